@@ -1,0 +1,15 @@
+//! Ground stage: shapes, element types, host tensors and the tolerances tests compare with.
+//!
+//! Takes and gives plain data; depends on no other crate of the workspace. A [`Tensor`] always holds
+//! exactly as many values as its [`Shape`] says, and its values are `f32` whatever the file stored.
+#![forbid(unsafe_code)]
+
+mod dtype;
+mod shape;
+mod tensor;
+mod tolerance;
+
+pub use dtype::DType;
+pub use shape::Shape;
+pub use tensor::{Tensor, TensorError};
+pub use tolerance::{Comparison, Tolerance};
