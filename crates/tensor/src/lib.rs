@@ -4,11 +4,13 @@
 //! exactly as many values as its [`Shape`] says, and its values are `f32` whatever the file stored.
 #![forbid(unsafe_code)]
 
+mod batch;
 mod dtype;
 mod shape;
 mod tensor;
 mod tolerance;
 
+pub use batch::Batch;
 pub use dtype::DType;
 pub use shape::Shape;
 pub use tensor::{Tensor, TensorError};

@@ -1,0 +1,265 @@
+use crate::{Activation, Conv2d, Graph, GraphError, Node, NodeId, NormKind, NormLayer, Op, Pool};
+use std::collections::HashSet;
+
+/// Builds a [`Graph`] layer by layer. Mistakes are collected and reported by [`GraphBuilder::finish`].
+#[derive(Debug)]
+pub struct GraphBuilder {
+    nodes: Vec<Node>,
+    channels: Vec<usize>,
+    names: HashSet<String>,
+    error: Option<GraphError>,
+}
+
+impl GraphBuilder {
+    /// A graph whose images have `channels` channels, and its input node.
+    pub fn new(channels: usize) -> (Self, NodeId) {
+        let mut builder = Self {
+            nodes: Vec::new(),
+            channels: Vec::new(),
+            names: HashSet::new(),
+            error: None,
+        };
+        let input = builder.push("input", Op::Input { channels }, &[], channels);
+        (builder, input)
+    }
+
+    /// Adds a convolution.
+    pub fn conv(&mut self, name: &str, x: NodeId, conv: Conv2d) -> NodeId {
+        self.expect_channels(name, x, conv.in_channels);
+        self.expect_setting(name, "stride", conv.stride, conv.stride > 0, || {
+            "at least 1".into()
+        });
+        self.expect_setting(name, "dilation", conv.dilation, conv.dilation > 0, || {
+            "at least 1".into()
+        });
+        for side in conv.kernel {
+            self.expect_setting(name, "kernel", side, side > 0, || "at least 1".into());
+        }
+        let divides = conv.groups > 0
+            && conv.in_channels.is_multiple_of(conv.groups)
+            && conv.out_channels.is_multiple_of(conv.groups);
+        self.expect_setting(name, "groups", conv.groups, divides, || {
+            format!(
+                "a divisor of {} and {}",
+                conv.in_channels, conv.out_channels
+            )
+        });
+        let out = conv.out_channels;
+        self.push(name, Op::Conv2d(conv), &[x], out)
+    }
+
+    /// Adds a batch norm.
+    pub fn batch_norm(&mut self, name: &str, x: NodeId, eps: f32) -> NodeId {
+        self.norm(name, x, NormKind::Batch, eps)
+    }
+
+    /// Adds a norm layer over the channels of `x`.
+    pub fn norm(&mut self, name: &str, x: NodeId, kind: NormKind, eps: f32) -> NodeId {
+        let channels = self.channels[x.0];
+        if let NormKind::Group { groups } = kind {
+            let divides = groups > 0 && channels.is_multiple_of(groups);
+            self.expect_setting(name, "groups", groups, divides, || {
+                format!("a divisor of {channels}")
+            });
+        }
+        self.push(
+            name,
+            Op::Norm(NormLayer {
+                kind,
+                channels,
+                eps,
+            }),
+            &[x],
+            channels,
+        )
+    }
+
+    /// Adds an element-wise function.
+    pub fn activation(&mut self, name: &str, x: NodeId, activation: Activation) -> NodeId {
+        let channels = self.channels[x.0];
+        self.push(name, Op::Activation(activation), &[x], channels)
+    }
+
+    /// Adds a max pool.
+    pub fn max_pool(&mut self, name: &str, x: NodeId, pool: Pool) -> NodeId {
+        self.check_pool(name, pool);
+        let channels = self.channels[x.0];
+        self.push(name, Op::MaxPool(pool), &[x], channels)
+    }
+
+    /// Adds an average pool.
+    pub fn avg_pool(&mut self, name: &str, x: NodeId, pool: Pool) -> NodeId {
+        self.check_pool(name, pool);
+        let channels = self.channels[x.0];
+        self.push(name, Op::AvgPool(pool), &[x], channels)
+    }
+
+    /// Adds the mean over all pixels.
+    pub fn global_avg_pool(&mut self, name: &str, x: NodeId) -> NodeId {
+        let channels = self.channels[x.0];
+        self.push(name, Op::GlobalAvgPool, &[x], channels)
+    }
+
+    /// Adds a sum.
+    pub fn add(&mut self, name: &str, x: NodeId, y: NodeId) -> NodeId {
+        self.expect_channels(name, y, self.channels[x.0]);
+        let channels = self.channels[x.0];
+        self.push(name, Op::Add, &[x, y], channels)
+    }
+
+    /// Adds a product of `x` with `gate`, which may have a single pixel.
+    pub fn mul(&mut self, name: &str, x: NodeId, gate: NodeId) -> NodeId {
+        self.expect_channels(name, gate, self.channels[x.0]);
+        let channels = self.channels[x.0];
+        self.push(name, Op::Mul, &[x, gate], channels)
+    }
+
+    /// Adds a fully connected layer with bias; its inputs are checked when the image size is known.
+    pub fn linear(&mut self, name: &str, x: NodeId, inputs: usize, outputs: usize) -> NodeId {
+        self.push(name, Op::Linear { inputs, outputs }, &[x], outputs)
+    }
+
+    /// Adds a flatten in PyTorch's order.
+    pub fn flatten(&mut self, name: &str, x: NodeId) -> NodeId {
+        let channels = self.channels[x.0];
+        self.push(name, Op::Flatten, &[x], channels)
+    }
+
+    /// Adds a shortcut of type A.
+    pub fn shortcut_a(&mut self, name: &str, x: NodeId, stride: usize, channels: usize) -> NodeId {
+        self.expect_setting(name, "stride", stride, stride > 0, || "at least 1".into());
+        let from = self.channels[x.0];
+        self.expect_setting(name, "channels", channels, channels >= from, || {
+            format!("at least {from}")
+        });
+        self.push(name, Op::ShortcutA { stride, channels }, &[x], channels)
+    }
+
+    /// Channels of a node's value so far.
+    pub fn channels(&self, x: NodeId) -> usize {
+        self.channels[x.0]
+    }
+
+    /// Closes the graph with `logits` as its output, or tells the first mistake made.
+    pub fn finish(self, logits: NodeId) -> Result<Graph, GraphError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let node = &self.nodes[logits.0];
+        if !matches!(node.op, Op::Linear { .. }) {
+            return Err(GraphError::OutputIsNotLogits {
+                node: node.name.clone(),
+            });
+        }
+        Ok(Graph {
+            nodes: self.nodes,
+            output: logits,
+        })
+    }
+
+    fn push(&mut self, name: &str, op: Op, inputs: &[NodeId], channels: usize) -> NodeId {
+        if !self.names.insert(name.to_owned()) {
+            self.fail(GraphError::DuplicateName {
+                name: name.to_owned(),
+            });
+        }
+        self.nodes.push(Node {
+            name: name.to_owned(),
+            op,
+            inputs: inputs.to_vec(),
+        });
+        self.channels.push(channels);
+        NodeId(self.nodes.len() - 1)
+    }
+
+    fn fail(&mut self, error: GraphError) {
+        self.error.get_or_insert(error);
+    }
+
+    fn check_pool(&mut self, name: &str, pool: Pool) {
+        self.expect_setting(name, "kernel", pool.kernel, pool.kernel > 0, || {
+            "at least 1".into()
+        });
+        self.expect_setting(name, "stride", pool.stride, pool.stride > 0, || {
+            "at least 1".into()
+        });
+        let fits = 2 * pool.padding <= pool.kernel;
+        self.expect_setting(name, "padding", pool.padding, fits, || {
+            "at most half the kernel".into()
+        });
+    }
+
+    fn expect_setting(
+        &mut self,
+        node: &str,
+        setting: &'static str,
+        value: usize,
+        ok: bool,
+        expected: impl FnOnce() -> String,
+    ) {
+        if !ok {
+            self.fail(GraphError::BadSetting {
+                node: node.to_owned(),
+                setting,
+                value,
+                expected: expected(),
+            });
+        }
+    }
+
+    fn expect_channels(&mut self, name: &str, input: NodeId, expected: usize) {
+        let found = self.channels[input.0];
+        if found != expected {
+            let input = self.nodes[input.0].name.clone();
+            self.fail(GraphError::ChannelMismatch {
+                node: name.to_owned(),
+                input,
+                expected,
+                found,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_mismatch_names_both_nodes() {
+        let (mut g, x) = GraphBuilder::new(3);
+        let y = g.conv("conv1", x, Conv2d::new(4, 8, 3));
+        let z = g.linear("fc", y, 8, 10);
+        let error = g.finish(z).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`conv1` takes 4 channels, but its input `input` has 3"
+        );
+    }
+
+    #[test]
+    fn a_repeated_name_is_refused() {
+        let (mut g, x) = GraphBuilder::new(3);
+        let x = g.activation("relu", x, Activation::Relu);
+        let x = g.activation("relu", x, Activation::Relu);
+        let x = g.linear("fc", x, 3, 2);
+        assert_eq!(
+            g.finish(x),
+            Err(GraphError::DuplicateName {
+                name: "relu".into()
+            })
+        );
+    }
+
+    #[test]
+    fn the_head_must_give_logits() {
+        let (mut g, x) = GraphBuilder::new(3);
+        let x = g.activation("relu", x, Activation::Relu);
+        assert_eq!(
+            g.finish(x),
+            Err(GraphError::OutputIsNotLogits {
+                node: "relu".into()
+            })
+        );
+    }
+}

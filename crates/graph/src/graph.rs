@@ -1,0 +1,213 @@
+use crate::{AffineTable, Dims, NormKind, NormLayer, Op, PlanError};
+
+/// A node's position in its graph; inputs always come before the nodes that use them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub(crate) usize);
+
+impl NodeId {
+    /// The position as a number.
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// One layer and where its inputs come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Unique name, the module path in PyTorch terms: `layer1.0.conv2`.
+    pub name: String,
+    /// What it computes.
+    pub op: Op,
+    /// Its inputs, in order.
+    pub inputs: Vec<NodeId>,
+}
+
+/// A parameter a weight file must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamSpec {
+    /// Its name: node name and `weight`, `bias`, `running_mean` or `running_var`.
+    pub name: String,
+    /// Its extents.
+    pub shape: Vec<usize>,
+}
+
+/// A static network: nodes in an order in which they can run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) output: NodeId,
+}
+
+impl Graph {
+    /// All nodes, inputs first.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The node at `id`.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0]
+    }
+
+    /// The node whose value is the logits.
+    pub fn output(&self) -> NodeId {
+        self.output
+    }
+
+    /// The input of the classifier head: the embedding of an image.
+    pub fn embedding(&self) -> NodeId {
+        self.nodes[self.output.0]
+            .inputs
+            .first()
+            .copied()
+            .unwrap_or(self.output)
+    }
+
+    /// The node called `name`; `embedding` and `logits` are understood too.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        let by_name = self
+            .nodes
+            .iter()
+            .position(|node| node.name == name)
+            .map(NodeId);
+        by_name.or(match name {
+            "embedding" => Some(self.embedding()),
+            "logits" => Some(self.output),
+            _ => None,
+        })
+    }
+
+    /// Every parameter the network needs, in node order.
+    pub fn params(&self) -> Vec<ParamSpec> {
+        let mut params = Vec::new();
+        for node in &self.nodes {
+            let mut push = |suffix: &str, shape: Vec<usize>| {
+                params.push(ParamSpec {
+                    name: format!("{}.{suffix}", node.name),
+                    shape,
+                });
+            };
+            match &node.op {
+                Op::Conv2d(conv) => {
+                    let [rows, columns] = conv.kernel;
+                    push(
+                        "weight",
+                        vec![
+                            conv.out_channels,
+                            conv.in_channels / conv.groups,
+                            rows,
+                            columns,
+                        ],
+                    );
+                    if conv.bias {
+                        push("bias", vec![conv.out_channels]);
+                    }
+                }
+                Op::Linear { inputs, outputs } => {
+                    push("weight", vec![*outputs, *inputs]);
+                    push("bias", vec![*outputs]);
+                }
+                Op::Norm(norm) => {
+                    push("weight", vec![norm.channels]);
+                    push("bias", vec![norm.channels]);
+                    if norm.kind == NormKind::Batch {
+                        push("running_mean", vec![norm.channels]);
+                        push("running_var", vec![norm.channels]);
+                    }
+                }
+                _ => {}
+            }
+        }
+        params
+    }
+
+    /// The normalisation layers in node order.
+    pub fn norms(&self) -> impl Iterator<Item = (NodeId, &NormLayer)> {
+        self.nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(i, node)| match &node.op {
+                Op::Norm(norm) => Some((NodeId(i), norm)),
+                _ => None,
+            })
+    }
+
+    /// Names and places of all scales and shifts in the flat vector that adapts.
+    pub fn affine_table(&self) -> AffineTable {
+        AffineTable::of(
+            self.norms()
+                .map(|(id, norm)| (self.node(id).name.as_str(), norm.channels)),
+        )
+    }
+
+    /// Number of classes the logits tell apart.
+    pub fn num_classes(&self) -> usize {
+        match &self.node(self.output).op {
+            Op::Linear { outputs, .. } => *outputs,
+            _ => 0,
+        }
+    }
+
+    /// Channels an input pixel has.
+    pub fn input_channels(&self) -> usize {
+        match self.nodes.first().map(|node| &node.op) {
+            Some(Op::Input { channels }) => *channels,
+            _ => 0,
+        }
+    }
+
+    /// Extents of every node's value for images of `height` x `width`.
+    pub fn infer_dims(&self, height: usize, width: usize) -> Result<Vec<Dims>, PlanError> {
+        let input = Dims::new(height, width, self.input_channels());
+        let mut dims: Vec<Dims> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let of = |i: usize| dims[node.inputs[i].0];
+            let too_small = || PlanError::TooSmall {
+                input,
+                node: node.name.clone(),
+                found: of(0),
+            };
+            let mismatch = || PlanError::ShapeMismatch {
+                node: node.name.clone(),
+                left: of(0),
+                right: of(1),
+            };
+            let out = match &node.op {
+                Op::Input { .. } if input.is_empty() => {
+                    return Err(PlanError::TooSmall {
+                        input,
+                        node: node.name.clone(),
+                        found: input,
+                    });
+                }
+                Op::Input { .. } => input,
+                Op::Conv2d(conv) => conv.resolve(of(0)).ok_or_else(too_small)?.1,
+                Op::Norm(_) | Op::Activation(_) => of(0),
+                Op::MaxPool(pool) | Op::AvgPool(pool) => {
+                    pool.resolve(of(0)).ok_or_else(too_small)?
+                }
+                Op::GlobalAvgPool => Dims::new(1, 1, of(0).channels),
+                Op::Add if of(0) == of(1) => of(0),
+                Op::Mul if of(0) == of(1) || of(1) == Dims::new(1, 1, of(0).channels) => of(0),
+                Op::Add | Op::Mul => return Err(mismatch()),
+                Op::Linear { inputs, .. } if of(0) != Dims::new(1, 1, *inputs) => {
+                    let node = node.name.clone();
+                    return Err(PlanError::NotFlat {
+                        node,
+                        expected: *inputs,
+                        found: of(0),
+                    });
+                }
+                Op::Linear { outputs, .. } => Dims::new(1, 1, *outputs),
+                Op::Flatten => Dims::new(1, 1, of(0).len()),
+                Op::ShortcutA { stride, channels } => Dims::new(
+                    of(0).height.div_ceil(*stride),
+                    of(0).width.div_ceil(*stride),
+                    *channels,
+                ),
+            };
+            dims.push(out);
+        }
+        Ok(dims)
+    }
+}
