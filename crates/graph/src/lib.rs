@@ -13,6 +13,7 @@ mod dims;
 mod error;
 mod graph;
 mod op;
+mod plan;
 
 pub use activation::Activation;
 pub use affine::{AffineEntry, AffineTable};
@@ -21,3 +22,7 @@ pub use dims::Dims;
 pub use error::{GraphError, PlanError};
 pub use graph::{Graph, Node, NodeId, ParamSpec};
 pub use op::{Conv2d, NormKind, NormLayer, Op, Padding, Pool};
+pub use plan::{
+    BackwardStep, BufferId, GradSource, GradTarget, NormId, NormSlot, Plan, PlanOptions, Purpose,
+    Step, Storage, Value, ValueId,
+};

@@ -1,1 +1,49 @@
-//! placeholder
+//! Kernel stage: slices in, slices out. The only SIMD of the workspace, and its only threads.
+//!
+//! Every kernel is written once, generic over [`Lanes`](lanes::Lanes), and compiled for the portable, AVX2 and
+//! AVX-512 instruction sets; [`Isa::detect`] picks one at run time. Public entry points are safe and check lengths.
+//! Work is split over outputs in chunks that depend on shapes alone, so results do not depend on the number of threads.
+
+mod activation;
+mod avx2;
+mod avx512;
+mod buffer;
+mod conv;
+mod elementwise;
+mod gemm;
+mod isa;
+mod join;
+mod lanes;
+mod layer_norm;
+mod layout;
+mod math;
+mod norm;
+mod peak;
+mod pool;
+mod portable;
+mod scratch;
+mod shared;
+mod sink;
+mod source;
+mod workers;
+
+pub use buffer::Buffer;
+pub use conv::{Conv, ConvShape, Exactness};
+pub use elementwise::{accumulate, all_finite, multiply, multiply_backward};
+pub use isa::Isa;
+pub use join::{JoinedNorm, join, join_backward};
+pub use layer_norm::{layer_norm, layer_norm_backward};
+pub use layout::{ShortcutShape, flatten, flatten_backward, shortcut_a, shortcut_a_backward};
+pub use norm::{
+    Carried, Extent, NormGradient, Passage, norm_sums, per_image_statistics, statistics,
+    through_norm,
+};
+pub use peak::{measure_copy_bandwidth, measure_fma_peak};
+pub use pool::{
+    PoolShape, avg_pool, avg_pool_backward, global_avg_pool, global_avg_pool_backward, max_pool,
+    max_pool_backward,
+};
+pub use scratch::Scratch;
+pub use sink::{Gather, Sink};
+pub use source::{NormTables, Source, ThroughTables};
+pub use workers::Workers;

@@ -1,0 +1,332 @@
+//! Forward lowering: nodes become steps, and norms and activations become derived values.
+
+use super::types::*;
+use crate::{Activation, Dims, Graph, NodeId, NormKind, Op, PlanError};
+
+/// The forward half of a plan, before memory is assigned.
+pub(super) struct Lowered {
+    pub values: Vec<Value>,
+    pub norms: Vec<NormSlot>,
+    pub steps: Vec<Step>,
+    /// Floats per image of every buffer.
+    pub buffers: Vec<usize>,
+    pub logits: ValueId,
+    pub taps: Vec<(NodeId, ValueId)>,
+}
+
+impl Plan {
+    /// Plans `graph` as `options` ask.
+    pub fn new(graph: &Graph, options: PlanOptions) -> Result<Self, PlanError> {
+        if options.batch == 0 {
+            return Err(PlanError::EmptyBatch);
+        }
+        let dims = graph.infer_dims(options.height, options.width)?;
+        let mut tapped = vec![graph.embedding(), graph.output()];
+        for name in &options.taps {
+            let node = graph.find(name).ok_or_else(|| unknown_tap(graph, name))?;
+            tapped.push(node);
+        }
+        let lowered = Lowering::new(graph, dims, tapped).run();
+        super::memory::assign(lowered, options)
+    }
+}
+
+fn unknown_tap(graph: &Graph, name: &str) -> PlanError {
+    // Nearest by the longest common prefix: node names are paths.
+    let common = |other: &str| {
+        name.bytes()
+            .zip(other.bytes())
+            .take_while(|(a, b)| a == b)
+            .count()
+    };
+    let nearest = graph.nodes().iter().max_by_key(|node| common(&node.name));
+    PlanError::UnknownTap {
+        name: name.to_owned(),
+        nearest: nearest.map_or_else(String::new, |node| node.name.clone()),
+    }
+}
+
+struct Lowering<'a> {
+    graph: &'a Graph,
+    dims: Vec<Dims>,
+    tapped: Vec<NodeId>,
+    /// How many nodes read each node.
+    uses: Vec<usize>,
+    value_of: Vec<Option<ValueId>>,
+    stored_copy: Vec<Option<ValueId>>,
+    values: Vec<Value>,
+    norms: Vec<NormSlot>,
+    steps: Vec<Step>,
+    buffers: Vec<usize>,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(graph: &'a Graph, dims: Vec<Dims>, tapped: Vec<NodeId>) -> Self {
+        let mut uses = vec![0; graph.nodes().len()];
+        for node in graph.nodes() {
+            for input in &node.inputs {
+                uses[input.0] += 1;
+            }
+        }
+        Self {
+            graph,
+            dims,
+            tapped,
+            uses,
+            value_of: vec![None; graph.nodes().len()],
+            stored_copy: Vec::new(),
+            values: Vec::new(),
+            norms: Vec::new(),
+            steps: Vec::new(),
+            buffers: Vec::new(),
+        }
+    }
+
+    fn run(mut self) -> Lowered {
+        for index in 0..self.graph.nodes().len() {
+            let value = self.lower(NodeId(index));
+            self.value_of[index] = Some(value);
+        }
+        let logits = self.value(self.graph.output());
+        let mut taps: Vec<_> = self
+            .tapped
+            .iter()
+            .map(|&node| (node, self.value(node)))
+            .collect();
+        taps.sort();
+        taps.dedup();
+        Lowered {
+            values: self.values,
+            norms: self.norms,
+            steps: self.steps,
+            buffers: self.buffers,
+            logits,
+            taps,
+        }
+    }
+
+    fn value(&self, node: NodeId) -> ValueId {
+        self.value_of[node.0].expect("nodes are lowered in order")
+    }
+
+    fn lower(&mut self, id: NodeId) -> ValueId {
+        let graph = self.graph;
+        let node = graph.node(id);
+        let input = |lowering: &Self, i: usize| lowering.value(node.inputs[i]);
+        match &node.op {
+            Op::Input { .. } => self.push(id, Storage::Input),
+            Op::Conv2d(_) | Op::Linear { .. } => {
+                let source = input(self, 0);
+                let target = self.push_stored(id);
+                self.steps.push(Step::Conv {
+                    node: id,
+                    source,
+                    target,
+                    statistics: None,
+                });
+                target
+            }
+            Op::Norm(layer) => {
+                let norm = NormId(self.norms.len());
+                let source = self.stored(input(self, 0));
+                self.norms.push(NormSlot {
+                    node: id,
+                    layer: *layer,
+                    dims: self.dims[id.0],
+                });
+                if layer.kind == NormKind::Layer {
+                    let target = self.push_stored(id);
+                    self.steps.push(Step::LayerNorm {
+                        norm,
+                        source,
+                        target,
+                    });
+                    return target;
+                }
+                if !self.gather_in_conv(norm, source, layer.kind) {
+                    self.steps.push(Step::Statistics { norm, source });
+                }
+                let activation = Activation::Identity;
+                self.push(
+                    id,
+                    Storage::Derived {
+                        base: source,
+                        norm: Some(norm),
+                        activation,
+                    },
+                )
+            }
+            Op::Activation(activation) => self.lower_activation(id, input(self, 0), *activation),
+            Op::Add => {
+                let terms = vec![input(self, 0), input(self, 1)];
+                let activation = self.activation_after(id);
+                let target = self.push_stored(id);
+                self.steps.push(Step::Join {
+                    terms,
+                    activation,
+                    target,
+                });
+                target
+            }
+            Op::Mul => {
+                let source = self.stored(input(self, 0));
+                let gate = self.stored(input(self, 1));
+                let target = self.push_stored(id);
+                self.steps.push(Step::Mul {
+                    source,
+                    gate,
+                    target,
+                });
+                target
+            }
+            Op::MaxPool(pool) => {
+                let source = input(self, 0);
+                let target = self.push_stored(id);
+                self.steps.push(Step::MaxPool {
+                    pool: *pool,
+                    source,
+                    target,
+                });
+                target
+            }
+            Op::AvgPool(pool) => {
+                let source = input(self, 0);
+                let target = self.push_stored(id);
+                self.steps.push(Step::AvgPool {
+                    pool: *pool,
+                    source,
+                    target,
+                });
+                target
+            }
+            Op::GlobalAvgPool => {
+                let source = input(self, 0);
+                let target = self.push_stored(id);
+                self.steps.push(Step::GlobalAvgPool { source, target });
+                target
+            }
+            Op::Flatten if self.dims[node.inputs[0].0].pixels() == 1 => input(self, 0),
+            Op::Flatten => {
+                let source = self.stored(input(self, 0));
+                let target = self.push_stored(id);
+                self.steps.push(Step::Flatten { source, target });
+                target
+            }
+            Op::ShortcutA { stride, .. } => {
+                let source = self.stored(input(self, 0));
+                let target = self.push_stored(id);
+                self.steps.push(Step::ShortcutA {
+                    stride: *stride,
+                    source,
+                    target,
+                });
+                target
+            }
+        }
+    }
+
+    /// An activation rides on the value it reads: on a join that already applies it, on a norm nobody else reads, or
+    /// on any stored value.
+    fn lower_activation(&mut self, id: NodeId, source: ValueId, activation: Activation) -> ValueId {
+        let input = self.graph.node(id).inputs[0];
+        let fused = matches!(self.graph.node(input).op, Op::Add)
+            && activation != Activation::Identity
+            && self.activation_after(input) == activation;
+        if fused {
+            return source;
+        }
+        match self.values[source.0].storage {
+            Storage::Derived {
+                base,
+                norm: Some(norm),
+                activation: Activation::Identity,
+            } if self.uses[input.0] == 1 => self.push(
+                id,
+                Storage::Derived {
+                    base,
+                    norm: Some(norm),
+                    activation,
+                },
+            ),
+            _ => {
+                let base = self.stored(source);
+                self.push(
+                    id,
+                    Storage::Derived {
+                        base,
+                        norm: None,
+                        activation,
+                    },
+                )
+            }
+        }
+    }
+
+    /// The activation a join of `id` can apply itself: its only reader's, if the gradient can be taken from the output.
+    fn activation_after(&self, id: NodeId) -> Activation {
+        if self.uses[id.0] != 1 || self.tapped.contains(&id) {
+            return Activation::Identity;
+        }
+        let reader = self
+            .graph
+            .nodes()
+            .iter()
+            .find(|node| node.inputs.contains(&id));
+        match reader.map(|node| &node.op) {
+            Some(Op::Activation(activation)) if activation.derivative_from_output() => *activation,
+            _ => Activation::Identity,
+        }
+    }
+
+    /// Lets the convolution that writes `source` gather the statistics of `norm`, if there is one that is free.
+    fn gather_in_conv(&mut self, norm: NormId, source: ValueId, kind: NormKind) -> bool {
+        let producer = self
+            .steps
+            .iter_mut()
+            .find(|step| step.target() == Some(source));
+        match producer {
+            Some(Step::Conv {
+                statistics: statistics @ None,
+                ..
+            }) if kind == NormKind::Batch => {
+                *statistics = Some(norm);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A stored value with the numbers of `value`.
+    fn stored(&mut self, value: ValueId) -> ValueId {
+        if let Storage::Buffer(_) = self.values[value.0].storage {
+            return value;
+        }
+        if let Some(copy) = self.stored_copy[value.0] {
+            return copy;
+        }
+        let target = self.push_stored(self.values[value.0].node);
+        self.steps.push(Step::Join {
+            terms: vec![value],
+            activation: Activation::Identity,
+            target,
+        });
+        self.stored_copy[value.0] = Some(target);
+        target
+    }
+
+    fn push_stored(&mut self, node: NodeId) -> ValueId {
+        self.buffers.push(self.dims[node.0].len());
+        let buffer = BufferId(self.buffers.len() - 1);
+        self.push(node, Storage::Buffer(buffer))
+    }
+
+    fn push(&mut self, node: NodeId, storage: Storage) -> ValueId {
+        self.values.push(Value {
+            node,
+            dims: self.dims[node.0],
+            storage,
+        });
+        self.stored_copy.push(None);
+        ValueId(self.values.len() - 1)
+    }
+}

@@ -1,0 +1,150 @@
+//! Activations on vectors: their value, and a gradient carried back through them.
+
+use crate::lanes::Lanes;
+use crate::math;
+use flipcast_graph::Activation;
+
+/// An element-wise function the compiler can see through.
+pub(crate) trait Curve: Copy {
+    /// The function at `z`.
+    unsafe fn value<L: Lanes>(self, z: L::V) -> L::V;
+    /// `gradient` times the derivative at `z`.
+    unsafe fn backward<L: Lanes>(self, z: L::V, gradient: L::V) -> L::V;
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Identity;
+#[derive(Clone, Copy)]
+pub(crate) struct Relu;
+#[derive(Clone, Copy)]
+pub(crate) struct Relu6;
+/// The smooth ones, chosen vector by vector: their arithmetic outweighs the choice.
+#[derive(Clone, Copy)]
+pub(crate) struct Smooth(pub Activation);
+
+/// Runs `$body` with `$curve` bound to the [`Curve`] of `$activation`, so that loops inside are compiled for each.
+macro_rules! with_curve {
+    ($activation:expr, $curve:ident => $body:expr) => {
+        match $activation {
+            flipcast_graph::Activation::Identity => {
+                let $curve = crate::activation::Identity;
+                $body
+            }
+            flipcast_graph::Activation::Relu => {
+                let $curve = crate::activation::Relu;
+                $body
+            }
+            flipcast_graph::Activation::Relu6 => {
+                let $curve = crate::activation::Relu6;
+                $body
+            }
+            other => {
+                let $curve = crate::activation::Smooth(other);
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_curve;
+
+// SAFETY (all blocks): the caller vouches for the instruction set; nothing else is needed.
+impl Curve for Identity {
+    #[inline(always)]
+    unsafe fn value<L: Lanes>(self, z: L::V) -> L::V {
+        z
+    }
+    #[inline(always)]
+    unsafe fn backward<L: Lanes>(self, _: L::V, gradient: L::V) -> L::V {
+        gradient
+    }
+}
+
+impl Curve for Relu {
+    #[inline(always)]
+    unsafe fn value<L: Lanes>(self, z: L::V) -> L::V {
+        // Zero first: `max` gives its second operand for a NaN, which must not vanish.
+        // SAFETY: see above.
+        unsafe { L::max(L::splat(0.0), z) }
+    }
+    #[inline(always)]
+    unsafe fn backward<L: Lanes>(self, z: L::V, gradient: L::V) -> L::V {
+        // SAFETY: see above.
+        unsafe { L::select_gt(z, L::splat(0.0), gradient, L::splat(0.0)) }
+    }
+}
+
+impl Curve for Relu6 {
+    #[inline(always)]
+    unsafe fn value<L: Lanes>(self, z: L::V) -> L::V {
+        // SAFETY: see above.
+        unsafe { L::min(L::splat(6.0), L::max(L::splat(0.0), z)) }
+    }
+    #[inline(always)]
+    unsafe fn backward<L: Lanes>(self, z: L::V, gradient: L::V) -> L::V {
+        // SAFETY: see above.
+        unsafe {
+            let zero = L::splat(0.0);
+            let below = L::select_gt(L::splat(6.0), z, gradient, zero);
+            L::select_gt(z, zero, below, zero)
+        }
+    }
+}
+
+impl Curve for Smooth {
+    #[inline(always)]
+    unsafe fn value<L: Lanes>(self, z: L::V) -> L::V {
+        // SAFETY: see above.
+        unsafe {
+            match self.0 {
+                Activation::Silu => L::mul(z, math::sigmoid::<L>(z)),
+                Activation::Sigmoid => math::sigmoid::<L>(z),
+                Activation::Gelu => L::mul(z, normal_distribution::<L>(z)),
+                Activation::HardSwish => {
+                    let gate = Relu6.value::<L>(L::add(z, L::splat(3.0)));
+                    L::mul(L::mul(z, gate), L::splat(1.0 / 6.0))
+                }
+                _ => z,
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn backward<L: Lanes>(self, z: L::V, gradient: L::V) -> L::V {
+        // SAFETY: see above.
+        unsafe {
+            let one = L::splat(1.0);
+            let slope = match self.0 {
+                Activation::Silu => {
+                    let s = math::sigmoid::<L>(z);
+                    L::mul(s, L::fma(z, L::sub(one, s), one))
+                }
+                Activation::Sigmoid => {
+                    let s = math::sigmoid::<L>(z);
+                    L::mul(s, L::sub(one, s))
+                }
+                Activation::Gelu => {
+                    let density = math::exp::<L>(L::mul(L::mul(z, z), L::splat(-0.5)));
+                    // 1 / sqrt(2 pi)
+                    let density = L::mul(density, L::splat(0.398_942_3));
+                    L::fma(z, density, normal_distribution::<L>(z))
+                }
+                Activation::HardSwish => {
+                    let inner = L::fma(z, L::splat(1.0 / 3.0), L::splat(0.5));
+                    let upper = L::select_gt(z, L::splat(3.0), one, inner);
+                    L::select_gt(z, L::splat(-3.0), upper, L::splat(0.0))
+                }
+                _ => one,
+            };
+            L::mul(gradient, slope)
+        }
+    }
+}
+
+/// `Phi(z)`.
+#[inline(always)]
+unsafe fn normal_distribution<L: Lanes>(z: L::V) -> L::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let e = math::erf::<L>(L::mul(z, L::splat(std::f32::consts::FRAC_1_SQRT_2)));
+        L::fma(e, L::splat(0.5), L::splat(0.5))
+    }
+}

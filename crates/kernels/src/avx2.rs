@@ -1,0 +1,144 @@
+//! Eight lanes on x86-64 with AVX2 and FMA.
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use crate::lanes::{Lanes, Task};
+    use std::arch::x86_64::*;
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct Avx2;
+
+    /// All ones in the first `count` lanes.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn first(count: usize) -> __m256i {
+        let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lane)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    #[inline(never)]
+    unsafe fn enter<T: Task>(task: T) -> T::Output {
+        // SAFETY: this function is compiled for the features `Avx2` needs.
+        unsafe { task.run::<Avx2>() }
+    }
+
+    // SAFETY (all blocks): the trait's contract gives the instruction set and valid pointers; loads and stores are the
+    // unaligned forms, and the masked ones touch only the lanes of their mask.
+    impl Lanes for Avx2 {
+        const N: usize = 8;
+        const TILE_ROWS: usize = 6;
+        type V = __m256;
+
+        #[inline(always)]
+        unsafe fn vectorize<T: Task>(task: T) -> T::Output {
+            // SAFETY: the caller vouches for the instruction set.
+            unsafe { enter(task) }
+        }
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_set1_ps(x) }
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_loadu_ps(from) }
+        }
+        #[inline(always)]
+        unsafe fn store(to: *mut f32, v: __m256) {
+            // SAFETY: see the impl.
+            unsafe { _mm256_storeu_ps(to, v) }
+        }
+        #[inline(always)]
+        unsafe fn stream(to: *mut f32, v: __m256) {
+            // SAFETY: see the impl; the caller aligned `to`.
+            unsafe { _mm256_stream_ps(to, v) }
+        }
+        #[inline(always)]
+        unsafe fn fence() {
+            // SAFETY: part of every x86-64.
+            unsafe { _mm_sfence() }
+        }
+        #[inline(always)]
+        unsafe fn load_part(from: *const f32, count: usize) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_maskload_ps(from, first(count)) }
+        }
+        #[inline(always)]
+        unsafe fn store_part(to: *mut f32, count: usize, v: __m256) {
+            // SAFETY: see the impl.
+            unsafe { _mm256_maskstore_ps(to, first(count), v) }
+        }
+        #[inline(always)]
+        unsafe fn load_bytes(from: *const u8) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()))) }
+        }
+        #[inline(always)]
+        unsafe fn add(a: __m256, b: __m256) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_add_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn sub(a: __m256, b: __m256) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_sub_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn mul(a: __m256, b: __m256) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_mul_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn div(a: __m256, b: __m256) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_div_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn fma(a: __m256, b: __m256, c: __m256) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_fmadd_ps(a, b, c) }
+        }
+        #[inline(always)]
+        unsafe fn max(a: __m256, b: __m256) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_max_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn min(a: __m256, b: __m256) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_min_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn select_gt(a: __m256, b: __m256, yes: __m256, no: __m256) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_blendv_ps(no, yes, _mm256_cmp_ps::<_CMP_GT_OQ>(a, b)) }
+        }
+        #[inline(always)]
+        unsafe fn round(a: __m256) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+        }
+        #[inline(always)]
+        unsafe fn pow2(k: __m256) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe {
+                let biased = _mm256_add_epi32(_mm256_cvtps_epi32(k), _mm256_set1_epi32(127));
+                _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
+            }
+        }
+        #[inline(always)]
+        unsafe fn sum(a: __m256) -> f32 {
+            // SAFETY: see the impl.
+            unsafe {
+                let half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+                let quarter = _mm_add_ps(half, _mm_movehl_ps(half, half));
+                _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps::<1>(quarter, quarter)))
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::Avx2;

@@ -1,0 +1,138 @@
+//! Sixteen lanes on x86-64 with AVX-512.
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use crate::lanes::{Lanes, Task};
+    use std::arch::x86_64::*;
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct Avx512;
+
+    /// The mask of the first `count` lanes.
+    #[inline(always)]
+    fn first(count: usize) -> __mmask16 {
+        ((1u32 << count) - 1) as __mmask16
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+    #[inline(never)]
+    unsafe fn enter<T: Task>(task: T) -> T::Output {
+        // SAFETY: this function is compiled for the features `Avx512` needs.
+        unsafe { task.run::<Avx512>() }
+    }
+
+    // SAFETY (all blocks): the trait's contract gives the instruction set and valid pointers; loads and stores are the
+    // unaligned forms, and the masked ones touch only the lanes of their mask.
+    impl Lanes for Avx512 {
+        const N: usize = 16;
+        const TILE_ROWS: usize = 14;
+        type V = __m512;
+
+        #[inline(always)]
+        unsafe fn vectorize<T: Task>(task: T) -> T::Output {
+            // SAFETY: the caller vouches for the instruction set.
+            unsafe { enter(task) }
+        }
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_set1_ps(x) }
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_loadu_ps(from) }
+        }
+        #[inline(always)]
+        unsafe fn store(to: *mut f32, v: __m512) {
+            // SAFETY: see the impl.
+            unsafe { _mm512_storeu_ps(to, v) }
+        }
+        #[inline(always)]
+        unsafe fn stream(to: *mut f32, v: __m512) {
+            // SAFETY: see the impl; the caller aligned `to`.
+            unsafe { _mm512_stream_ps(to, v) }
+        }
+        #[inline(always)]
+        unsafe fn fence() {
+            // SAFETY: part of every x86-64.
+            unsafe { _mm_sfence() }
+        }
+        #[inline(always)]
+        unsafe fn load_part(from: *const f32, count: usize) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_maskz_loadu_ps(first(count), from) }
+        }
+        #[inline(always)]
+        unsafe fn store_part(to: *mut f32, count: usize, v: __m512) {
+            // SAFETY: see the impl.
+            unsafe { _mm512_mask_storeu_ps(to, first(count), v) }
+        }
+        #[inline(always)]
+        unsafe fn load_bytes(from: *const u8) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()))) }
+        }
+        #[inline(always)]
+        unsafe fn add(a: __m512, b: __m512) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_add_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn sub(a: __m512, b: __m512) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_sub_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn mul(a: __m512, b: __m512) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_mul_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn div(a: __m512, b: __m512) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_div_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn fma(a: __m512, b: __m512, c: __m512) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_fmadd_ps(a, b, c) }
+        }
+        #[inline(always)]
+        unsafe fn max(a: __m512, b: __m512) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_max_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn min(a: __m512, b: __m512) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_min_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn select_gt(a: __m512, b: __m512, yes: __m512, no: __m512) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b), no, yes) }
+        }
+        #[inline(always)]
+        unsafe fn round(a: __m512) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_roundscale_ps::<0>(a) }
+        }
+        #[inline(always)]
+        unsafe fn pow2(k: __m512) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe {
+                let biased = _mm512_add_epi32(_mm512_cvtps_epi32(k), _mm512_set1_epi32(127));
+                _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
+            }
+        }
+        #[inline(always)]
+        unsafe fn sum(a: __m512) -> f32 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_reduce_add_ps(a) }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::Avx512;

@@ -1,0 +1,261 @@
+//! Depthwise convolutions: one filter per channel, vectors run along the channels.
+
+use super::chunks::Chunking;
+use super::pass::{Class, Pass};
+use super::window::Window;
+use crate::Buffer;
+use crate::isa::Isa;
+use crate::lanes::{Lanes, Task};
+use crate::scratch::SharedScratch;
+use crate::sink::{OutRun, Region, SharedSink};
+use crate::{Scratch, Sink, Source, Workers};
+
+/// Floats of window and of output per chunk.
+const CHUNK_FLOATS: usize = 48 << 10;
+/// Target pixels worked on at once, so that neighbours share what they load.
+const TILE: usize = 4;
+
+#[derive(Debug)]
+pub(crate) struct Depthwise {
+    window: Window,
+    chunking: Chunking,
+    /// Per class: `[tap][channel]`.
+    weights: Vec<Buffer>,
+    window_rows: usize,
+    target_row_len: usize,
+}
+
+impl Depthwise {
+    pub fn new(_: Isa, pass: &Pass, weights: &[f32]) -> Self {
+        let window = Window::new(pass, pass.target.width);
+        let channels = pass.target.channels;
+        let weights = pass
+            .classes
+            .iter()
+            .map(|class| {
+                let mut packed = Buffer::zeroed(class.taps.len() * channels);
+                for (t, tap) in class.taps.iter().enumerate() {
+                    for c in 0..channels {
+                        packed[t * channels + c] = pass.weight(weights, c, 0, 0, tap);
+                    }
+                }
+                packed
+            })
+            .collect();
+        let step = pass.target_step;
+        let input_per_row = window.row_len() * pass.source_step / step;
+        let per_row = input_per_row.max(pass.target.width * channels).max(1);
+        let chunking = Chunking::new(
+            pass.target.height,
+            (CHUNK_FLOATS / per_row).max(2 * step),
+            step,
+        );
+        let window_rows = window.rows(pass, chunking.rows());
+        let target_row_len = pass.target.width * channels;
+        Self {
+            window,
+            chunking,
+            weights,
+            window_rows,
+            target_row_len,
+        }
+    }
+
+    pub fn chunks(&self, images: usize) -> usize {
+        self.chunking.count(images)
+    }
+
+    fn window_floats(&self) -> usize {
+        (self.chunking.images() * self.window_rows * self.window.row_len()).next_multiple_of(16)
+    }
+
+    pub fn scratch_floats(&self) -> usize {
+        self.window_floats() + self.chunking.images() * self.chunking.rows() * self.target_row_len
+    }
+
+    pub fn weight_bytes(&self) -> usize {
+        4 * self
+            .weights
+            .iter()
+            .map(|buffer| buffer.len())
+            .sum::<usize>()
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the four algorithms share this signature"
+    )]
+    pub fn run(
+        &self,
+        isa: Isa,
+        pass: &Pass,
+        workers: &mut Workers,
+        scratch: &mut Scratch,
+        images: usize,
+        source: Source,
+        sink: Sink,
+    ) {
+        let chunks = self.chunks(images);
+        let (scratch, partials) = scratch.split();
+        let region = Region {
+            pixels: images * pass.target.pixels(),
+            channels: pass.target.channels,
+            chunks,
+            partials,
+        };
+        sink.receive(
+            workers,
+            region,
+            |sink, index, worker| {
+                isa.run(Step {
+                    depthwise: self,
+                    pass,
+                    scratch,
+                    worker,
+                    images,
+                    index,
+                    source,
+                    sink,
+                });
+            },
+            |index| {
+                let chunk = self.chunking.get(index, images);
+                chunk.images * chunk.rows * pass.target.width
+            },
+        );
+    }
+}
+
+/// One chunk.
+struct Step<'a> {
+    depthwise: &'a Depthwise,
+    pass: &'a Pass,
+    scratch: SharedScratch<'a>,
+    worker: usize,
+    images: usize,
+    index: usize,
+    source: Source<'a>,
+    sink: &'a SharedSink<'a>,
+}
+
+impl Task for Step<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let Self {
+            depthwise, pass, ..
+        } = self;
+        let chunk = depthwise.chunking.get(self.index, self.images);
+        let window_rows = depthwise.window.rows(pass, chunk.rows);
+        let target = pass.target;
+        // SAFETY: `of`: a worker runs one chunk at a time; the scratch has the lengths asked for (checked by slicing).
+        unsafe {
+            let scratch = self.scratch.of(self.worker);
+            let (window, out) = scratch.floats.split_at_mut(depthwise.window_floats());
+            let out = &mut out[..chunk.images * chunk.rows * target.width * target.channels];
+            depthwise
+                .window
+                .fill::<L>(pass, &self.source, chunk, window_rows, window.as_mut_ptr());
+            for (class, weights) in pass.classes.iter().zip(&depthwise.weights) {
+                let rows = pass.class_len(class, 0, chunk.rows);
+                for image in 0..chunk.images {
+                    for y in 0..rows {
+                        let from = (image * window_rows + y * pass.source_step)
+                            * depthwise.window.row_len();
+                        let row = image * chunk.rows + class.start[0] + y * pass.target_step;
+                        let to = (row * target.width + class.start[1]) * target.channels;
+                        let line = Line {
+                            depthwise,
+                            pass,
+                            class,
+                            weights: weights.as_ptr(),
+                            from: window.as_ptr().add(from),
+                            to: out.as_mut_ptr().add(to),
+                        };
+                        line.run::<L>();
+                    }
+                }
+            }
+            let run = OutRun {
+                chunk: self.index,
+                opens: true,
+                first: (chunk.image * target.height + chunk.row) * target.width,
+                step: 1,
+                count: chunk.images * chunk.rows * target.width,
+                stride: target.channels,
+            };
+            self.sink.finish::<L>(out.as_ptr(), run);
+        }
+    }
+}
+
+/// One row of target pixels of a class.
+struct Line<'a> {
+    depthwise: &'a Depthwise,
+    pass: &'a Pass,
+    class: &'a Class,
+    weights: *const f32,
+    from: *const f32,
+    to: *mut f32,
+}
+
+impl Line<'_> {
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let channels = self.pass.target.channels;
+        let columns = self.pass.class_len(self.class, 1, self.pass.target.width);
+        let mut x = 0;
+        while x + TILE <= columns {
+            // SAFETY: the window holds every pixel the taps of these targets read.
+            unsafe { self.pixels::<L, TILE>(x, channels) };
+            x += TILE;
+        }
+        while x < columns {
+            // SAFETY: as above.
+            unsafe { self.pixels::<L, 1>(x, channels) };
+            x += 1;
+        }
+    }
+
+    /// `COUNT` neighbouring targets from `x` on.
+    #[inline(always)]
+    unsafe fn pixels<L: Lanes, const COUNT: usize>(&self, x: usize, channels: usize) {
+        let (source, target) = (
+            self.pass.source_step * channels,
+            self.pass.target_step * channels,
+        );
+        // SAFETY: see `run`; vectors at the end of the channels are partial.
+        unsafe {
+            let (from, to) = (self.from.add(x * source), self.to.add(x * target));
+            let mut c = 0;
+            while c < channels {
+                let part = L::N.min(channels - c);
+                let load = |p: *const f32| {
+                    if part == L::N {
+                        L::load(p)
+                    } else {
+                        L::load_part(p, part)
+                    }
+                };
+                let mut acc = [L::splat(0.0); COUNT];
+                for (t, tap) in self.class.taps.iter().enumerate() {
+                    let w = load(self.weights.add(t * channels + c));
+                    let from = from.add(self.depthwise.window.tap_offset(tap.dy, tap.dx) + c);
+                    for (i, sum) in acc.iter_mut().enumerate() {
+                        *sum = L::fma(load(from.add(i * source)), w, *sum);
+                    }
+                }
+                for (i, sum) in acc.into_iter().enumerate() {
+                    let to = to.add(i * target + c);
+                    if part == L::N {
+                        L::store(to, sum)
+                    } else {
+                        L::store_part(to, part, sum)
+                    }
+                }
+                c += L::N;
+            }
+        }
+    }
+}

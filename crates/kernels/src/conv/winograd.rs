@@ -1,0 +1,446 @@
+//! Winograd's F(4x4, 3x3): a 3x3 convolution with stride 1 at a quarter of the multiplications.
+//!
+//! A tile of 4x4 outputs depends on 6x6 inputs. Both are transformed to products at 36 points; over all channels each
+//! point is one matrix product. Interpolation points are 0, +-3/4, +-3/2 and infinity, whose rounding errors are a third
+//! of those of the usual 0, +-1, +-2. Only one chunk's transforms exist at a time, so they stay near the core.
+//!
+//! Reference: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016.
+
+use super::chunks::{Chunk, Chunking};
+use super::pass::Pass;
+use super::window::Window;
+use crate::gemm::{Packed, Run};
+use crate::isa::Isa;
+use crate::lanes::{Lanes, Task};
+use crate::scratch::SharedScratch;
+use crate::sink::{OutRun, Region, SharedSink};
+use crate::{Scratch, Sink, Source, Workers};
+
+/// Outputs and inputs of a tile along one axis.
+const OUT: usize = 4;
+const IN: usize = 6;
+const POINTS: usize = IN * IN;
+/// The points besides zero and infinity, with their signs.
+const A: f32 = 0.75;
+const B: f32 = 1.5;
+/// Channels must come in whole vectors of the widest instruction set, so that the choice is the same on all.
+const CHANNELS: usize = 16;
+/// Floats between rows, and between the matrices of two points, beyond their length: a power of two would crowd cache sets.
+const SKEW: usize = 16;
+/// Tiles per chunk to aim for.
+const TILES: usize = 32;
+
+#[derive(Debug)]
+pub(crate) struct Winograd {
+    window: Window,
+    chunking: Chunking,
+    weights: Vec<Packed>,
+    /// Tiles across, and rows of tiles per chunk and image.
+    across: usize,
+    down: usize,
+    source_stride: usize,
+    target_stride: usize,
+    channels: usize,
+    width: usize,
+}
+
+impl Winograd {
+    /// Whether the pass is a 3x3 convolution with stride 1 over enough channels.
+    pub fn fits(pass: &Pass) -> bool {
+        let [class] = pass.classes.as_slice() else {
+            return false;
+        };
+        let (Some(first), Some(last)) = (class.taps.first(), class.taps.last()) else {
+            return false;
+        };
+        pass.groups == 1
+            && pass.source_step == 1
+            && pass.target_step == 1
+            && class.taps.len() == 9
+            && last.dy - first.dy == 2
+            && last.dx - first.dx == 2
+            && pass.source.channels.is_multiple_of(CHANNELS)
+            && pass.target.channels.is_multiple_of(CHANNELS)
+    }
+
+    pub fn new(isa: Isa, pass: &Pass, weights: &[f32]) -> Self {
+        let target = pass.target;
+        let across = target.width.div_ceil(OUT);
+        let down = target.height.div_ceil(OUT);
+        let tile_rows = (TILES / across).max(1);
+        let rows = if tile_rows >= down {
+            tile_rows / down * target.height
+        } else {
+            tile_rows * OUT
+        };
+        let chunking = Chunking::new(target.height, rows, OUT);
+        // The window must reach the ends of the last tiles, beyond the image.
+        let window = Window::new(pass, across * OUT);
+        let taps = &pass.classes[0].taps;
+        let matrix = filter_matrix();
+        let run = [Run {
+            offset: 0,
+            len: pass.source.channels as u32,
+        }];
+        let weights = (0..POINTS)
+            .map(|point| {
+                let (row, column) = (matrix[point / IN], matrix[point % IN]);
+                Packed::new(&run, target.channels, isa.lanes(), |k, out| {
+                    let terms = taps.iter().enumerate().map(|(t, tap)| {
+                        row[t / 3] * column[t % 3] * f64::from(pass.weight(weights, 0, k, out, tap))
+                    });
+                    terms.sum::<f64>() as f32
+                })
+            })
+            .collect();
+        Self {
+            window,
+            across,
+            down: chunking.rows().div_ceil(OUT),
+            chunking,
+            weights,
+            source_stride: pass.source.channels + SKEW,
+            target_stride: target.channels + SKEW,
+            channels: target.channels,
+            width: target.width,
+        }
+    }
+
+    pub fn chunks(&self, images: usize) -> usize {
+        self.chunking.count(images)
+    }
+
+    fn tiles(&self) -> usize {
+        self.chunking.images() * self.down * self.across
+    }
+
+    /// Lengths of the parts of a worker's scratch: window, transformed inputs, products, outputs.
+    fn parts(&self) -> [usize; 4] {
+        let window_rows = self.chunking.images() * (self.down * OUT + 2);
+        let parts = [
+            window_rows * self.window.row_len(),
+            POINTS * self.source_matrix(),
+            POINTS * self.target_matrix(),
+            self.chunking.images() * self.chunking.rows() * self.width * self.channels,
+        ];
+        parts.map(|len| len.next_multiple_of(16))
+    }
+
+    fn source_matrix(&self) -> usize {
+        self.tiles() * self.source_stride + SKEW
+    }
+
+    fn target_matrix(&self) -> usize {
+        self.tiles() * self.target_stride + SKEW
+    }
+
+    pub fn scratch_floats(&self) -> usize {
+        self.parts().iter().sum()
+    }
+
+    pub fn scratch_offsets(&self) -> usize {
+        2 * self.tiles()
+    }
+
+    pub fn weight_bytes(&self) -> usize {
+        self.weights.iter().map(Packed::bytes).sum()
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the four algorithms share this signature"
+    )]
+    pub fn run(
+        &self,
+        isa: Isa,
+        pass: &Pass,
+        workers: &mut Workers,
+        scratch: &mut Scratch,
+        images: usize,
+        source: Source,
+        sink: Sink,
+    ) {
+        let chunks = self.chunks(images);
+        let (scratch, partials) = scratch.split();
+        let region = Region {
+            pixels: images * pass.target.pixels(),
+            channels: pass.target.channels,
+            chunks,
+            partials,
+        };
+        sink.receive(
+            workers,
+            region,
+            |sink, index, worker| {
+                isa.run(Step {
+                    winograd: self,
+                    pass,
+                    scratch,
+                    worker,
+                    images,
+                    index,
+                    source,
+                    sink,
+                });
+            },
+            |index| {
+                let chunk = self.chunking.get(index, images);
+                chunk.images * chunk.rows * pass.target.width
+            },
+        );
+    }
+}
+
+/// Filter transform: a row per point, a column per tap.
+fn filter_matrix() -> [[f64; 3]; IN] {
+    let (a, b) = (f64::from(A), f64::from(B));
+    let row = |point: f64, norm: f64| [1.0 / norm, point / norm, point * point / norm];
+    let norm_a = 2.0 * a * a * (a * a - b * b);
+    let norm_b = 2.0 * b * b * (b * b - a * a);
+    [
+        row(0.0, a * a * b * b),
+        row(a, norm_a),
+        row(-a, norm_a),
+        row(b, norm_b),
+        row(-b, norm_b),
+        [0.0, 0.0, 1.0],
+    ]
+}
+
+/// One chunk.
+struct Step<'a> {
+    winograd: &'a Winograd,
+    pass: &'a Pass,
+    scratch: SharedScratch<'a>,
+    worker: usize,
+    images: usize,
+    index: usize,
+    source: Source<'a>,
+    sink: &'a SharedSink<'a>,
+}
+
+impl Task for Step<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let Self { winograd, pass, .. } = self;
+        let chunk = winograd.chunking.get(self.index, self.images);
+        let down = chunk.rows.div_ceil(OUT);
+        let window_rows = down * OUT + 2;
+        let tiles = chunk.images * down * winograd.across;
+        let [window_len, inputs_len, products_len, out_len] = winograd.parts();
+        // SAFETY: `of`: a worker runs one chunk at a time. The parts have the lengths computed for the largest chunk
+        // (checked by slicing), and tiles of this one fill at most that.
+        unsafe {
+            let scratch = self.scratch.of(self.worker);
+            let (window, rest) = scratch.floats.split_at_mut(window_len);
+            let (inputs, rest) = rest.split_at_mut(inputs_len);
+            let (products, rest) = rest.split_at_mut(products_len);
+            let out = &mut rest[..out_len];
+            let (a_rows, c_rows) =
+                scratch.offsets[..2 * winograd.tiles()].split_at_mut(winograd.tiles());
+            for tile in 0..tiles {
+                a_rows[tile] = (tile * winograd.source_stride) as u32;
+                c_rows[tile] = (tile * winograd.target_stride) as u32;
+            }
+            winograd
+                .window
+                .fill::<L>(pass, &self.source, chunk, window_rows, window.as_mut_ptr());
+            L::vectorize(Inputs {
+                winograd,
+                pass,
+                chunk,
+                window: window.as_ptr(),
+                to: inputs.as_mut_ptr(),
+            });
+            for (point, weights) in winograd.weights.iter().enumerate() {
+                weights.multiply::<L>(
+                    inputs.as_ptr().add(point * winograd.source_matrix()),
+                    &a_rows[..tiles],
+                    products.as_mut_ptr().add(point * winograd.target_matrix()),
+                    &c_rows[..tiles],
+                );
+            }
+            L::vectorize(Outputs {
+                winograd,
+                pass,
+                chunk,
+                from: products.as_ptr(),
+                to: out.as_mut_ptr(),
+            });
+            let target = pass.target;
+            let run = OutRun {
+                chunk: self.index,
+                opens: true,
+                first: (chunk.image * target.height + chunk.row) * target.width,
+                step: 1,
+                count: chunk.images * chunk.rows * target.width,
+                stride: target.channels,
+            };
+            self.sink.finish::<L>(out.as_ptr(), run);
+        }
+    }
+}
+
+/// The input transform of a chunk.
+struct Inputs<'a> {
+    winograd: &'a Winograd,
+    pass: &'a Pass,
+    chunk: Chunk,
+    window: *const f32,
+    to: *mut f32,
+}
+
+impl Task for Inputs<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let Self {
+            winograd,
+            pass,
+            chunk,
+            ..
+        } = self;
+        let channels = pass.source.channels;
+        let row_len = winograd.window.row_len();
+        let down = chunk.rows.div_ceil(OUT);
+        let matrix = winograd.source_matrix();
+        let mut tile = 0;
+        for image in 0..chunk.images {
+            for ty in 0..down {
+                for tx in 0..winograd.across {
+                    let row = image * (down * OUT + 2) + ty * OUT;
+                    for c in (0..channels).step_by(L::N) {
+                        // SAFETY: the window holds `down * 4 + 2` rows per image and `across * 4 + 2` columns.
+                        unsafe {
+                            let from = self.window.add(row * row_len + tx * OUT * channels + c);
+                            let mut columns = [[L::splat(0.0); IN]; IN];
+                            for x in 0..IN {
+                                let mut d = [L::splat(0.0); IN];
+                                for (y, v) in d.iter_mut().enumerate() {
+                                    *v = L::load(from.add(y * row_len + x * channels));
+                                }
+                                let t = transform_input::<L>(d);
+                                for y in 0..IN {
+                                    columns[y][x] = t[y];
+                                }
+                            }
+                            let to = self.to.add(tile * winograd.source_stride + c);
+                            for (y, row) in columns.into_iter().enumerate() {
+                                for (x, v) in transform_input::<L>(row).into_iter().enumerate() {
+                                    L::store(to.add((y * IN + x) * matrix), v);
+                                }
+                            }
+                        }
+                    }
+                    tile += 1;
+                }
+            }
+        }
+    }
+}
+
+/// The output transform of a chunk.
+struct Outputs<'a> {
+    winograd: &'a Winograd,
+    pass: &'a Pass,
+    chunk: Chunk,
+    from: *const f32,
+    to: *mut f32,
+}
+
+impl Task for Outputs<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let Self {
+            winograd,
+            pass,
+            chunk,
+            ..
+        } = self;
+        let channels = pass.target.channels;
+        let width = pass.target.width;
+        let down = chunk.rows.div_ceil(OUT);
+        let matrix = winograd.target_matrix();
+        let mut tile = 0;
+        for image in 0..chunk.images {
+            for ty in 0..down {
+                let rows = OUT.min(chunk.rows - ty * OUT);
+                for tx in 0..winograd.across {
+                    let columns = OUT.min(width - tx * OUT);
+                    let pixel = (image * chunk.rows + ty * OUT) * width + tx * OUT;
+                    for c in (0..channels).step_by(L::N) {
+                        // SAFETY: products exist for every tile; rows and columns beyond the image are not written.
+                        unsafe {
+                            let from = self.from.add(tile * winograd.target_stride + c);
+                            let mut half = [[L::splat(0.0); IN]; OUT];
+                            for x in 0..IN {
+                                let mut m = [L::splat(0.0); IN];
+                                for (y, v) in m.iter_mut().enumerate() {
+                                    *v = L::load(from.add((y * IN + x) * matrix));
+                                }
+                                let t = transform_output::<L>(m);
+                                for y in 0..OUT {
+                                    half[y][x] = t[y];
+                                }
+                            }
+                            let to = self.to.add(pixel * channels + c);
+                            for (y, row) in half.into_iter().enumerate().take(rows) {
+                                let t = transform_output::<L>(row);
+                                for (x, v) in t.into_iter().enumerate().take(columns) {
+                                    L::store(to.add((y * width + x) * channels), v);
+                                }
+                            }
+                        }
+                    }
+                    tile += 1;
+                }
+            }
+        }
+    }
+}
+
+/// The values of a polynomial with coefficients `d` times the nodal polynomials of the points, along one axis.
+#[inline(always)]
+unsafe fn transform_input<L: Lanes>(d: [L::V; IN]) -> [L::V; IN] {
+    const AA: f32 = A * A;
+    const BB: f32 = B * B;
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let scaled = |c: f32, x: L::V, y: L::V| L::fma(L::splat(c), x, y);
+        // Even and odd parts at +-a and +-b.
+        let even_a = scaled(-BB, d[2], d[4]);
+        let odd_a = L::mul(L::splat(A), scaled(-BB, d[1], d[3]));
+        let even_b = scaled(-AA, d[2], d[4]);
+        let odd_b = L::mul(L::splat(B), scaled(-AA, d[1], d[3]));
+        [
+            scaled(AA * BB, d[0], scaled(-(AA + BB), d[2], d[4])),
+            L::add(even_a, odd_a),
+            L::sub(even_a, odd_a),
+            L::add(even_b, odd_b),
+            L::sub(even_b, odd_b),
+            scaled(AA * BB, d[1], scaled(-(AA + BB), d[3], d[5])),
+        ]
+    }
+}
+
+/// Outputs from products at the points, along one axis.
+#[inline(always)]
+unsafe fn transform_output<L: Lanes>(m: [L::V; IN]) -> [L::V; OUT] {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let (even_a, odd_a) = (L::add(m[1], m[2]), L::sub(m[1], m[2]));
+        let (even_b, odd_b) = (L::add(m[3], m[4]), L::sub(m[3], m[4]));
+        let scaled = |c: f32, x: L::V, y: L::V| L::fma(L::splat(c), x, y);
+        [
+            L::add(m[0], L::add(even_a, even_b)),
+            scaled(B, odd_b, L::mul(L::splat(A), odd_a)),
+            scaled(B * B, even_b, L::mul(L::splat(A * A), even_a)),
+            scaled(B * B * B, odd_b, scaled(A * A * A, odd_a, m[5])),
+        ]
+    }
+}

@@ -1,0 +1,168 @@
+//! Simple passes over whole tensors, split over images.
+
+use crate::Workers;
+use crate::norm::Extent;
+use crate::shared::Shared;
+
+/// Values per chunk of a plain pass.
+const CHUNK: usize = 64 << 10;
+
+/// `to += from`, or `to = from`.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn accumulate(workers: &mut Workers, from: &[f32], to: &mut [f32], add: bool) {
+    assert_eq!(from.len(), to.len(), "lengths differ");
+    let shared = Shared::new(to);
+    workers.each(from.len().div_ceil(CHUNK), |index, _| {
+        let from = &from[index * CHUNK..from.len().min((index + 1) * CHUNK)];
+        // SAFETY: chunks do not overlap.
+        let to = unsafe { shared.part(index * CHUNK, from.len()) };
+        if add {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+        } else {
+            to.copy_from_slice(from);
+        }
+    });
+}
+
+/// Whether no value is NaN or infinite.
+pub fn all_finite(values: &[f32]) -> bool {
+    // A product with zero is zero unless the value is not finite, and then it is NaN, which a sum keeps.
+    let (lanes, rest) = values.as_chunks::<16>();
+    let mut sums = [0.0f32; 16];
+    for lane in lanes {
+        for (sum, x) in sums.iter_mut().zip(lane) {
+            *sum += x * 0.0;
+        }
+    }
+    sums.iter().chain(rest).all(|x| (x * 0.0) == 0.0)
+}
+
+/// `out = value * gate`; the gate has the value's extent or one pixel per image.
+///
+/// # Panics
+/// If a slice is too short.
+pub fn multiply(
+    workers: &mut Workers,
+    extent: Extent,
+    values: &[f32],
+    gate: &[f32],
+    gate_pixels: usize,
+    out: &mut [f32],
+) {
+    let Extent {
+        images,
+        pixels,
+        channels,
+    } = extent;
+    check(extent, values, gate, gate_pixels);
+    assert!(out.len() >= extent.len(), "product too short");
+    let out = Shared::new(out);
+    workers.each(images, |image, _| {
+        let len = pixels * channels;
+        // SAFETY: images do not overlap.
+        let out = unsafe { out.part(image * len, len) };
+        let values = &values[image * len..][..len];
+        let gate = &gate[image * gate_pixels * channels..][..gate_pixels * channels];
+        for (pixel, (out, values)) in out
+            .chunks_exact_mut(channels)
+            .zip(values.chunks_exact(channels))
+            .enumerate()
+        {
+            let gate = &gate[pixel % gate_pixels * channels..][..channels];
+            for c in 0..channels {
+                out[c] = values[c] * gate[c];
+            }
+        }
+    });
+}
+
+/// Gradients of both factors of a product; either may be left out. The flag says to add to what is there.
+///
+/// # Panics
+/// If a slice is too short.
+pub fn multiply_backward(
+    workers: &mut Workers,
+    extent: Extent,
+    (values, gate, gate_pixels): (&[f32], &[f32], usize),
+    gradient: &[f32],
+    value_target: Option<(&mut [f32], bool)>,
+    gate_target: Option<(&mut [f32], bool)>,
+) {
+    let Extent {
+        images,
+        pixels,
+        channels,
+    } = extent;
+    check(extent, values, gate, gate_pixels);
+    assert!(gradient.len() >= extent.len(), "gradient too short");
+    let (len, gate_len) = (pixels * channels, gate_pixels * channels);
+    if let Some((target, add)) = value_target {
+        assert!(target.len() >= images * len, "target too short");
+        let target = Shared::new(target);
+        workers.each(images, |image, _| {
+            // SAFETY: images do not overlap.
+            let target = unsafe { target.part(image * len, len) };
+            if !add {
+                target.fill(0.0);
+            }
+            let (gradient, gate) = (
+                &gradient[image * len..][..len],
+                &gate[image * gate_len..][..gate_len],
+            );
+            for (i, to) in target.iter_mut().enumerate() {
+                *to += gradient[i] * gate[i % gate_len];
+            }
+        });
+    }
+    if let Some((target, add)) = gate_target {
+        assert!(target.len() >= images * gate_len, "target too short");
+        let target = Shared::new(target);
+        workers.each(images, |image, _| {
+            // SAFETY: images do not overlap.
+            let target = unsafe { target.part(image * gate_len, gate_len) };
+            if !add {
+                target.fill(0.0);
+            }
+            let (gradient, values) = (
+                &gradient[image * len..][..len],
+                &values[image * len..][..len],
+            );
+            for i in 0..len {
+                target[i % gate_len] += gradient[i] * values[i];
+            }
+        });
+    }
+}
+
+fn check(extent: Extent, values: &[f32], gate: &[f32], gate_pixels: usize) {
+    assert!(
+        gate_pixels == 1 || gate_pixels == extent.pixels,
+        "a gate has one pixel or all"
+    );
+    assert!(values.len() >= extent.len(), "values too short");
+    assert!(
+        gate.len() >= extent.images * gate_pixels * extent.channels,
+        "gate too short"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bad_value_anywhere_is_found() {
+        for len in [1, 15, 16, 17, 100] {
+            for at in 0..len {
+                for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                    let mut values = vec![1e38; len];
+                    assert!(all_finite(&values));
+                    values[at] = bad;
+                    assert!(!all_finite(&values), "{bad} at {at} of {len}");
+                }
+            }
+        }
+    }
+}

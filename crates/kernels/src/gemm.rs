@@ -1,0 +1,273 @@
+//! Matrix products with one operand packed once (weights) and the other read where it lies (pixels).
+//!
+//! Rows are pixels, columns are output channels. A row is named by an offset; the products of a row run over one or more
+//! contiguous runs of floats behind it, so a convolution needs no rearranged copy of its input.
+
+use crate::Buffer;
+use crate::lanes::{Lanes, Task};
+
+/// Longest stretch of the summed axis worked on at once, so that a panel of weights stays near the core.
+const BLOCK: usize = 320;
+
+/// `len` consecutive floats, `offset` floats behind the start of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub offset: u32,
+    pub len: u32,
+}
+
+/// Part of the summed axis: the runs it covers and where its panels start in the packed data.
+#[derive(Debug)]
+struct Block {
+    runs: Vec<Run>,
+    len: usize,
+    start: usize,
+}
+
+/// Weights in the order the tile kernel reads them: block, panel of two vectors of columns, summed axis, column.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    data: Buffer,
+    blocks: Vec<Block>,
+    columns: usize,
+}
+
+impl Packed {
+    /// Packs `weight(k, column)`, `k` counting along `runs`, for vectors of `lanes` floats.
+    pub fn new(
+        runs: &[Run],
+        columns: usize,
+        lanes: usize,
+        weight: impl Fn(usize, usize) -> f32,
+    ) -> Self {
+        let total: usize = runs.iter().map(|run| run.len as usize).sum();
+        let padded = columns.next_multiple_of(lanes);
+        let mut data = Buffer::zeroed(total * padded);
+        let mut blocks = Vec::new();
+        let mut start = 0;
+        let mut k0 = 0;
+        for runs in split_runs(runs, total) {
+            let len: usize = runs.iter().map(|run| run.len as usize).sum();
+            let mut at = start;
+            for (first, width) in panels(padded, lanes) {
+                for k in 0..len {
+                    for j in 0..width {
+                        if first + j < columns {
+                            data[at + k * width + j] = weight(k0 + k, first + j);
+                        }
+                    }
+                }
+                at += len * width;
+            }
+            blocks.push(Block { runs, len, start });
+            start += len * padded;
+            k0 += len;
+        }
+        Self {
+            data,
+            blocks,
+            columns: padded,
+        }
+    }
+
+    /// Columns including the padding to whole vectors: the least distance between rows of the product.
+    pub fn padded_columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Bytes it takes.
+    pub fn bytes(&self) -> usize {
+        4 * self.data.len()
+    }
+
+    /// Number of blocks of the summed axis.
+    pub fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Extent of a block of the summed axis.
+    pub fn block_len(&self, block: usize) -> usize {
+        self.blocks[block].len
+    }
+
+    /// `c[row] = a[row] * weights` for all rows: `a` and `c` are bases, `rows` pairs of offsets behind them.
+    ///
+    /// # Safety
+    /// Every run behind every row of `a` is readable, and `padded_columns` floats behind every row of `c` are writable.
+    #[inline(always)]
+    pub unsafe fn multiply<L: Lanes>(
+        &self,
+        a: *const f32,
+        a_rows: &[u32],
+        c: *mut f32,
+        c_rows: &[u32],
+    ) {
+        for block in 0..self.blocks.len() {
+            // SAFETY: handed on.
+            unsafe { self.multiply_block::<L>(block, a, a_rows, c, c_rows, block > 0) };
+        }
+    }
+
+    /// The share of one block; adds to `c` when `accumulate` is set.
+    ///
+    /// # Safety
+    /// As for `multiply`.
+    #[inline(always)]
+    pub unsafe fn multiply_block<L: Lanes>(
+        &self,
+        block: usize,
+        a: *const f32,
+        a_rows: &[u32],
+        c: *mut f32,
+        c_rows: &[u32],
+        accumulate: bool,
+    ) {
+        let rows = a_rows.len().min(c_rows.len());
+        if rows == 0 {
+            return;
+        }
+        let block = &self.blocks[block];
+        // Tiles of nearly equal height: a tile of one row would wait for its own additions.
+        let tiles = rows.div_ceil(L::TILE_ROWS);
+        let (height, taller) = (rows / tiles, rows % tiles);
+        // SAFETY: panels lie inside `data` by construction; the caller vouches for `a` and `c`.
+        unsafe {
+            let mut panel = self.data.as_ptr().add(block.start);
+            for (first, width) in panels(self.columns, L::N) {
+                let mut row = 0;
+                for tile in 0..tiles {
+                    let height = height + usize::from(tile < taller);
+                    let tile = Tile {
+                        a,
+                        a_rows: a_rows.as_ptr().add(row),
+                        runs: &block.runs,
+                        b: panel,
+                        c: c.add(first),
+                        c_rows: c_rows.as_ptr().add(row),
+                        accumulate,
+                    };
+                    tile.dispatch::<L>(height, width > L::N);
+                    row += height;
+                }
+                panel = panel.add(block.len * width);
+            }
+        }
+    }
+}
+
+/// First column and width of every panel: two vectors, or one at the end.
+fn panels(columns: usize, lanes: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..columns)
+        .step_by(2 * lanes)
+        .map(move |first| (first, (columns - first).min(2 * lanes)))
+}
+
+/// Cuts the runs into blocks of nearly equal length, none longer than `BLOCK`.
+fn split_runs(runs: &[Run], total: usize) -> Vec<Vec<Run>> {
+    let target = total.div_ceil(total.div_ceil(BLOCK).max(1)).max(1);
+    let mut blocks = Vec::new();
+    let mut current: Vec<Run> = Vec::new();
+    let mut room = target;
+    for run in runs {
+        let mut rest = *run;
+        while rest.len > 0 {
+            let take = rest.len.min(room as u32);
+            current.push(Run {
+                offset: rest.offset,
+                len: take,
+            });
+            rest = Run {
+                offset: rest.offset + take,
+                len: rest.len - take,
+            };
+            room -= take as usize;
+            if room == 0 {
+                blocks.push(std::mem::take(&mut current));
+                room = target;
+            }
+        }
+    }
+    if !current.is_empty() {
+        blocks.push(current);
+    }
+    blocks
+}
+
+/// Up to `TILE_ROWS` rows against one panel.
+#[derive(Clone, Copy)]
+struct Tile<'a> {
+    a: *const f32,
+    a_rows: *const u32,
+    runs: &'a [Run],
+    b: *const f32,
+    c: *mut f32,
+    c_rows: *const u32,
+    accumulate: bool,
+}
+
+/// A tile of exactly `ROWS` rows and `VECTORS` vectors of columns.
+struct FixedTile<'a, const ROWS: usize, const VECTORS: usize>(Tile<'a>);
+
+impl Tile<'_> {
+    #[inline(always)]
+    unsafe fn dispatch<L: Lanes>(self, rows: usize, two: bool) {
+        macro_rules! heights {
+            ($($n:literal)*) => {
+                match (rows, two) {
+                    $(
+                        ($n, true) if $n <= L::TILE_ROWS => unsafe { L::vectorize(FixedTile::<$n, 2>(self)) },
+                        ($n, false) if $n <= L::TILE_ROWS => unsafe { L::vectorize(FixedTile::<$n, 1>(self)) },
+                    )*
+                    _ => unreachable!("tiles are at most TILE_ROWS high"),
+                }
+            };
+        }
+        // SAFETY: handed on from `multiply`.
+        heights!(1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+    }
+}
+
+impl<const ROWS: usize, const VECTORS: usize> Task for FixedTile<'_, ROWS, VECTORS> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let t = self.0;
+        // SAFETY: `multiply`'s caller vouches for all rows, runs and the panel.
+        unsafe {
+            let mut acc = [[L::splat(0.0); VECTORS]; ROWS];
+            let mut b = t.b;
+            for run in t.runs {
+                let mut rows = [t.a; ROWS];
+                for (i, row) in rows.iter_mut().enumerate() {
+                    *row = t.a.add((*t.a_rows.add(i) + run.offset) as usize);
+                }
+                for k in 0..run.len as usize {
+                    let mut weights = [L::splat(0.0); VECTORS];
+                    for (j, w) in weights.iter_mut().enumerate() {
+                        *w = L::load(b.add(j * L::N));
+                    }
+                    for i in 0..ROWS {
+                        let x = L::splat(*rows[i].add(k));
+                        for j in 0..VECTORS {
+                            acc[i][j] = L::fma(x, weights[j], acc[i][j]);
+                        }
+                    }
+                    b = b.add(VECTORS * L::N);
+                }
+            }
+            for i in 0..ROWS {
+                let c = t.c.add(*t.c_rows.add(i) as usize);
+                for j in 0..VECTORS {
+                    let to = c.add(j * L::N);
+                    let v = if t.accumulate {
+                        L::add(acc[i][j], L::load(to))
+                    } else {
+                        acc[i][j]
+                    };
+                    L::store(to, v);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Vectors of `f32` behind one trait, so that each kernel is written once.
+
+/// A vector register of one instruction set.
+///
+/// # Safety
+/// Every method may only run where the instruction set is available, which [`crate::Isa`] establishes once; pointers
+/// must be valid for the number of floats the method names.
+pub(crate) trait Lanes: Copy + 'static {
+    /// Floats per vector.
+    const N: usize;
+    /// Most rows of a matrix tile: with `2` vectors of columns its accumulators fill the registers.
+    const TILE_ROWS: usize;
+    type V: Copy;
+
+    /// Runs `task` inside a function compiled for this instruction set.
+    unsafe fn vectorize<T: Task>(task: T) -> T::Output;
+
+    unsafe fn splat(x: f32) -> Self::V;
+    unsafe fn load(from: *const f32) -> Self::V;
+    unsafe fn store(to: *mut f32, v: Self::V);
+    /// Stores past the caches where the instruction set can and `to` is aligned to the vector.
+    unsafe fn stream(to: *mut f32, v: Self::V);
+    /// Makes streamed stores visible before whatever follows.
+    unsafe fn fence();
+    /// Loads the first `count` floats, zeros behind them. `count` is at most `N`.
+    unsafe fn load_part(from: *const f32, count: usize) -> Self::V;
+    /// Stores the first `count` floats.
+    unsafe fn store_part(to: *mut f32, count: usize, v: Self::V);
+    /// Loads `N` bytes as floats.
+    unsafe fn load_bytes(from: *const u8) -> Self::V;
+
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`.
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// The larger of both; the second operand when either is NaN or both are zero.
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
+    /// The smaller of both; the second operand when either is NaN or both are zero.
+    unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
+    /// Lane by lane, `yes` where `a > b`, else `no`; a NaN compares false.
+    unsafe fn select_gt(a: Self::V, b: Self::V, yes: Self::V, no: Self::V) -> Self::V;
+    /// Nearest integers.
+    unsafe fn round(a: Self::V) -> Self::V;
+    /// `2^k` for integral `k` in -126..=127.
+    unsafe fn pow2(k: Self::V) -> Self::V;
+    /// Sum of the lanes, pairwise from the ends of a fixed tree.
+    unsafe fn sum(a: Self::V) -> f32;
+}
+
+/// Work to run inside a function compiled for an instruction set.
+pub(crate) trait Task {
+    type Output;
+    /// # Safety
+    /// `L`'s instruction set must be available.
+    unsafe fn run<L: Lanes>(self) -> Self::Output;
+}

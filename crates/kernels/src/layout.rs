@@ -1,0 +1,165 @@
+//! Rearrangements: flatten in PyTorch's order, and the zero-padding strided shortcut.
+
+use crate::Workers;
+use crate::norm::Extent;
+use crate::shared::Shared;
+
+/// Pixels and channels of every image in PyTorch's order: `out[channel * pixels + pixel]`.
+///
+/// # Panics
+/// If a slice is too short.
+pub fn flatten(workers: &mut Workers, extent: Extent, values: &[f32], out: &mut [f32]) {
+    let Extent {
+        images,
+        pixels,
+        channels,
+    } = extent;
+    assert!(
+        values.len() >= extent.len() && out.len() >= extent.len(),
+        "flatten too short"
+    );
+    let out = Shared::new(out);
+    workers.each(images, |image, _| {
+        let len = pixels * channels;
+        // SAFETY: images do not overlap.
+        let out = unsafe { out.part(image * len, len) };
+        let values = &values[image * len..][..len];
+        for pixel in 0..pixels {
+            for c in 0..channels {
+                out[c * pixels + pixel] = values[pixel * channels + c];
+            }
+        }
+    });
+}
+
+/// The gradient of `flatten`.
+///
+/// # Panics
+/// If a slice is too short.
+pub fn flatten_backward(
+    workers: &mut Workers,
+    extent: Extent,
+    gradient: &[f32],
+    target: &mut [f32],
+    add: bool,
+) {
+    let Extent {
+        images,
+        pixels,
+        channels,
+    } = extent;
+    assert!(
+        gradient.len() >= extent.len() && target.len() >= extent.len(),
+        "flatten too short"
+    );
+    let target = Shared::new(target);
+    workers.each(images, |image, _| {
+        let len = pixels * channels;
+        // SAFETY: images do not overlap.
+        let target = unsafe { target.part(image * len, len) };
+        let gradient = &gradient[image * len..][..len];
+        for pixel in 0..pixels {
+            for c in 0..channels {
+                let to = &mut target[pixel * channels + c];
+                *to = gradient[c * pixels + pixel] + if add { *to } else { 0.0 };
+            }
+        }
+    });
+}
+
+/// Extents of a strided shortcut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShortcutShape {
+    /// Rows and columns of the input.
+    pub input: [usize; 2],
+    /// Rows and columns of the output.
+    pub output: [usize; 2],
+    /// Channels of the input and of the output.
+    pub channels: [usize; 2],
+    /// Step between kept pixels.
+    pub stride: usize,
+}
+
+impl ShortcutShape {
+    fn lens(&self) -> [usize; 2] {
+        [
+            self.input[0] * self.input[1] * self.channels[0],
+            self.output[0] * self.output[1] * self.channels[1],
+        ]
+    }
+
+    /// Starts of a kept pixel's channels on either side, image by image.
+    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let front = (self.channels[1] - self.channels[0]) / 2;
+        (0..self.output[0]).flat_map(move |y| {
+            (0..self.output[1]).map(move |x| {
+                let from = (y * self.stride * self.input[1] + x * self.stride) * self.channels[0];
+                (from, (y * self.output[1] + x) * self.channels[1] + front)
+            })
+        })
+    }
+}
+
+/// Keeps every `stride`-th pixel and puts zero channels around.
+///
+/// # Panics
+/// If a slice is too short.
+pub fn shortcut_a(
+    workers: &mut Workers,
+    images: usize,
+    shape: ShortcutShape,
+    values: &[f32],
+    out: &mut [f32],
+) {
+    let [from_len, to_len] = shape.lens();
+    assert!(
+        values.len() >= images * from_len && out.len() >= images * to_len,
+        "shortcut too short"
+    );
+    let out = Shared::new(out);
+    workers.each(images, |image, _| {
+        // SAFETY: images do not overlap.
+        let out = unsafe { out.part(image * to_len, to_len) };
+        let values = &values[image * from_len..][..from_len];
+        out.fill(0.0);
+        for (from, to) in shape.pairs() {
+            out[to..to + shape.channels[0]]
+                .copy_from_slice(&values[from..from + shape.channels[0]]);
+        }
+    });
+}
+
+/// The gradient of `shortcut_a`.
+///
+/// # Panics
+/// If a slice is too short.
+pub fn shortcut_a_backward(
+    workers: &mut Workers,
+    images: usize,
+    shape: ShortcutShape,
+    gradient: &[f32],
+    target: &mut [f32],
+    add: bool,
+) {
+    let [to_len, from_len] = shape.lens();
+    assert!(
+        gradient.len() >= images * from_len && target.len() >= images * to_len,
+        "shortcut too short"
+    );
+    let target = Shared::new(target);
+    workers.each(images, |image, _| {
+        // SAFETY: images do not overlap.
+        let target = unsafe { target.part(image * to_len, to_len) };
+        let gradient = &gradient[image * from_len..][..from_len];
+        if !add {
+            target.fill(0.0);
+        }
+        for (to, from) in shape.pairs() {
+            let from = &gradient[from..from + shape.channels[0]];
+            target[to..to + shape.channels[0]]
+                .iter_mut()
+                .zip(from)
+                .for_each(|(to, from)| *to += from);
+        }
+    });
+}

@@ -1,0 +1,125 @@
+//! Exponential and error function on vectors.
+
+use crate::lanes::Lanes;
+
+/// `exp(x)` within 2 ulp; saturates near the ends of the `f32` range instead of overflowing.
+#[inline(always)]
+pub(crate) unsafe fn exp<L: Lanes>(x: L::V) -> L::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        // The constant comes first so that a NaN passes through.
+        let x = L::min(L::splat(88.0), L::max(L::splat(-87.0), x));
+        let k = L::round(L::mul(x, L::splat(std::f32::consts::LOG2_E)));
+        // ln 2 in two parts, the first exact in a product with `k`.
+        let r = L::fma(k, L::splat(-0.693_359_4), x);
+        let r = L::fma(k, L::splat(2.121_944_4e-4), r);
+        let mut p = L::splat(1.987_569_1e-4);
+        for c in [
+            1.398_199_9e-3,
+            8.333_452e-3,
+            4.166_579_6e-2,
+            1.666_666_5e-1,
+            0.5,
+        ] {
+            p = L::fma(p, r, L::splat(c));
+        }
+        let y = L::add(L::fma(p, L::mul(r, r), r), L::splat(1.0));
+        L::mul(y, L::pow2(k))
+    }
+}
+
+/// `1 / (1 + exp(-x))`.
+#[inline(always)]
+pub(crate) unsafe fn sigmoid<L: Lanes>(x: L::V) -> L::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let one = L::splat(1.0);
+        L::div(one, L::add(one, exp::<L>(L::sub(L::splat(0.0), x))))
+    }
+}
+
+/// The error function, by a rational approximation on [-4, 4], outside of which it is 1 to `f32` precision.
+#[inline(always)]
+pub(crate) unsafe fn erf<L: Lanes>(x: L::V) -> L::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let x = L::min(L::splat(4.0), L::max(L::splat(-4.0), x));
+        let x2 = L::mul(x, x);
+        let mut p = L::splat(-2.726_142_3e-10);
+        for c in [
+            2.770_681_4e-8,
+            -2.101_024e-6,
+            -5.692_506_5e-5,
+            -7.349_906_3e-4,
+            -2.954_6e-3,
+            -1.609_603_3e-2,
+        ] {
+            p = L::fma(p, x2, L::splat(c));
+        }
+        let mut q = L::splat(-1.456_607_2e-5);
+        for c in [
+            -2.133_740_6e-4,
+            -1.682_827e-3,
+            -7.373_329e-3,
+            -1.426_473_9e-2,
+        ] {
+            q = L::fma(q, x2, L::splat(c));
+        }
+        L::div(L::mul(x, p), q)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Isa;
+    use crate::lanes::{Lanes, Task};
+
+    struct Map<'a>(&'a [f32], &'a mut [f32], fn(f64) -> f64, bool);
+
+    impl Task for Map<'_> {
+        type Output = ();
+        #[inline(always)]
+        unsafe fn run<L: Lanes>(self) {
+            for i in (0..self.0.len()).step_by(L::N) {
+                // SAFETY: lengths are multiples of the largest lane count.
+                unsafe {
+                    let x = L::load(self.0[i..].as_ptr());
+                    let y = if self.3 {
+                        super::exp::<L>(x)
+                    } else {
+                        super::erf::<L>(x)
+                    };
+                    L::store(self.1[i..].as_mut_ptr(), y);
+                }
+            }
+        }
+    }
+
+    fn worst_relative(exp: bool, low: f32, high: f32, exact: fn(f64) -> f64) -> f64 {
+        let inputs: Vec<f32> = (0..65_536)
+            .map(|i| low + (high - low) * i as f32 / 65_536.0)
+            .collect();
+        let mut worst = 0.0f64;
+        for isa in Isa::available() {
+            let mut outputs = vec![0.0; inputs.len()];
+            isa.run(Map(&inputs, &mut outputs, exact, exp));
+            for (&x, &y) in inputs.iter().zip(&outputs) {
+                let expected = exact(f64::from(x));
+                worst = worst.max((f64::from(y) - expected).abs() / expected.abs().max(1e-30));
+            }
+        }
+        worst
+    }
+
+    #[test]
+    fn exp_is_within_two_ulp() {
+        let worst = worst_relative(true, -86.0, 87.0, f64::exp);
+        assert!(worst < 2.0 * f64::from(f32::EPSILON), "{worst:e}");
+    }
+
+    #[test]
+    fn erf_is_within_four_ulp() {
+        let worst = worst_relative(false, 0.001, 3.9, libm::erf);
+        assert!(worst < 4.0 * f64::from(f32::EPSILON), "{worst:e}");
+    }
+}

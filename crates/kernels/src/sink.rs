@@ -1,0 +1,471 @@
+//! Where a convolution's result goes, and what is gathered on the way while it is still in cache.
+
+use crate::Workers;
+use crate::activation::{Curve, with_curve};
+use crate::lanes::Lanes;
+use crate::shared::Shared;
+use crate::source::NormTables;
+use flipcast_graph::Activation;
+
+/// Floats of partial sums per chunk and channel: pivot, sum, sum of squares about it.
+pub(crate) const PARTIAL_ROWS: usize = 3;
+
+/// Outputs larger than this bypass the caches: they would be evicted before anybody reads them again.
+pub(crate) const STREAM_FROM: usize = 6 << 20;
+
+/// The result of a convolution.
+#[derive(Debug)]
+pub struct Sink<'a> {
+    /// The tensor.
+    pub out: &'a mut [f32],
+    /// Add to what is there instead of overwriting it.
+    pub accumulate: bool,
+    /// Added per channel.
+    pub bias: Option<&'a [f32]>,
+    /// What is gathered from the result.
+    pub gather: Gather<'a>,
+}
+
+/// What is gathered from a tensor while it is written.
+#[derive(Debug)]
+pub enum Gather<'a> {
+    /// Nothing.
+    Nothing,
+    /// Mean and biased variance per channel.
+    Statistics {
+        /// Receives the means.
+        mean: &'a mut [f32],
+        /// Receives the variances.
+        variance: &'a mut [f32],
+    },
+    /// The tensor is the gradient of `activation(norm(values))`: sums of `dz` and of `dz * (value - centre)` per channel.
+    Sums {
+        /// The stored value below the norm.
+        values: &'a [f32],
+        /// Its norm, with one row of tables.
+        norm: NormTables<'a>,
+        /// On top of it.
+        activation: Activation,
+        /// Subtracted from the value: its mean.
+        centre: &'a [f32],
+        /// Receives the sums of `dz`.
+        sum: &'a mut [f32],
+        /// Receives the sums of `dz * (value - centre)`.
+        product: &'a mut [f32],
+    },
+}
+
+/// A sink as the workers of a region see it.
+#[derive(Clone, Copy)]
+pub(crate) struct SharedSink<'a> {
+    out: Shared<'a, f32>,
+    accumulate: bool,
+    stream: bool,
+    bias: Option<&'a [f32]>,
+    gather: SharedGather<'a>,
+    partials: Shared<'a, f32>,
+    channels: usize,
+}
+
+#[derive(Clone, Copy)]
+enum SharedGather<'a> {
+    Nothing,
+    Statistics,
+    Sums {
+        values: &'a [f32],
+        norm: NormTables<'a>,
+        activation: Activation,
+        centre: &'a [f32],
+    },
+}
+
+/// Where finished sums go after the region.
+pub(crate) enum Totals<'a> {
+    Nothing,
+    Statistics {
+        mean: &'a mut [f32],
+        variance: &'a mut [f32],
+    },
+    Sums {
+        sum: &'a mut [f32],
+        product: &'a mut [f32],
+    },
+}
+
+/// What a sink needs to know of the tensor it receives.
+pub(crate) struct Region<'a> {
+    /// Pixels of the whole batch, and channels of each.
+    pub pixels: usize,
+    pub channels: usize,
+    /// Chunks the pixels come in.
+    pub chunks: usize,
+    /// Room for every chunk's partial sums.
+    pub partials: &'a mut [f32],
+}
+
+/// A run of finished pixels.
+#[derive(Clone, Copy)]
+pub(crate) struct OutRun {
+    /// Number of the chunk, whose partial sums these pixels join.
+    pub chunk: usize,
+    /// Whether these are the chunk's first pixels.
+    pub opens: bool,
+    /// First pixel in the whole batch, step between pixels, and their number.
+    pub first: usize,
+    pub step: usize,
+    pub count: usize,
+    /// Floats between pixels of the finished values.
+    pub stride: usize,
+}
+
+impl Sink<'_> {
+    /// Receives a tensor chunk by chunk: runs `work(sink, chunk, worker)` for every chunk, then merges what was gathered.
+    /// `pixels_of` tells how many pixels a chunk has.
+    ///
+    /// # Panics
+    /// If a slice is too short for the region.
+    pub(crate) fn receive(
+        self,
+        workers: &mut Workers,
+        region: Region,
+        work: impl Fn(&SharedSink, usize, usize) + Sync,
+        pixels_of: impl Fn(usize) -> usize + Sync,
+    ) {
+        let Region {
+            pixels,
+            channels,
+            chunks,
+            partials,
+        } = region;
+        let len = pixels * channels;
+        assert!(self.out.len() >= len, "sink of {} < {len}", self.out.len());
+        assert!(
+            self.bias.is_none_or(|bias| bias.len() >= channels),
+            "bias too short"
+        );
+        let (gather, totals) = match self.gather {
+            Gather::Nothing => (SharedGather::Nothing, Totals::Nothing),
+            Gather::Statistics { mean, variance } => {
+                assert!(
+                    mean.len() >= channels && variance.len() >= channels,
+                    "statistics too short"
+                );
+                (
+                    SharedGather::Statistics,
+                    Totals::Statistics { mean, variance },
+                )
+            }
+            Gather::Sums {
+                values,
+                norm,
+                activation,
+                centre,
+                sum,
+                product,
+            } => {
+                assert!(
+                    !norm.per_image,
+                    "sums are gathered for norms with one row of tables"
+                );
+                assert!(values.len() >= len, "values of {} < {len}", values.len());
+                let tables = [norm.scale, norm.shift, centre, &*sum, &*product];
+                assert!(
+                    tables.iter().all(|table| table.len() >= channels),
+                    "norm tables too short"
+                );
+                let shared = SharedGather::Sums {
+                    values,
+                    norm,
+                    activation,
+                    centre,
+                };
+                (shared, Totals::Sums { sum, product })
+            }
+        };
+        let gathers = !matches!(totals, Totals::Nothing);
+        let needed = if gathers {
+            chunks * PARTIAL_ROWS * channels
+        } else {
+            0
+        };
+        assert!(
+            partials.len() >= needed,
+            "partial sums of {} < {needed}",
+            partials.len()
+        );
+        let stream = !self.accumulate && len > STREAM_FROM && channels.is_multiple_of(16);
+        let sink = SharedSink {
+            stream: stream && self.out.as_ptr().align_offset(64) == 0,
+            out: Shared::new(self.out),
+            accumulate: self.accumulate,
+            bias: self.bias,
+            gather,
+            partials: Shared::new(&mut partials[..needed]),
+            channels,
+        };
+        workers.each(chunks, |chunk, worker| work(&sink, chunk, worker));
+        totals.merge(workers, &partials[..needed], channels, &pixels_of);
+    }
+}
+
+impl SharedSink<'_> {
+    /// Sends finished pixels on their way.
+    ///
+    /// # Safety
+    /// `from` holds the run; no other worker handles its pixels or its chunk.
+    #[inline(always)]
+    pub unsafe fn finish<L: Lanes>(&self, from: *const f32, run: OutRun) {
+        if run.count == 0 {
+            return;
+        }
+        let channels = self.channels;
+        // SAFETY: pixels and chunks belong to one worker; slice lengths were checked by `share`.
+        unsafe {
+            let span = ((run.count - 1) * run.step + 1) * channels;
+            let out = self.out.part(run.first * channels, span).as_mut_ptr();
+            match self.gather {
+                SharedGather::Nothing => self.store::<L>(from, out, run),
+                SharedGather::Statistics => {
+                    let row = PARTIAL_ROWS * channels;
+                    let partial = self.partials.part(run.chunk * row, row).as_mut_ptr();
+                    self.store_statistics::<L>(from, out, run, partial);
+                }
+                SharedGather::Sums {
+                    values,
+                    norm,
+                    activation,
+                    centre,
+                } => {
+                    let row = PARTIAL_ROWS * channels;
+                    let partial = self.partials.part(run.chunk * row, row).as_mut_ptr();
+                    let values = values[run.first * channels..][..span].as_ptr();
+                    let tables = [norm.scale.as_ptr(), norm.shift.as_ptr(), centre.as_ptr()];
+                    with_curve!(activation, curve => {
+                        self.store_sums::<L, _>(from, out, run, partial, values, tables, curve);
+                    });
+                }
+            }
+            if self.stream {
+                L::fence();
+            }
+        }
+    }
+
+    /// The finished value of one vector: plus bias, plus what is there.
+    #[inline(always)]
+    unsafe fn value<L: Lanes>(
+        &self,
+        from: *const f32,
+        out: *const f32,
+        c: usize,
+        part: usize,
+    ) -> L::V {
+        // SAFETY: see `finish`; `part` lanes are inside the row.
+        unsafe {
+            let load = |p: *const f32| {
+                if part == L::N {
+                    L::load(p)
+                } else {
+                    L::load_part(p, part)
+                }
+            };
+            let mut v = load(from);
+            if let Some(bias) = self.bias {
+                v = L::add(v, load(bias.as_ptr().add(c)));
+            }
+            if self.accumulate {
+                v = L::add(v, load(out));
+            }
+            v
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put<L: Lanes>(&self, out: *mut f32, v: L::V, part: usize) {
+        // SAFETY: see `finish`; streamed rows are aligned because channels and the tensor are.
+        unsafe {
+            if part < L::N {
+                L::store_part(out, part, v);
+            } else if self.stream {
+                L::stream(out, v);
+            } else {
+                L::store(out, v);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store<L: Lanes>(&self, from: *const f32, out: *mut f32, run: OutRun) {
+        // SAFETY: see `finish`.
+        unsafe {
+            for i in 0..run.count {
+                let (from, out) = (
+                    from.add(i * run.stride),
+                    out.add(i * run.step * self.channels),
+                );
+                let mut c = 0;
+                while c < self.channels {
+                    let part = L::N.min(self.channels - c);
+                    let v = self.value::<L>(from.add(c), out.add(c), c, part);
+                    self.put::<L>(out.add(c), v, part);
+                    c += L::N;
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_statistics<L: Lanes>(
+        &self,
+        from: *const f32,
+        out: *mut f32,
+        run: OutRun,
+        partial: *mut f32,
+    ) {
+        // SAFETY: see `finish`; `partial` holds three rows.
+        unsafe {
+            let channels = self.channels;
+            let mut c = 0;
+            while c < channels {
+                let part = L::N.min(channels - c);
+                let load = |p: *const f32| L::load_part(p, part);
+                let (from, out) = (from.add(c), out.add(c));
+                let (p_pivot, p_sum, p_square) = (
+                    partial.add(c),
+                    partial.add(channels + c),
+                    partial.add(2 * channels + c),
+                );
+                let (pivot, mut sum, mut square) = if run.opens {
+                    let pivot = self.value::<L>(from, out, c, part);
+                    L::store_part(p_pivot, part, pivot);
+                    (pivot, L::splat(0.0), L::splat(0.0))
+                } else {
+                    (load(p_pivot), load(p_sum), load(p_square))
+                };
+                for i in 0..run.count {
+                    let out = out.add(i * run.step * channels);
+                    let v = self.value::<L>(from.add(i * run.stride), out, c, part);
+                    self.put::<L>(out, v, part);
+                    let d = L::sub(v, pivot);
+                    sum = L::add(sum, d);
+                    square = L::fma(d, d, square);
+                }
+                L::store_part(p_sum, part, sum);
+                L::store_part(p_square, part, square);
+                c += L::N;
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "raw pieces of one call in `finish`"
+    )]
+    unsafe fn store_sums<L: Lanes, C: Curve>(
+        &self,
+        from: *const f32,
+        out: *mut f32,
+        run: OutRun,
+        partial: *mut f32,
+        values: *const f32,
+        [scale, shift, centre]: [*const f32; 3],
+        curve: C,
+    ) {
+        // SAFETY: see `finish`; `values` covers the same pixels as `out`.
+        unsafe {
+            let channels = self.channels;
+            let mut c = 0;
+            while c < channels {
+                let part = L::N.min(channels - c);
+                let load = |p: *const f32| L::load_part(p, part);
+                let (p_sum, p_product) = (partial.add(c), partial.add(channels + c));
+                let (mut sum, mut product) = if run.opens {
+                    (L::splat(0.0), L::splat(0.0))
+                } else {
+                    (load(p_sum), load(p_product))
+                };
+                let (scale, shift, centre) =
+                    (load(scale.add(c)), load(shift.add(c)), load(centre.add(c)));
+                for i in 0..run.count {
+                    let at = i * run.step * channels + c;
+                    let v = self.value::<L>(from.add(i * run.stride + c), out.add(at), c, part);
+                    self.put::<L>(out.add(at), v, part);
+                    let y = if part == L::N {
+                        L::load(values.add(at))
+                    } else {
+                        load(values.add(at))
+                    };
+                    let dz = curve.backward::<L>(L::fma(y, scale, shift), v);
+                    sum = L::add(sum, dz);
+                    product = L::fma(dz, L::sub(y, centre), product);
+                }
+                L::store_part(p_sum, part, sum);
+                L::store_part(p_product, part, product);
+                c += L::N;
+            }
+        }
+    }
+}
+
+/// Channels merged at once.
+const MERGE: usize = 64;
+
+impl Totals<'_> {
+    /// Merges the chunks' partial sums in chunk order, in double precision.
+    pub fn merge(
+        self,
+        workers: &mut Workers,
+        partials: &[f32],
+        channels: usize,
+        pixels_of: &(impl Fn(usize) -> usize + Sync),
+    ) {
+        let (first, second, statistics) = match self {
+            Self::Nothing => return,
+            Self::Statistics { mean, variance } => (mean, variance, true),
+            Self::Sums { sum, product } => (sum, product, false),
+        };
+        let (first, second) = (Shared::new(first), Shared::new(second));
+        workers.each(channels.div_ceil(MERGE), |block, _| {
+            let start = block * MERGE;
+            let width = MERGE.min(channels - start);
+            // SAFETY: blocks of channels do not overlap.
+            let (first, second) = unsafe { (first.part(start, width), second.part(start, width)) };
+            let chunks = partials.chunks_exact(PARTIAL_ROWS * channels);
+            let rows = |chunk: &[f32], r: usize| -> [f64; MERGE] {
+                let row = &chunk[r * channels + start..][..width];
+                std::array::from_fn(|c| row.get(c).copied().map_or(0.0, f64::from))
+            };
+            let (mut a, mut b) = ([0.0f64; MERGE], [0.0f64; MERGE]);
+            if statistics {
+                let mut count = 0.0;
+                for (index, chunk) in chunks.enumerate() {
+                    let more = pixels_of(index) as f64;
+                    let (pivot, sum, square) = (rows(chunk, 0), rows(chunk, 1), rows(chunk, 2));
+                    let share = more / (count + more);
+                    for c in 0..MERGE {
+                        let mean = pivot[c] + sum[c] / more;
+                        let delta = mean - a[c];
+                        b[c] += square[c] - sum[c] * sum[c] / more + delta * delta * count * share;
+                        a[c] += delta * share;
+                    }
+                    count += more;
+                }
+                b.iter_mut()
+                    .for_each(|squares| *squares = (*squares / count).max(0.0));
+            } else {
+                for chunk in chunks {
+                    let (sum, product) = (rows(chunk, 0), rows(chunk, 1));
+                    for c in 0..MERGE {
+                        a[c] += sum[c];
+                        b[c] += product[c];
+                    }
+                }
+            }
+            for c in 0..width {
+                first[c] = a[c] as f32;
+                second[c] = b[c] as f32;
+            }
+        });
+    }
+}
