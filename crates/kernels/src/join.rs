@@ -241,7 +241,11 @@ pub struct JoinedNorm<'a> {
 /// two batch norms below the join.
 ///
 /// # Panics
-/// If a slice is too short, more than two norms are given, or the derivative cannot be read off the output.
+/// If a slice is too short or the derivative cannot be read off the output.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "a pass and the tensors it touches"
+)]
 pub fn join_backward(
     isa: Isa,
     workers: &mut Workers,
@@ -250,7 +254,7 @@ pub fn join_backward(
     joined: &[f32],
     activation: Activation,
     gradient: &mut [f32],
-    norms: Vec<JoinedNorm>,
+    norms: [Option<JoinedNorm>; 2],
 ) {
     let (len, channels) = (extent.len(), extent.channels);
     assert!(
@@ -261,27 +265,26 @@ pub fn join_backward(
         joined.len() >= len && gradient.len() >= len,
         "join of less than {len}"
     );
-    assert!(norms.len() <= 2, "a join has at most two terms");
     let (chunks, chunk) = pixel_chunks(extent);
     let (_, partials) = scratch.split();
     let row = PARTIAL_ROWS * channels;
+    let count = norms.iter().flatten().count();
     assert!(
-        partials.len() >= norms.len() * chunks * row,
+        partials.len() >= count * chunks * row,
         "partial sums too short"
     );
     let mut inputs: [(&[f32], &[f32]); 2] = [(&[], &[]); 2];
-    let mut totals = Vec::new();
-    let count = norms.len();
-    for (slot, norm) in inputs.iter_mut().zip(norms) {
+    let mut totals = [Totals::Nothing, Totals::Nothing];
+    for (n, norm) in norms.into_iter().flatten().enumerate() {
         assert!(
             norm.values.len() >= len && norm.centre.len() >= channels,
             "norm too short"
         );
-        *slot = (norm.values, norm.centre);
-        totals.push(Totals::Sums {
+        inputs[n] = (norm.values, norm.centre);
+        totals[n] = Totals::Sums {
             sum: norm.sum,
             product: norm.product,
-        });
+        };
     }
     let shared = Shared::new(&mut gradient[..len]);
     let partial = Shared::new(&mut *partials);
@@ -315,7 +318,7 @@ pub fn join_backward(
             _ => isa.run(Sized::<2>(task)),
         }
     });
-    for (n, totals) in totals.into_iter().enumerate() {
+    for (n, totals) in totals.into_iter().enumerate().take(count) {
         let partials = &partials[n * chunks * row..(n + 1) * chunks * row];
         totals.merge(workers, partials, channels, &|index| chunk(index).count);
     }

@@ -1,1 +1,60 @@
-//! placeholder
+//! Graph stage: weight files become named tensors, and a name and a weight file become a [`Model`].
+//!
+//! Takes an architecture by name, from a model card or recognised by its tensors, and a weight file in safetensors or
+//! either of PyTorch's formats. Gives a [`Model`]: layers as a [`Graph`](flipcast_graph::Graph), weights as `f32` by
+//! torchvision's parameter names, preprocessing and class names.
+//!
+//! Guarantees: a model has every parameter of its graph, with the right extents and finite values; whatever does not
+//! fit is reported at once; nothing is filled in by guessing. Files are treated as hostile: nothing in them is ever
+//! executed, every length is checked against the bytes that are there, and a file that cannot be read in full is a
+//! typed error.
+//!
+//! | family | settings | builder | names accepted |
+//! |---|---|---|---|
+//! | ResNet, ResNeXt, Wide-ResNet-50-2, ResNet-50-GN, CIFAR ResNets | [`ResNetConfig`] | [`build_resnet`] | torchvision, timm; `linear` and `shortcut` |
+//! | WRN-40-2, WRN-28-10 | [`WideResNetConfig`] | [`build_wide_resnet`] | `block1.layer.0.bn1`, as RobustBench |
+//! | MobileNetV2 | [`MobileNetV2Config`] | [`build_mobilenet_v2`] | torchvision, timm |
+//! | EfficientNet-Lite0 to 2 | [`EfficientNetLiteConfig`] | [`build_efficientnet_lite`] | timm |
+#![deny(unsafe_code)]
+
+mod architecture;
+mod check;
+mod efficientnet_lite;
+mod fit;
+mod foreign_card;
+mod infer;
+mod inspect;
+mod load;
+mod mobilenet_v2;
+mod model;
+mod model_card;
+mod model_error;
+mod nearest;
+mod random;
+mod recognise;
+mod registry;
+mod rename;
+mod resnet;
+mod resnet_cifar;
+mod weight_tags;
+pub mod weights;
+mod wide_resnet;
+
+pub use architecture::{Architecture, ArchitectureConfig, ArchitectureError, Family};
+pub use efficientnet_lite::{EfficientNetLiteConfig, Origin, build_efficientnet_lite};
+pub use fit::{Fit, Mismatch};
+pub use inspect::{
+    ArchitectureSummary, FileSummary, WeightTagSummary, count_parameters, inspect_file,
+    list_architectures, list_weight_tags,
+};
+pub use load::LoadRequest;
+pub use mobilenet_v2::{MobileNetV2Config, build_mobilenet_v2};
+pub use model::Model;
+pub use model_card::{CardError, ModelCard};
+pub use model_error::ModelError;
+pub use recognise::{Match, recognise};
+pub use registry::{ARCHITECTURES, ArchitectureEntry};
+pub use resnet::{Block, ResNetConfig, ResNetNorm, Shortcut, Stem, build_resnet};
+pub use weight_tags::{WEIGHT_TAGS, WeightTag};
+pub use weights::{Format, ImportError, TensorInfo, WeightFile};
+pub use wide_resnet::{WideResNetConfig, build_wide_resnet};

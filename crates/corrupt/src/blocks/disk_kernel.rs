@@ -1,0 +1,155 @@
+//! The anti-aliased disk of defocus blur, and correlation with it.
+
+use super::border::Border;
+use flipcast_images::Image;
+
+/// Weights below this are noise of the disk's own smoothing and are skipped, as the reference filter does.
+const NEGLIGIBLE: f32 = f32::EPSILON * f32::EPSILON;
+
+/// A square kernel; its anchor is at `side / 2` both ways.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskKernel {
+    side: usize,
+    weights: Vec<f32>,
+}
+
+/// The taps that share one weight.
+struct WeightClass {
+    weight: f64,
+    /// (row, column) relative to the output pixel.
+    offsets: Vec<(isize, isize)>,
+}
+
+impl DiskKernel {
+    /// A disk of `radius`, normalised, then smoothed with a Gaussian of `alias` (3 taps up to radius 8, else 5).
+    pub fn new(radius: f64, alias: f64) -> Self {
+        let (first, side, taps) = if radius <= 8.0 {
+            (-8.0, 17, 3)
+        } else {
+            (-radius, (2.0 * radius + 1.0).ceil() as usize, 5)
+        };
+        let at = |i: usize| first + i as f64;
+        let inside = |i: usize| at(i / side).powi(2) + at(i % side).powi(2) <= radius * radius;
+        let mut disk: Vec<f32> = (0..side * side).map(|i| if inside(i) { 1.0 } else { 0.0 }).collect();
+        let total: f32 = disk.iter().sum();
+        disk.iter_mut().for_each(|v| *v /= total);
+        let smooth = smoothing_taps(taps, alias);
+        let along_rows = smooth_axis(&disk, side, &smooth, 1);
+        let weights = smooth_axis(&along_rows, side, &smooth, side);
+        Self { side, weights }
+    }
+
+    /// Rows and columns.
+    pub fn side(&self) -> usize {
+        self.side
+    }
+
+    /// The weights, row by row.
+    pub fn weights(&self) -> &[f32] {
+        &self.weights
+    }
+
+    fn classes(&self) -> Vec<WeightClass> {
+        let anchor = (self.side / 2) as isize;
+        let mut order: Vec<usize> = (0..self.weights.len()).filter(|&i| self.weights[i] > NEGLIGIBLE).collect();
+        order.sort_by(|&a, &b| self.weights[a].total_cmp(&self.weights[b]).then(a.cmp(&b)));
+        let mut classes: Vec<WeightClass> = Vec::new();
+        for i in order {
+            let offset = ((i / self.side) as isize - anchor, (i % self.side) as isize - anchor);
+            let weight = f64::from(self.weights[i]);
+            match classes.last_mut() {
+                // 257 bytes are the most that a 16-bit sum holds.
+                Some(class) if class.weight == weight && class.offsets.len() < 257 => class.offsets.push(offset),
+                _ => classes.push(WeightClass { weight, offsets: vec![offset] }),
+            }
+        }
+        classes
+    }
+
+    /// Correlates every channel of `image` with the kernel, mirrored without repeating the edge, and truncates.
+    ///
+    /// Bytes that share a weight are added up as integers first.
+    pub fn correlate(&self, image: &Image) -> Vec<u8> {
+        let (width, height) = (image.width(), image.height());
+        let (reach, stride) = (self.side / 2 + 1, 3 * width);
+        let padded = pad_columns(image, reach);
+        let padded_stride = stride + 6 * reach;
+        let classes = self.classes();
+        let mut out = Vec::with_capacity(image.rgb().len());
+        let (mut total, mut sums) = (vec![0.0_f64; stride], vec![0_u16; stride]);
+        for y in 0..height as isize {
+            total.fill(0.0);
+            for class in &classes {
+                sums.fill(0);
+                for &(row, column) in &class.offsets {
+                    let start = Border::Mirror101.map(y + row, height) * padded_stride
+                        + 3 * (reach as isize + column) as usize;
+                    for (sum, value) in sums.iter_mut().zip(&padded[start..start + stride]) {
+                        *sum += value;
+                    }
+                }
+                for (value, &sum) in total.iter_mut().zip(&sums) {
+                    *value += class.weight * f64::from(sum);
+                }
+            }
+            out.extend(total.iter().map(|&value| value as u8));
+        }
+        out
+    }
+}
+
+/// The rows of `image` in 16 bits, continued by `reach` mirrored pixels on both sides.
+fn pad_columns(image: &Image, reach: usize) -> Vec<u16> {
+    let width = image.width();
+    let origin: Vec<usize> = (0..width + 2 * reach)
+        .map(|x| 3 * Border::Mirror101.map(x as isize - reach as isize, width))
+        .collect();
+    let mut padded = Vec::with_capacity(3 * origin.len() * image.height());
+    for row in image.rgb().chunks_exact(3 * width) {
+        for &from in &origin {
+            padded.extend(row[from..from + 3].iter().map(|&byte| u16::from(byte)));
+        }
+    }
+    padded
+}
+
+fn smoothing_taps(count: usize, alias: f64) -> Vec<f32> {
+    let centre = (count / 2) as f64;
+    let raw: Vec<f64> = (0..count)
+        .map(|i| (-(i as f64 - centre).powi(2) / (2.0 * alias * alias)).exp())
+        .collect();
+    let total: f64 = raw.iter().sum();
+    raw.iter().map(|v| (v / total) as f32).collect()
+}
+
+/// One smoothing pass over the axis whose neighbours are `step` apart.
+fn smooth_axis(disk: &[f32], side: usize, taps: &[f32], step: usize) -> Vec<f32> {
+    let half = (taps.len() / 2) as isize;
+    (0..disk.len())
+        .map(|i| {
+            let position = i / step % side;
+            let line = i - position * step;
+            taps.iter().zip(-half..).fold(0.0, |sum, (tap, offset)| {
+                sum + tap * disk[line + step * Border::Mirror101.map(position as isize + offset, side)]
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_smaller_than_a_pixel_is_a_point() {
+        let kernel = DiskKernel::new(0.75, 0.025);
+        assert_eq!(kernel.weights().iter().filter(|&&w| w > NEGLIGIBLE).count(), 1);
+        assert_eq!(kernel.weights()[8 * 17 + 8], 1.0);
+    }
+
+    #[test]
+    fn a_fractional_radius_above_eight_gives_an_even_kernel() {
+        assert_eq!(DiskKernel::new(8.5, 0.5).side(), 18);
+        assert_eq!(DiskKernel::new(10.0, 0.5).side(), 21);
+    }
+}

@@ -1,0 +1,11 @@
+//! What a JPEG does to pixels (colour conversion, chroma halving, DCT, quantiser and back), and writing JPEG files.
+
+mod colour;
+mod dct;
+mod file;
+mod quantiser;
+mod round_trip;
+
+pub use file::{EncodeJpegError, encode};
+pub use quantiser::{ANNEX_K_CHROMA, ANNEX_K_LUMA, Quantiser};
+pub use round_trip::round_trip;

@@ -1,0 +1,58 @@
+//! `impulse_noise`: salt and pepper on single channel samples.
+//!
+//! A sample is hit when its first draw is at most the fraction; a hit turns white when its second draw is at most 1/2,
+//! black otherwise.
+
+use flipcast_images::Image;
+
+use crate::blocks::pixels::with_size_of;
+use crate::job::Job;
+use crate::rng::CounterRng;
+
+/// The constants of one severity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Constants {
+    /// Share of the samples that are hit.
+    pub fraction: f64,
+}
+
+impl Constants {
+    /// From a row of the registry: `[fraction]`.
+    pub fn from_row(row: &[f64]) -> Self {
+        Self { fraction: row[0] }
+    }
+}
+
+/// Two uniform values per sample.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Decides whether a sample is hit, in the order of the samples.
+    pub hit: Vec<f64>,
+    /// Decides between white and black.
+    pub salt: Vec<f64>,
+}
+
+/// Draws both planes of an image.
+pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
+    let mut plane = || (0..image.rgb().len()).map(|_| rng.uniform()).collect();
+    Field { hit: plane(), salt: plane() }
+}
+
+/// Replaces the samples that are hit.
+pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
+    let rgb = image
+        .rgb()
+        .iter()
+        .zip(field.hit.iter().zip(&field.salt))
+        .map(|(&byte, (&hit, &salt))| {
+            let impulse = if salt <= 0.5 { 255 } else { 0 };
+            if hit <= constants.fraction { impulse } else { byte }
+        })
+        .collect();
+    with_size_of(image, rgb)
+}
+
+pub(crate) fn run(job: &mut Job<'_>) -> Image {
+    let field = draw(job.rng, job.image);
+    apply(job.image, &Constants::from_row(job.row), &field)
+}

@@ -1,0 +1,273 @@
+//! Random draws that depend on what is corrupted, never on when or by which thread.
+
+use std::sync::LazyLock;
+
+/// Blocks of the counter generator made at a time.
+const BLOCKS: usize = 16;
+
+/// What a stream of draws belongs to. Equal keys give equal draws; any difference gives an unrelated stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamKey<'a> {
+    /// The user's seed.
+    pub seed: u64,
+    /// Name of the corruption set.
+    pub set: &'a str,
+    /// Published name of the corruption.
+    pub corruption: &'a str,
+    /// Severity in hundredths, so that fractional severities have streams of their own.
+    pub severity_hundredths: u32,
+    /// Position of the image in its dataset.
+    pub image_index: u64,
+}
+
+/// A counter-based generator (Philox 4 x 32, 10 rounds): draw `i` of a stream is a function of the key and `i` alone.
+#[derive(Clone, Debug)]
+pub struct CounterRng {
+    key: [u32; 2],
+    image_index: u64,
+    next_block: u64,
+    buffer: [u64; 2 * BLOCKS],
+    used: usize,
+    ziggurat: &'static Ziggurat,
+}
+
+impl CounterRng {
+    /// The stream that belongs to `key`.
+    pub fn new(key: &StreamKey<'_>) -> Self {
+        let mut hash = mix(key.seed ^ 0x6a09_e667_f3bc_c908);
+        for text in [key.set, key.corruption] {
+            hash = mix(hash ^ text.len() as u64);
+            for byte in text.bytes() {
+                hash = mix(hash ^ u64::from(byte));
+            }
+        }
+        hash = mix(hash ^ u64::from(key.severity_hundredths));
+        Self {
+            key: [hash as u32, (hash >> 32) as u32],
+            image_index: key.image_index,
+            next_block: 0,
+            buffer: [0; 2 * BLOCKS],
+            used: 2 * BLOCKS,
+            ziggurat: &ZIGGURAT,
+        }
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        if self.used == self.buffer.len() {
+            self.refill();
+        }
+        let bits = self.buffer[self.used];
+        self.used += 1;
+        bits
+    }
+
+    fn refill(&mut self) {
+        let (low, high) = (self.image_index as u32, (self.image_index >> 32) as u32);
+        let mut words: [[u32; BLOCKS]; 4] = [[0; BLOCKS], [0; BLOCKS], [low; BLOCKS], [high; BLOCKS]];
+        for i in 0..BLOCKS {
+            let block = self.next_block + i as u64;
+            words[0][i] = block as u32;
+            words[1][i] = (block >> 32) as u32;
+        }
+        philox(&mut words, self.key);
+        for i in 0..BLOCKS {
+            self.buffer[2 * i] = u64::from(words[0][i]) | u64::from(words[1][i]) << 32;
+            self.buffer[2 * i + 1] = u64::from(words[2][i]) | u64::from(words[3][i]) << 32;
+        }
+        self.next_block += BLOCKS as u64;
+        self.used = 0;
+    }
+
+    /// A uniform draw from 0 (included) to 1 (excluded), 53 bits.
+    #[inline]
+    pub fn uniform(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+    }
+
+    /// A uniform draw from `low` to `high`.
+    #[inline]
+    pub fn uniform_in(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.uniform()
+    }
+
+    /// A uniform whole number below `bound` (at least 1), without bias.
+    #[inline]
+    pub fn below(&mut self, bound: u32) -> u32 {
+        let threshold = bound.wrapping_neg() % bound;
+        loop {
+            let product = u64::from(self.bits() as u32) * u64::from(bound);
+            if product as u32 >= threshold {
+                return (product >> 32) as u32;
+            }
+        }
+    }
+
+    /// A uniform index below `bound` (at least 1 and at most 2^32 - 1).
+    pub fn index(&mut self, bound: usize) -> usize {
+        self.below(u32::try_from(bound).expect("image sides and table lengths are far below 2^32")) as usize
+    }
+
+    /// A standard normal draw (ziggurat with 256 layers, exact up to double precision).
+    #[inline]
+    pub fn normal(&mut self) -> f64 {
+        loop {
+            let bits = self.bits();
+            let layer = (bits & 255) as usize;
+            let signed = (bits >> 11) as f64 * (2.0 / (1_u64 << 53) as f64) - 1.0;
+            let x = signed * self.ziggurat.edge[layer];
+            if x.abs() < self.ziggurat.edge[layer + 1] {
+                return x;
+            }
+            if let Some(x) = self.normal_outside(layer, x) {
+                return x;
+            }
+        }
+    }
+
+    #[cold]
+    fn normal_outside(&mut self, layer: usize, x: f64) -> Option<f64> {
+        if layer == 0 {
+            loop {
+                let beyond = -(1.0 - self.uniform()).ln() / TAIL_START;
+                let height = -(1.0 - self.uniform()).ln();
+                if 2.0 * height >= beyond * beyond {
+                    return Some((TAIL_START + beyond).copysign(x));
+                }
+            }
+        }
+        let (low, high) = (self.ziggurat.density[layer], self.ziggurat.density[layer + 1]);
+        let height = low + (high - low) * self.uniform();
+        (height < (-0.5 * x * x).exp()).then_some(x)
+    }
+}
+
+/// The finaliser of SplitMix64.
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}
+
+/// Ten rounds of Philox on several counters at once.
+fn philox(words: &mut [[u32; BLOCKS]; 4], mut key: [u32; 2]) {
+    for _ in 0..10 {
+        for i in 0..BLOCKS {
+            let first = u64::from(words[0][i]) * 0xd251_1f53;
+            let second = u64::from(words[2][i]) * 0xcd9e_8d57;
+            words[0][i] = (second >> 32) as u32 ^ words[1][i] ^ key[0];
+            words[1][i] = second as u32;
+            words[2][i] = (first >> 32) as u32 ^ words[3][i] ^ key[1];
+            words[3][i] = first as u32;
+        }
+        key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
+    }
+}
+
+/// Where the tail of the 256-layer normal ziggurat starts.
+const TAIL_START: f64 = 3.654_152_885_361_009;
+/// The area of each layer.
+const LAYER_AREA: f64 = 0.004_928_673_233_99;
+
+/// Right edges of the layers and the density there; layer 0 is the base with the tail.
+#[derive(Debug)]
+struct Ziggurat {
+    edge: [f64; 257],
+    density: [f64; 257],
+}
+
+static ZIGGURAT: LazyLock<Ziggurat> = LazyLock::new(|| {
+    let density_at = |x: f64| (-0.5 * x * x).exp();
+    let mut edge = [0.0; 257];
+    edge[0] = LAYER_AREA / density_at(TAIL_START);
+    edge[1] = TAIL_START;
+    for layer in 2..256 {
+        let above = LAYER_AREA / edge[layer - 1] + density_at(edge[layer - 1]);
+        edge[layer] = (-2.0 * above.ln()).sqrt();
+    }
+    Ziggurat { edge, density: edge.map(density_at) }
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(seed: u64, image_index: u64) -> CounterRng {
+        let key = StreamKey { seed, set: "imagenet-c", corruption: "snow", severity_hundredths: 300, image_index };
+        CounterRng::new(&key)
+    }
+
+    #[test]
+    fn philox_gives_its_published_answers() {
+        let mut zeros = [[0; BLOCKS]; 4];
+        philox(&mut zeros, [0; 2]);
+        assert_eq!(zeros.map(|word| word[0]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        let mut ones = [[u32::MAX; BLOCKS]; 4];
+        philox(&mut ones, [u32::MAX; 2]);
+        assert_eq!(ones.map(|word| word[0]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+    }
+
+    #[test]
+    fn streams_differ_by_every_part_of_the_key() {
+        let base = StreamKey { seed: 1, set: "a", corruption: "b", severity_hundredths: 100, image_index: 0 };
+        let others = [
+            StreamKey { seed: 2, ..base },
+            StreamKey { set: "c", ..base },
+            StreamKey { corruption: "c", ..base },
+            StreamKey { severity_hundredths: 200, ..base },
+            StreamKey { image_index: 1, ..base },
+        ];
+        let first = CounterRng::new(&base).bits();
+        for other in others {
+            assert_ne!(CounterRng::new(&other).bits(), first, "{other:?}");
+        }
+        assert_eq!(CounterRng::new(&base).bits(), first);
+    }
+
+    #[test]
+    fn normal_draws_have_the_right_moments_and_tails() {
+        let mut rng = stream(7, 0);
+        let count = 400_000;
+        let draws: Vec<f64> = (0..count).map(|_| rng.normal()).collect();
+        let moment = |power: i32| draws.iter().map(|x| x.powi(power)).sum::<f64>() / f64::from(count);
+        // Five standard errors of each estimate: sqrt(1, 2, 15, 96) / sqrt(count).
+        let unit = 5.0 / f64::from(count).sqrt();
+        assert!(moment(1).abs() < unit);
+        assert!((moment(2) - 1.0).abs() < 1.42 * unit);
+        assert!(moment(3).abs() < 3.9 * unit);
+        assert!((moment(4) - 3.0).abs() < 9.8 * unit);
+        for (cut, share) in [(0.5, 0.617_075), (1.0, 0.317_311), (2.0, 0.045_500), (3.0, 0.002_700), (3.7, 0.000_215_6)] {
+            let found = draws.iter().filter(|x| x.abs() > cut).count() as f64 / f64::from(count);
+            let error = (share * (1.0_f64 - share) / f64::from(count)).sqrt();
+            assert!((found - share).abs() < 5.0 * error, "beyond {cut}: {found}, expected {share}");
+        }
+    }
+
+    #[test]
+    fn uniform_draws_fill_the_unit_interval_evenly() {
+        let mut rng = stream(9, 3);
+        let (count, bins) = (100_000, 20);
+        let mut histogram = vec![0_i32; bins];
+        for _ in 0..count {
+            let u = rng.uniform();
+            assert!((0.0..1.0).contains(&u));
+            histogram[(u * bins as f64) as usize] += 1;
+        }
+        let expected = count / bins as i32;
+        let chi_square: f64 = histogram.iter().map(|&n| f64::from((n - expected).pow(2)) / f64::from(expected)).sum();
+        // 19 degrees of freedom: 45.97 is exceeded once in 2000.
+        assert!(chi_square < 45.97, "{chi_square}");
+    }
+
+    #[test]
+    fn whole_numbers_are_unbiased() {
+        let mut rng = stream(3, 1);
+        let mut histogram = [0_i32; 6];
+        for _ in 0..60_000 {
+            histogram[rng.below(6) as usize] += 1;
+        }
+        assert!(histogram.iter().all(|n| (n - 10_000).abs() < 460), "{histogram:?}");
+    }
+}

@@ -1,0 +1,233 @@
+//! Everything chosen and packed once: a kernel per layer, and how much scratch the largest of them needs.
+
+use crate::network::NetworkOptions;
+use crate::{ExecError, Isa};
+use flipcast_graph::{BackwardStep, Graph, NodeId, Op, Plan, Pool, Step, ValueId};
+use flipcast_kernels::{Conv, ConvShape, Extent, PoolShape, Scratch, ShortcutShape};
+use flipcast_tensor::{Shape, Tensor};
+use std::collections::HashMap;
+
+/// A convolution or linear layer.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    pub forward: Conv,
+    pub backward: Option<Conv>,
+    pub bias: Option<Vec<f32>>,
+}
+
+/// The layers, by node.
+#[derive(Debug)]
+pub(crate) struct Kernels {
+    layers: Vec<Option<Layer>>,
+}
+
+impl Kernels {
+    pub fn new(
+        graph: &Graph,
+        plan: &Plan,
+        params: &HashMap<String, Tensor>,
+        isa: Isa,
+        options: &NetworkOptions,
+    ) -> Result<Self, ExecError> {
+        let mut layers: Vec<Option<Layer>> = graph.nodes().iter().map(|_| None).collect();
+        for step in plan.forward() {
+            let Step::Conv {
+                node,
+                source,
+                target,
+                ..
+            } = step
+            else {
+                continue;
+            };
+            let (input, output) = (plan.value(*source).dims, plan.value(*target).dims);
+            let op = &graph.node(*node).op;
+            let (shape, bias) = match op {
+                Op::Conv2d(conv) => {
+                    let (padding, _) = conv.resolve(input).expect("dims were inferred from this");
+                    let shape = ConvShape {
+                        input: [input.height, input.width],
+                        in_channels: input.channels,
+                        output: [output.height, output.width],
+                        out_channels: output.channels,
+                        kernel: conv.kernel,
+                        stride: conv.stride,
+                        padding,
+                        dilation: conv.dilation,
+                        groups: conv.groups,
+                    };
+                    (shape, conv.bias)
+                }
+                _ => (linear_shape(input.channels, output.channels), true),
+            };
+            let name = &graph.node(*node).name;
+            let weight = param(params, &format!("{name}.weight"), &weight_shape(op, &shape))?;
+            let bias = match bias {
+                true => {
+                    Some(param(params, &format!("{name}.bias"), &[shape.out_channels])?.to_vec())
+                }
+                false => None,
+            };
+            let undone = plan.backward().iter().any(
+                |step| matches!(step, BackwardStep::Conv { node: undone, .. } if undone == node),
+            );
+            layers[node.index()] = Some(Layer {
+                forward: Conv::forward(isa, &shape, weight, options.exactness),
+                backward: undone.then(|| Conv::backward(isa, &shape, weight, options.exactness)),
+                bias,
+            });
+        }
+        Ok(Self { layers })
+    }
+
+    pub fn layer(&self, node: NodeId) -> &Layer {
+        self.layers[node.index()]
+            .as_ref()
+            .expect("planned convolutions have a kernel")
+    }
+
+    /// Scratch for the neediest step of `plan`.
+    pub fn scratch(&self, plan: &Plan, workers: usize) -> Scratch {
+        let images = plan.options().batch;
+        let (mut floats, mut offsets, mut partials) = (0, 0, 0);
+        let convs = self
+            .layers
+            .iter()
+            .flatten()
+            .flat_map(|layer| [Some(&layer.forward), layer.backward.as_ref()]);
+        for conv in convs.flatten() {
+            floats = floats.max(conv.scratch_floats());
+            offsets = offsets.max(conv.scratch_offsets());
+            partials = partials.max(conv.partials(images));
+        }
+        for value in plan.values() {
+            let extent = Extent {
+                images,
+                pixels: value.dims.pixels(),
+                channels: value.dims.channels,
+            };
+            floats = floats.max(extent.scratch_floats());
+            // A join may gather for two norms at once.
+            partials = partials.max(2 * extent.partials());
+        }
+        for step in plan.forward() {
+            if let Step::MaxPool {
+                pool,
+                source,
+                target,
+            }
+            | Step::AvgPool {
+                pool,
+                source,
+                target,
+            } = step
+            {
+                floats = floats.max(pool_shape(plan, *pool, *source, *target).scratch_floats());
+            }
+        }
+        Scratch::new(workers, floats, offsets, partials)
+    }
+
+    /// Bytes of packed weights.
+    pub fn weight_bytes(&self) -> usize {
+        let layers = self.layers.iter().flatten();
+        layers
+            .map(|layer| {
+                layer.forward.weight_bytes() + layer.backward.as_ref().map_or(0, Conv::weight_bytes)
+            })
+            .sum()
+    }
+
+    /// Which algorithm every layer uses, forward and backward.
+    pub fn algorithms(
+        &self,
+    ) -> impl Iterator<Item = (usize, &'static str, Option<&'static str>)> + '_ {
+        self.layers.iter().enumerate().filter_map(|(node, layer)| {
+            let layer = layer.as_ref()?;
+            Some((
+                node,
+                layer.forward.algorithm(),
+                layer.backward.as_ref().map(Conv::algorithm),
+            ))
+        })
+    }
+}
+
+fn linear_shape(inputs: usize, outputs: usize) -> ConvShape {
+    ConvShape {
+        input: [1, 1],
+        in_channels: inputs,
+        output: [1, 1],
+        out_channels: outputs,
+        kernel: [1, 1],
+        stride: 1,
+        padding: [0, 0],
+        dilation: 1,
+        groups: 1,
+    }
+}
+
+fn weight_shape(op: &Op, shape: &ConvShape) -> Vec<usize> {
+    let channels = vec![shape.out_channels, shape.in_channels / shape.groups];
+    match op {
+        Op::Conv2d(_) => [channels, shape.kernel.to_vec()].concat(),
+        _ => channels,
+    }
+}
+
+/// The values of `name`, which must have the extents `expected` and be finite.
+pub(crate) fn param<'a>(
+    params: &'a HashMap<String, Tensor>,
+    name: &str,
+    expected: &[usize],
+) -> Result<&'a [f32], ExecError> {
+    let expected = Shape::new(expected);
+    let Some(tensor) = params.get(name) else {
+        return Err(ExecError::MissingParam {
+            name: name.to_owned(),
+            expected,
+        });
+    };
+    if *tensor.shape() != expected {
+        return Err(ExecError::ParamShape {
+            name: name.to_owned(),
+            expected,
+            found: tensor.shape().clone(),
+        });
+    }
+    if !flipcast_kernels::all_finite(tensor.values()) {
+        return Err(ExecError::NonFiniteParam {
+            name: name.to_owned(),
+        });
+    }
+    Ok(tensor.values())
+}
+
+/// The extents of a pooling layer from `source` to `target`.
+pub(crate) fn pool_shape(plan: &Plan, pool: Pool, source: ValueId, target: ValueId) -> PoolShape {
+    let (input, output) = (plan.value(source).dims, plan.value(target).dims);
+    PoolShape {
+        input: [input.height, input.width],
+        output: [output.height, output.width],
+        channels: input.channels,
+        kernel: pool.kernel,
+        stride: pool.stride,
+        padding: pool.padding,
+    }
+}
+
+/// The extents of a strided shortcut from `source` to `target`.
+pub(crate) fn shortcut_shape(
+    plan: &Plan,
+    source: ValueId,
+    target: ValueId,
+    stride: usize,
+) -> ShortcutShape {
+    let (input, output) = (plan.value(source).dims, plan.value(target).dims);
+    ShortcutShape {
+        input: [input.height, input.width],
+        output: [output.height, output.width],
+        channels: [input.channels, output.channels],
+        stride,
+    }
+}

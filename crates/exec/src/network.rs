@@ -1,0 +1,448 @@
+use crate::kernels::{Kernels, param};
+use crate::norms::Norm;
+use crate::{Exactness, ExecError, Executor, Isa, Logits, NormMode};
+use flipcast_graph::{
+    AffineTable, BufferId, Dims, Graph, NormKind, Plan, PlanOptions, Purpose, Step, Storage,
+    ValueId,
+};
+use flipcast_kernels::{Buffer, Extent, NormTables, Scratch, Source, ThroughTables, Workers};
+use flipcast_tensor::{Batch, Tensor};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How to make a [`Network`].
+#[derive(Clone, Debug)]
+pub struct NetworkOptions {
+    /// Largest batch.
+    pub batch: usize,
+    /// Rows of an image.
+    pub height: usize,
+    /// Columns of an image.
+    pub width: usize,
+    /// Forward only, or both ways.
+    pub purpose: Purpose,
+    /// Nodes to read after a forward pass, besides `embedding` and `logits`.
+    pub taps: Vec<String>,
+    /// Threads; 0 means one per core.
+    pub threads: usize,
+    /// Which convolution algorithms may be chosen.
+    pub exactness: Exactness,
+    /// Instruction set; `None` means the best there is.
+    pub isa: Option<Isa>,
+}
+
+impl NetworkOptions {
+    /// Adapts batches of `batch` images of `height` x `width` on all cores.
+    pub fn adapt(batch: usize, height: usize, width: usize) -> Self {
+        Self {
+            batch,
+            height,
+            width,
+            purpose: Purpose::Adapt,
+            taps: Vec::new(),
+            threads: 0,
+            exactness: Exactness::Fast,
+            isa: None,
+        }
+    }
+
+    /// The same, forward only.
+    pub fn predict(batch: usize, height: usize, width: usize) -> Self {
+        Self {
+            purpose: Purpose::Predict,
+            ..Self::adapt(batch, height, width)
+        }
+    }
+}
+
+/// What a network takes, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The arena of activations and gradients.
+    pub arena: usize,
+    /// Most of it live at any one step.
+    pub peak: usize,
+    /// Packed weights.
+    pub weights: usize,
+    /// Scratch of all threads.
+    pub scratch: usize,
+}
+
+/// A network on the CPU.
+#[derive(Debug)]
+pub struct Network {
+    pub(crate) graph: Graph,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) kernels: Arc<Kernels>,
+    pub(crate) isa: Isa,
+    pub(crate) workers: Workers,
+    pub(crate) scratch: Scratch,
+    pub(crate) arena: Buffer,
+    /// Winning taps of max pools, by value.
+    pub(crate) choices: Vec<Vec<u8>>,
+    pub(crate) norms: Vec<Norm>,
+    pub(crate) identity: Identity,
+    pub(crate) affine: Vec<f32>,
+    pub(crate) gradient: Vec<f32>,
+    pub(crate) mode: NormMode,
+    pub(crate) images: usize,
+    pub(crate) ready: bool,
+    source: Arc<[f32]>,
+    pub(crate) table: Arc<AffineTable>,
+}
+
+/// Tables of a value that has an activation but no norm.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    ones: Vec<f32>,
+    zeros: Vec<f32>,
+}
+
+impl Identity {
+    pub fn tables(&self) -> NormTables<'_> {
+        NormTables {
+            scale: &self.ones,
+            shift: &self.zeros,
+            per_image: false,
+        }
+    }
+
+    pub fn through(&self) -> ThroughTables<'_> {
+        ThroughTables {
+            slope: &self.ones,
+            pull: &self.zeros,
+            constant: &self.zeros,
+        }
+    }
+}
+
+impl Network {
+    /// Plans `graph` as `options` ask, and packs the weights in `params`.
+    pub fn new(
+        graph: &Graph,
+        params: &HashMap<String, Tensor>,
+        options: &NetworkOptions,
+    ) -> Result<Self, ExecError> {
+        let plan = Plan::new(
+            graph,
+            PlanOptions {
+                batch: options.batch,
+                height: options.height,
+                width: options.width,
+                purpose: options.purpose,
+                taps: options.taps.clone(),
+            },
+        )?;
+        let isa = options.isa.unwrap_or_else(Isa::detect);
+        let kernels = Kernels::new(graph, &plan, params, isa, options)?;
+        let table = graph.affine_table();
+        let mut affine = vec![0.0; table.len()];
+        for (name, range) in table.names() {
+            affine[range.clone()].copy_from_slice(param(params, &name, &[range.len()])?);
+        }
+        let mut norms = Vec::new();
+        for slot in plan.norms() {
+            let name = &graph.node(slot.node).name;
+            let running = match slot.layer.kind {
+                NormKind::Batch => {
+                    let of = |suffix: &str| {
+                        param(params, &format!("{name}.{suffix}"), &[slot.layer.channels])
+                    };
+                    Some((of("running_mean")?.to_vec(), of("running_var")?.to_vec()))
+                }
+                _ => None,
+            };
+            norms.push(Norm::new(*slot, options.batch, running));
+        }
+        let workers = Workers::new(options.threads);
+        let widest = plan
+            .values()
+            .iter()
+            .map(|value| value.dims.channels)
+            .max()
+            .unwrap_or(0);
+        let mut choices: Vec<Vec<u8>> = plan.values().iter().map(|_| Vec::new()).collect();
+        for step in plan.forward() {
+            if let Step::MaxPool { target, .. } = step {
+                choices[target.index()] = vec![0; options.batch * plan.value(*target).dims.len()];
+            }
+        }
+        Ok(Self {
+            scratch: kernels.scratch(&plan, workers.count()),
+            arena: Buffer::zeroed(plan.arena_len()),
+            graph: graph.clone(),
+            kernels: Arc::new(kernels),
+            isa,
+            workers,
+            choices,
+            norms,
+            identity: Identity {
+                ones: vec![1.0; widest],
+                zeros: vec![0.0; widest],
+            },
+            gradient: vec![0.0; table.len()],
+            mode: NormMode::Running,
+            images: 0,
+            ready: false,
+            source: affine.as_slice().into(),
+            affine,
+            table: Arc::new(table),
+            plan: Arc::new(plan),
+        })
+    }
+
+    /// Bytes it takes.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            arena: 4 * self.plan.arena_len(),
+            peak: 4 * self.plan.peak_len(),
+            weights: self.kernels.weight_bytes(),
+            scratch: self.scratch.bytes(),
+        }
+    }
+
+    /// The plan it runs by.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The instruction set it runs on.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Threads it runs on.
+    pub fn threads(&self) -> usize {
+        self.workers.count()
+    }
+
+    /// Names of the convolutions and linear layers with their algorithms, forward and backward.
+    pub fn algorithms(&self) -> Vec<(&str, &'static str, Option<&'static str>)> {
+        let nodes = self.graph.nodes();
+        self.kernels
+            .algorithms()
+            .map(|(node, forward, backward)| (nodes[node].name.as_str(), forward, backward))
+            .collect()
+    }
+
+    fn check_batch(&self, batch: &Batch) -> Result<(), ExecError> {
+        let options = self.plan.options();
+        let expected = Dims::new(options.height, options.width, self.graph.input_channels());
+        let found = Dims::new(batch.height(), batch.width(), batch.channels());
+        if found != expected {
+            return Err(ExecError::BatchShape {
+                found: found.len(),
+                found_extents: found.to_string(),
+                expected: expected.to_string(),
+            });
+        }
+        if batch.images() == 0 || batch.images() > options.batch {
+            return Err(ExecError::BatchSize {
+                found: batch.images(),
+                planned: options.batch,
+            });
+        }
+        if self.mode != NormMode::Running {
+            let single = |norm: &&Norm| {
+                norm.slot.layer.kind == NormKind::Batch
+                    && batch.images() * norm.slot.dims.pixels() < 2
+            };
+            if let Some(norm) = self.norms.iter().find(single) {
+                let norm = self.graph.node(norm.slot.node).name.clone();
+                return Err(ExecError::TooFewValues { norm });
+            }
+        }
+        if let Some(image) =
+            (0..batch.images()).find(|&i| !flipcast_kernels::all_finite(batch.image(i)))
+        {
+            return Err(ExecError::NonFiniteInput { image });
+        }
+        Ok(())
+    }
+}
+
+impl Executor for Network {
+    fn forward(&mut self, batch: &Batch) -> Result<Logits<'_>, ExecError> {
+        self.ready = false;
+        self.check_batch(batch)?;
+        self.images = batch.images();
+        self.run_forward(batch.values());
+        let classes = self.num_classes();
+        let logits = Logits::new(&self.arena[self.stored_range(self.plan.logits())], classes);
+        if let Some(image) = logits
+            .rows()
+            .position(|row| !flipcast_kernels::all_finite(row))
+        {
+            return Err(ExecError::NonFiniteLogits { image });
+        }
+        self.ready = true;
+        Ok(logits)
+    }
+
+    fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError> {
+        if self.plan.options().purpose == Purpose::Predict {
+            return Err(ExecError::NotReady {
+                needed: "a network planned to adapt, not only to predict",
+            });
+        }
+        if !std::mem::take(&mut self.ready) {
+            return Err(ExecError::NotReady {
+                needed: "a forward pass of its own",
+            });
+        }
+        let expected = self.images * self.num_classes();
+        if logit_gradient.len() != expected {
+            return Err(ExecError::Length {
+                what: "the logit gradient",
+                found: logit_gradient.len(),
+                expected,
+            });
+        }
+        self.run_backward(logit_gradient);
+        if !flipcast_kernels::all_finite(&self.gradient) {
+            let bad = |(_, range): &(String, std::ops::Range<usize>)| {
+                !flipcast_kernels::all_finite(&self.gradient[range.clone()])
+            };
+            let parameter = self
+                .table
+                .names()
+                .find(bad)
+                .map_or_else(String::new, |(name, _)| name);
+            return Err(ExecError::NonFiniteGradient { parameter });
+        }
+        Ok(&self.gradient)
+    }
+
+    fn tap(&mut self, name: &str) -> Result<Tensor, ExecError> {
+        let node = self.graph.find(name);
+        let Some(value) = node.and_then(|node| self.plan.tap(node)) else {
+            return Err(ExecError::UnknownTap {
+                name: name.to_owned(),
+            });
+        };
+        if self.images == 0 {
+            return Err(ExecError::NotReady {
+                needed: "a forward pass of its own",
+            });
+        }
+        let dims = self.plan.value(value).dims;
+        let mut values = vec![0.0; self.images * dims.len()];
+        self.read_value(value, &mut values);
+        let tensor = if dims.pixels() == 1 {
+            Tensor::new([self.images, dims.channels], values)
+        } else {
+            Tensor::new(
+                [self.images, dims.height, dims.width, dims.channels],
+                values,
+            )
+        };
+        Ok(tensor.expect("as many values as the extents say"))
+    }
+
+    fn affine(&self) -> &[f32] {
+        &self.affine
+    }
+
+    fn affine_mut(&mut self) -> &mut [f32] {
+        &mut self.affine
+    }
+
+    fn source_affine(&self) -> &[f32] {
+        &self.source
+    }
+
+    fn affine_table(&self) -> &AffineTable {
+        &self.table
+    }
+
+    fn norm_mode(&self) -> NormMode {
+        self.mode
+    }
+
+    fn set_norm_mode(&mut self, mode: NormMode) -> Result<(), ExecError> {
+        if let NormMode::Mixed { source_weight } = mode
+            && !(0.0..=1.0).contains(&source_weight)
+        {
+            return Err(ExecError::SourceWeight {
+                found: source_weight,
+            });
+        }
+        self.mode = mode;
+        self.ready = false;
+        Ok(())
+    }
+
+    fn num_classes(&self) -> usize {
+        self.graph.num_classes()
+    }
+
+    fn reset_affine(&mut self) {
+        self.affine.copy_from_slice(&self.source);
+    }
+}
+
+/// What steps share: where things lie and how they are read.
+impl Network {
+    pub(crate) fn extent(&self, value: ValueId) -> Extent {
+        let dims = self.plan.value(value).dims;
+        Extent {
+            images: self.images,
+            pixels: dims.pixels(),
+            channels: dims.channels,
+        }
+    }
+
+    /// The place of a stored value in the arena.
+    pub(crate) fn stored_range(&self, value: ValueId) -> std::ops::Range<usize> {
+        match self.plan.value(value).storage {
+            Storage::Buffer(buffer) => self.plan.range(buffer, self.images),
+            _ => unreachable!("only stored values have a place"),
+        }
+    }
+
+    /// The place of what a value is read from, or `None` for the caller's batch.
+    pub(crate) fn base_range(&self, value: ValueId) -> Option<std::ops::Range<usize>> {
+        let base = self.plan.base(value);
+        match self.plan.value(base).storage {
+            Storage::Buffer(buffer) => Some(self.plan.range(buffer, self.images)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn gradient_range(&self, buffer: BufferId) -> std::ops::Range<usize> {
+        self.plan.range(buffer, self.images)
+    }
+}
+
+/// How a value is read, given the numbers of its base.
+pub(crate) fn source_of<'a>(
+    plan: &Plan,
+    norms: &'a [Norm],
+    identity: &'a Identity,
+    value: ValueId,
+    base: &'a [f32],
+) -> Source<'a> {
+    match plan.value(value).storage {
+        Storage::Derived {
+            norm, activation, ..
+        } => {
+            let norm = norm.map_or_else(|| identity.tables(), |norm| norms[norm.index()].tables());
+            Source::Normed {
+                values: base,
+                norm,
+                activation,
+            }
+        }
+        _ => Source::Plain(base),
+    }
+}
+
+/// Parts of the arena that a step uses together. Planned buffers that live together do not overlap.
+pub(crate) fn views<const N: usize>(
+    arena: &mut [f32],
+    ranges: [std::ops::Range<usize>; N],
+) -> [&mut [f32]; N] {
+    arena
+        .get_disjoint_mut(ranges)
+        .expect("buffers that live together do not overlap")
+}

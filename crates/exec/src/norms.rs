@@ -1,0 +1,242 @@
+//! The tables of a norm layer: how it scales and shifts, and how a gradient passes it.
+
+use crate::NormMode;
+use flipcast_graph::{NormKind, NormSlot};
+use flipcast_kernels::{NormTables, ThroughTables};
+
+/// What the batch tells a batch norm.
+#[derive(Debug, Default)]
+pub(crate) struct Statistics {
+    pub mean: Vec<f32>,
+    pub variance: Vec<f32>,
+}
+
+/// Sums over a gradient: of `dz`, and of `dz` times the centred value.
+#[derive(Debug, Default)]
+pub(crate) struct Sums {
+    pub sum: Vec<f32>,
+    pub product: Vec<f32>,
+}
+
+/// One norm layer's state between steps. Batch norms have one row of tables, group norms one per image.
+#[derive(Debug)]
+pub(crate) struct Norm {
+    pub slot: NormSlot,
+    pub running_mean: Vec<f32>,
+    pub running_variance: Vec<f32>,
+    pub batch: Statistics,
+    pub sums: Sums,
+    /// The mean that was used, and the reciprocal standard deviation.
+    pub centre: Vec<f32>,
+    inverse: Vec<f32>,
+    scale: Vec<f32>,
+    shift: Vec<f32>,
+    slope: Vec<f32>,
+    pull: Vec<f32>,
+    constant: Vec<f32>,
+}
+
+impl Norm {
+    pub fn new(slot: NormSlot, images: usize, running: Option<(Vec<f32>, Vec<f32>)>) -> Self {
+        let rows = if slot.layer.kind == NormKind::Batch {
+            1
+        } else {
+            images
+        };
+        let table = || match slot.layer.kind {
+            NormKind::Layer => Vec::new(),
+            _ => vec![0.0; rows * slot.layer.channels],
+        };
+        let (running_mean, running_variance) = running.unwrap_or_default();
+        Self {
+            slot,
+            running_mean,
+            running_variance,
+            batch: Statistics {
+                mean: table(),
+                variance: table(),
+            },
+            sums: Sums {
+                sum: table(),
+                product: table(),
+            },
+            centre: table(),
+            inverse: table(),
+            scale: table(),
+            shift: table(),
+            slope: table(),
+            pull: table(),
+            constant: table(),
+        }
+    }
+
+    fn per_image(&self) -> bool {
+        self.slot.layer.kind != NormKind::Batch
+    }
+
+    pub fn tables(&self) -> NormTables<'_> {
+        NormTables {
+            scale: &self.scale,
+            shift: &self.shift,
+            per_image: self.per_image(),
+        }
+    }
+
+    pub fn through(&self) -> ThroughTables<'_> {
+        ThroughTables {
+            slope: &self.slope,
+            pull: &self.pull,
+            constant: &self.constant,
+        }
+    }
+
+    /// Makes the forward tables from the statistics, the mode, and `[scale, shift]` of the affine vector.
+    pub fn prepare(&mut self, images: usize, mode: NormMode, scale: &[f32], shift: &[f32]) {
+        match self.slot.layer.kind {
+            NormKind::Batch => self.prepare_batch(images, mode, scale, shift),
+            NormKind::Group { groups } => self.prepare_group(images, groups, scale, shift),
+            NormKind::Layer => {}
+        }
+    }
+
+    fn prepare_batch(&mut self, images: usize, mode: NormMode, scale: &[f32], shift: &[f32]) {
+        let count = (images * self.slot.dims.pixels()) as f32;
+        let unbias = count / (count - 1.0);
+        for c in 0..scale.len() {
+            let (mean, variance) = match mode {
+                NormMode::Running => (self.running_mean[c], self.running_variance[c]),
+                NormMode::Batch => (self.batch.mean[c], self.batch.variance[c]),
+                NormMode::Mixed { source_weight: w } => (
+                    w * self.running_mean[c] + (1.0 - w) * self.batch.mean[c],
+                    w * self.running_variance[c] + (1.0 - w) * self.batch.variance[c] * unbias,
+                ),
+            };
+            self.set(c, mean, variance, scale[c], shift[c]);
+        }
+    }
+
+    fn prepare_group(&mut self, images: usize, groups: usize, scale: &[f32], shift: &[f32]) {
+        let channels = scale.len();
+        let size = channels / groups;
+        for image in 0..images {
+            for group in 0..groups {
+                let start = image * channels + group * size;
+                let mean = mean_of(&self.batch.mean[start..start + size]);
+                let spread = |c: usize| {
+                    let away = f64::from(self.batch.mean[c]) - mean;
+                    f64::from(self.batch.variance[c]) + away * away
+                };
+                let variance = (start..start + size).map(spread).sum::<f64>() / size as f64;
+                for c in 0..size {
+                    let channel = group * size + c;
+                    self.set(
+                        start + c,
+                        mean as f32,
+                        variance as f32,
+                        scale[channel],
+                        shift[channel],
+                    );
+                }
+            }
+        }
+    }
+
+    fn set(&mut self, at: usize, mean: f32, variance: f32, scale: f32, shift: f32) {
+        let inverse = 1.0 / (variance + self.slot.layer.eps).sqrt();
+        self.centre[at] = mean;
+        self.inverse[at] = inverse;
+        self.scale[at] = scale * inverse;
+        self.shift[at] = shift - mean * scale * inverse;
+    }
+
+    /// From the sums: the gradients of scale and shift, and the tables that carry the gradient on.
+    pub fn finish(
+        &mut self,
+        images: usize,
+        mode: NormMode,
+        scale: &[f32],
+        scale_gradient: &mut [f32],
+        shift_gradient: &mut [f32],
+    ) {
+        match self.slot.layer.kind {
+            NormKind::Batch => self.finish_batch(images, mode, scale_gradient, shift_gradient),
+            NormKind::Group { groups } => {
+                self.finish_group(images, groups, scale, scale_gradient, shift_gradient)
+            }
+            NormKind::Layer => {}
+        }
+    }
+
+    fn finish_batch(
+        &mut self,
+        images: usize,
+        mode: NormMode,
+        scale_gradient: &mut [f32],
+        shift_gradient: &mut [f32],
+    ) {
+        let count = (images * self.slot.dims.pixels()) as f32;
+        // How much of the mean and of the variance comes from the batch, per value.
+        let (of_mean, of_variance) = match mode {
+            NormMode::Running => (0.0, 0.0),
+            NormMode::Batch => (1.0 / count, 1.0 / count),
+            NormMode::Mixed { source_weight } => (
+                (1.0 - source_weight) / count,
+                (1.0 - source_weight) / (count - 1.0),
+            ),
+        };
+        for c in 0..scale_gradient.len() {
+            let (sum, product, inverse) = (self.sums.sum[c], self.sums.product[c], self.inverse[c]);
+            scale_gradient[c] = product * inverse;
+            shift_gradient[c] = sum;
+            let slope = self.scale[c];
+            let pull = -slope * inverse * inverse * product * of_variance;
+            self.slope[c] = slope;
+            self.pull[c] = pull;
+            self.constant[c] = -slope * sum * of_mean - pull * self.batch.mean[c];
+        }
+    }
+
+    fn finish_group(
+        &mut self,
+        images: usize,
+        groups: usize,
+        scale: &[f32],
+        scale_gradient: &mut [f32],
+        shift_gradient: &mut [f32],
+    ) {
+        let channels = scale.len();
+        let size = channels / groups;
+        let count = (size * self.slot.dims.pixels()) as f64;
+        for c in 0..channels {
+            let over_images = |value: &dyn Fn(usize) -> f64| {
+                (0..images).map(|n| value(n * channels + c)).sum::<f64>()
+            };
+            scale_gradient[c] =
+                over_images(&|at| f64::from(self.sums.product[at]) * f64::from(self.inverse[at]))
+                    as f32;
+            shift_gradient[c] = over_images(&|at| f64::from(self.sums.sum[at])) as f32;
+        }
+        for image in 0..images {
+            for group in 0..groups {
+                let start = image * channels + group * size;
+                let weighted = |of: &[f32]| {
+                    let terms = (0..size)
+                        .map(|c| f64::from(scale[group * size + c]) * f64::from(of[start + c]));
+                    (terms.sum::<f64>() / count) as f32
+                };
+                let (sum, product) = (weighted(&self.sums.sum), weighted(&self.sums.product));
+                for at in start..start + size {
+                    let inverse = self.inverse[at];
+                    let pull = -inverse * inverse * inverse * product;
+                    self.slope[at] = self.scale[at];
+                    self.pull[at] = pull;
+                    self.constant[at] = -inverse * sum - pull * self.centre[at];
+                }
+            }
+        }
+    }
+}
+
+fn mean_of(values: &[f32]) -> f64 {
+    values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len() as f64
+}

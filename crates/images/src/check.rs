@@ -1,0 +1,204 @@
+//! What does this path hold? Layout, images, classes, splits, and the images that cannot be read.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::dataset::{DataError, Dataset, Layout, OpenOptions, open_with};
+use crate::decode::DecodeOptions;
+use crate::labelspace::{FolderClass, LabelFrom, builtin, builtin_names};
+
+/// Most unreadable images that are named; more are only counted.
+const MAX_NAMED: usize = 100;
+/// Most splits that are looked at.
+const MAX_SPLITS: usize = 1000;
+
+/// How thoroughly a dataset is looked at.
+#[derive(Clone, Debug)]
+pub struct CheckOptions {
+    /// How it is opened.
+    pub open: OpenOptions,
+    /// Whether and how images are decoded; `None` only counts them.
+    pub decode: Option<DecodeOptions>,
+    /// Threads that decode.
+    pub threads: usize,
+}
+
+impl Default for CheckOptions {
+    fn default() -> Self {
+        Self {
+            open: OpenOptions::default(),
+            decode: Some(DecodeOptions::default()),
+            threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+        }
+    }
+}
+
+/// What a path holds.
+#[derive(Debug)]
+pub struct CheckReport {
+    /// One entry per split; a path that is one dataset has a single entry without a name.
+    pub splits: Vec<SplitReport>,
+}
+
+/// What one split holds.
+#[derive(Debug)]
+pub struct SplitReport {
+    /// Its path below the one checked.
+    pub name: String,
+    /// How it is stored.
+    pub layout: Layout,
+    /// Number of images.
+    pub images: usize,
+    /// How many have a label; 0 when images were not read.
+    pub labelled: usize,
+    /// Class names or folders, in label order.
+    pub classes: Vec<String>,
+    /// Built-in class spaces that know every class, the closest fit first.
+    pub class_spaces: Vec<&'static str>,
+    /// Number of images that could not be read or decoded.
+    pub unreadable: usize,
+    /// The first of them: id and reason.
+    pub unreadable_named: Vec<(String, String)>,
+}
+
+impl CheckReport {
+    /// Images in all splits.
+    pub fn images(&self) -> usize {
+        self.splits.iter().map(|s| s.images).sum()
+    }
+
+    /// Unreadable images in all splits.
+    pub fn unreadable(&self) -> usize {
+        self.splits.iter().map(|s| s.unreadable).sum()
+    }
+}
+
+/// Finds out what `spec`, a path or a shard pattern, holds.
+pub fn check(spec: &str, options: &CheckOptions) -> Result<CheckReport, DataError> {
+    let mut splits = Vec::new();
+    visit(spec, String::new(), 2, options, &mut splits)?;
+    Ok(CheckReport { splits })
+}
+
+/// Checks one dataset, or each of the splits found instead, at most `deeper` levels down.
+fn visit(
+    spec: &str,
+    name: String,
+    deeper: usize,
+    options: &CheckOptions,
+    splits: &mut Vec<SplitReport>,
+) -> Result<(), DataError> {
+    let error = match open_with(spec, &options.open) {
+        Ok(dataset) => {
+            splits.push(report(&*dataset, name, options));
+            return Ok(());
+        }
+        Err(error) => error,
+    };
+    if !matches!(error, DataError::SeveralSplits { .. }) || deeper == 0 {
+        return Err(error);
+    }
+    let entries = std::fs::read_dir(spec).map_err(DataError::io(Path::new(spec)))?;
+    let below: BTreeSet<String> = entries
+        .filter_map(|e| e.ok()?.file_name().into_string().ok())
+        .filter(|n| !n.starts_with('.') && n != "labels.npy")
+        .filter(|n| Path::new(spec).join(n).is_dir() || n.ends_with(".npy"))
+        .collect();
+    for part in below.into_iter().take(MAX_SPLITS) {
+        let child = Path::new(spec).join(&part);
+        let name = match name.as_str() {
+            "" => part,
+            above => format!("{above}/{part}"),
+        };
+        visit(&child.to_string_lossy(), name, deeper - 1, options, splits)?;
+    }
+    Ok(())
+}
+
+fn report(dataset: &dyn Dataset, name: String, options: &CheckOptions) -> SplitReport {
+    let (labelled, mut unreadable) = match &options.decode {
+        Some(decode) => read_all(dataset, decode, options.threads),
+        None => (0, Vec::new()),
+    };
+    unreadable.sort();
+    let count = unreadable.len();
+    unreadable.truncate(MAX_NAMED);
+    SplitReport {
+        name,
+        layout: dataset.layout(),
+        images: dataset.len(),
+        labelled,
+        classes: dataset.classes().to_vec(),
+        class_spaces: class_spaces(dataset.classes()),
+        unreadable: count,
+        unreadable_named: unreadable
+            .into_iter()
+            .map(|(_, id, why)| (id, why))
+            .collect(),
+    }
+}
+
+/// Reads and decodes everything; gives the number of labels and, per bad image, index, id and reason.
+fn read_all(
+    dataset: &dyn Dataset,
+    decode: &DecodeOptions,
+    threads: usize,
+) -> (usize, Vec<(usize, String, String)>) {
+    let (next, labelled) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let bad = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= dataset.len() {
+                break;
+            }
+            let refused = match dataset.sample(index) {
+                Ok(sample) => {
+                    labelled.fetch_add(usize::from(sample.label.is_known()), Ordering::Relaxed);
+                    sample
+                        .payload
+                        .into_image(decode)
+                        .err()
+                        .map(|e| e.to_string())
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(reason) = refused {
+                let mut bad = bad.lock().unwrap_or_else(|e| e.into_inner());
+                bad.push((index, dataset.id(index), reason));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(work);
+        }
+    });
+    let bad = bad.into_inner().unwrap_or_else(|e| e.into_inner());
+    (labelled.into_inner(), bad)
+}
+
+/// The built-in spaces in which every one of `folders` is a class, those with the fewest other classes first.
+fn class_spaces(folders: &[String]) -> Vec<&'static str> {
+    let mut fitting = Vec::new();
+    for name in builtin_names() {
+        let Ok(space) = builtin(name) else { continue };
+        if matches!(space.label_from(), LabelFrom::Record | LabelFrom::None) || folders.is_empty() {
+            continue;
+        }
+        let known = |f: &String| matches!(space.label_of_folder(f), Ok(FolderClass::Labelled(_)));
+        // Ten digits are no ImageNet-V2: numbers count only when all 1000 are there.
+        let classes = match space.classes().len() {
+            0 => space.outputs(),
+            classes => classes,
+        };
+        let numbers = space.label_from() == LabelFrom::IntFolder && folders.len() != classes;
+        if folders.iter().all(known) && !numbers {
+            fitting.push((classes, name));
+        }
+    }
+    fitting.sort();
+    fitting.into_iter().map(|(_, name)| name).collect()
+}

@@ -1,0 +1,212 @@
+use std::path::{Path, PathBuf};
+
+use crate::labelspace::LabelError;
+
+/// Why a dataset could not be opened or a sample not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The operating system refused.
+    #[error("cannot read `{path}`")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// No reader fits.
+    #[error(
+        "`{path}` is no dataset: {found}, but an image folder, list, tar, Parquet, npy, npz, idx or CIFAR file was expected"
+    )]
+    UnknownLayout {
+        /// What was opened.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+    },
+    /// A reader fits, but there is nothing in it.
+    #[error("`{path}` holds no images, but at least one was expected")]
+    NoImages {
+        /// What was opened.
+        path: PathBuf,
+    },
+    /// Images both beside and inside class folders.
+    #[error(
+        "`{path}` holds {loose} images beside {folders} folders with images, but either alone was expected"
+    )]
+    MixedFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Images directly in it.
+        loose: usize,
+        /// Folders with images.
+        folders: usize,
+    },
+    /// Several datasets side by side.
+    #[error("`{path}` holds the splits {splits}, but one dataset was expected")]
+    SeveralSplits {
+        /// The folder.
+        path: PathBuf,
+        /// Names of the first few splits.
+        splits: String,
+    },
+    /// The file stops early.
+    #[error("`{path}` ends after {found} bytes, but {what} needs {declared}")]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// What was being read.
+        what: String,
+        /// Bytes needed.
+        declared: u64,
+        /// Bytes there.
+        found: u64,
+    },
+    /// More than will be held in memory.
+    #[error("`{path}`: {what} has {declared} bytes, but at most {limit} are read")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// What is too large.
+        what: String,
+        /// Its declared size.
+        declared: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A header or record that contradicts its format.
+    #[error("`{path}`: {what} is {found}, but {expected} was expected")]
+    BadFormat {
+        /// The file.
+        path: PathBuf,
+        /// The field.
+        what: String,
+        /// What was found.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// An archive entry that points outside of the archive or is no file.
+    #[error(
+        "`{path}`: entry `{entry}` {problem}, but plain files below the archive's root were expected"
+    )]
+    BadEntry {
+        /// The archive.
+        path: PathBuf,
+        /// The entry.
+        entry: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// Images and labels of different number.
+    #[error("`{path}` has {labels} labels for {images} images")]
+    LabelCount {
+        /// The label file.
+        path: PathBuf,
+        /// Number of labels.
+        labels: usize,
+        /// Number of images.
+        images: usize,
+    },
+    /// A folder or label outside of the class space.
+    #[error("cannot label the images of `{path}`")]
+    Label {
+        /// The dataset.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: LabelError,
+    },
+    /// A shard pattern that cannot be expanded.
+    #[error(
+        "shard pattern `{pattern}` has {found}, but one range such as `{{00000..00012}}` was expected"
+    )]
+    BadPattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        found: String,
+    },
+    /// No dataset of that name.
+    #[error("no dataset is called `{name}`; the nearest are {nearest}")]
+    UnknownDataset {
+        /// What was asked for.
+        name: String,
+        /// Known names, nearest first.
+        nearest: String,
+    },
+    /// No split of that name.
+    #[error("`{dataset}` has no split `{split}`; the nearest are {nearest}")]
+    UnknownSplit {
+        /// The dataset.
+        dataset: &'static str,
+        /// What was asked for.
+        split: String,
+        /// Known names, nearest first.
+        nearest: String,
+    },
+    /// Another number of images than published.
+    #[error("`{dataset}` split `{split}` has {found} images, but {expected} were published")]
+    ImageCount {
+        /// The dataset.
+        dataset: &'static str,
+        /// The split.
+        split: String,
+        /// Images found.
+        found: usize,
+        /// Images published.
+        expected: usize,
+    },
+}
+
+impl DataError {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Io { path, source }
+    }
+
+    pub(crate) fn format(
+        path: &Path,
+        what: impl Into<String>,
+        found: impl ToString,
+        expected: impl Into<String>,
+    ) -> Self {
+        Self::BadFormat {
+            path: path.into(),
+            what: what.into(),
+            found: found.to_string(),
+            expected: expected.into(),
+        }
+    }
+
+    pub(crate) fn label(path: &Path) -> impl Fn(LabelError) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Label {
+            path: path.clone(),
+            source,
+        }
+    }
+
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::SeveralSplits { path, .. } => Some(format!(
+                "open one of them, such as `{}/<split>`, or name the dataset and its split",
+                path.display()
+            )),
+            Self::MixedFolder { .. } => {
+                Some("move the loose images into a folder of their own".into())
+            }
+            Self::ImageCount { .. } => {
+                Some("complete the download, or allow another number of images".into())
+            }
+            Self::Truncated { .. } => Some("copy or download the file again".into()),
+            Self::BadFormat { found, .. } if found == "gzip data" => {
+                Some("unpack it with `gunzip` first, so that images can be read in place".into())
+            }
+            Self::Label { source, .. } => source.hint().map(str::to_owned),
+            _ => None,
+        }
+    }
+}

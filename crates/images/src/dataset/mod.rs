@@ -1,0 +1,45 @@
+//! Where images come from. Every layout is read through one trait, [`Dataset`]: a numbered list of samples, each an
+//! id, the encoded bytes or the pixels, and a label if there is one. Nothing is unpacked; archives are indexed once
+//! and read in place, so any order costs the same.
+//!
+//! Files are taken as hostile: declared lengths are compared with what is there before memory is taken.
+
+mod array;
+mod bytes_at;
+mod cifar;
+mod classes;
+mod error;
+mod folder;
+mod idx;
+mod kind;
+mod list;
+mod npy;
+mod npy_header;
+mod npz;
+mod open;
+mod parquet;
+mod parquet_columns;
+mod pixels;
+mod png_rows;
+mod sample;
+mod shards;
+mod tar;
+mod tar_index;
+mod webdataset;
+
+pub use cifar::Cifar;
+pub use classes::ClassRule;
+pub use error::DataError;
+pub use folder::Folder;
+pub use idx::Idx;
+pub use kind::Layout;
+pub use list::List;
+pub use npy::{Npy, Severity};
+pub use npz::Npz;
+pub use open::{OpenOptions, Split, open, open_with};
+pub use parquet::Parquet;
+pub use png_rows::PngRows;
+pub use sample::{Dataset, Payload, Sample};
+pub use shards::expand_shards;
+pub use tar::Tar;
+pub use webdataset::WebDataset;

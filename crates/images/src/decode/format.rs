@@ -1,0 +1,87 @@
+use super::{DecodeError, DecodeOptions, Orientation, Rotation, bmp, gif, jpeg, png, webp};
+use crate::Image;
+
+/// An image file format, told by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// JPEG: baseline or progressive; grey, YCbCr, RGB, CMYK or YCCK.
+    Jpeg,
+    /// PNG of any colour type and depth.
+    Png,
+    /// WebP, lossy or lossless; the first frame of an animation.
+    WebP,
+    /// Windows bitmap.
+    Bmp,
+    /// GIF; the first frame.
+    Gif,
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Jpeg => "JPEG",
+            Self::Png => "PNG",
+            Self::WebP => "WebP",
+            Self::Bmp => "BMP",
+            Self::Gif => "GIF",
+        })
+    }
+}
+
+impl Format {
+    /// The format whose signature `bytes` starts with.
+    pub fn sniff(bytes: &[u8]) -> Option<Self> {
+        if bytes.starts_with(&[0xFF, 0xD8, 0xFF]) {
+            Some(Self::Jpeg)
+        } else if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+            Some(Self::Png)
+        } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+            Some(Self::WebP)
+        } else if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {
+            Some(Self::Gif)
+        } else if bytes.starts_with(b"BM") {
+            Some(Self::Bmp)
+        } else {
+            None
+        }
+    }
+}
+
+/// What a format's decoder hands back.
+pub(super) struct Decoded {
+    pub image: Image,
+    pub orientation: Orientation,
+}
+
+/// Decodes `bytes` with the default limits and without rotation.
+pub fn decode(bytes: &[u8]) -> Result<Image, DecodeError> {
+    decode_with(bytes, &DecodeOptions::default())
+}
+
+/// Decodes `bytes` as `options` say.
+pub fn decode_with(bytes: &[u8], options: &DecodeOptions) -> Result<Image, DecodeError> {
+    if bytes.is_empty() {
+        return Err(DecodeError::Empty);
+    }
+    let limits = &options.limits;
+    let decoded = match Format::sniff(bytes) {
+        Some(Format::Jpeg) => jpeg::decode(bytes, limits)?,
+        Some(Format::Png) => png::decode(bytes, limits)?,
+        Some(Format::WebP) => webp::decode(bytes, limits)?,
+        Some(Format::Bmp) => bmp::decode(bytes, limits)?,
+        Some(Format::Gif) => gif::decode(bytes, limits)?,
+        None => {
+            let start: Vec<String> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
+            return Err(DecodeError::UnknownFormat {
+                start: start.join(" "),
+            });
+        }
+    };
+    Ok(match options.rotation {
+        Rotation::Ignore => decoded.image,
+        Rotation::Apply => decoded.orientation.apply(decoded.image),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::queue::Queue;
+use super::{BadImageCause, LoaderConfig};
+use crate::dataset::Dataset;
+use crate::preprocess::Size;
+use crate::{Image, Label};
+
+/// One image, ready for a batch.
+pub(super) struct Prepared {
+    pub id: String,
+    pub label: Label,
+    pub size: Size,
+    pub values: Vec<f32>,
+}
+
+/// Takes positions from the queue until it is closed.
+pub(super) fn work(dataset: &Arc<dyn Dataset>, config: &LoaderConfig, queue: &Queue) {
+    while let Some((position, index, buffer)) = queue.take() {
+        // Decoders are other people's code and the files are anybody's; one that panics costs one image.
+        let outcome = catch_unwind(AssertUnwindSafe(|| prepare(dataset, config, index, buffer)));
+        let outcome = outcome.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(BadImageCause::Panicked {
+                message: text.unwrap_or_else(|| "no message".into()),
+            })
+        });
+        queue.put(position, outcome);
+    }
+}
+
+fn prepare(
+    dataset: &Arc<dyn Dataset>,
+    config: &LoaderConfig,
+    index: usize,
+    mut values: Vec<f32>,
+) -> Result<Prepared, BadImageCause> {
+    let sample = dataset.sample(index)?;
+    let mut image = sample.payload.into_image(&config.decode)?;
+    if config.border > 0 {
+        image = without_border(&image, config.border)?;
+    }
+    if let Some(transform) = &config.transform {
+        image = transform(index, image);
+    }
+    let size = config.preprocess.output_size(image.width(), image.height());
+    values.resize(3 * size.width * size.height, 0.0);
+    config.preprocess.apply(&image, &mut values)?;
+    Ok(Prepared {
+        id: sample.id,
+        label: sample.label,
+        size,
+        values,
+    })
+}
+
+fn without_border(image: &Image, border: usize) -> Result<Image, BadImageCause> {
+    let (width, height) = (image.width(), image.height());
+    let inner = |side: usize| side.checked_sub(2 * border).filter(|&rest| rest > 0);
+    let (Some(w), Some(h)) = (inner(width), inner(height)) else {
+        return Err(BadImageCause::Border {
+            width,
+            height,
+            border,
+        });
+    };
+    let rows = image.rgb().chunks_exact(3 * width).skip(border).take(h);
+    let rgb = rows.flat_map(|row| row[3 * border..3 * (border + w)].iter().copied());
+    Ok(Image::new(w, h, rgb.collect()).expect("`h` rows of `w` pixels were kept"))
+}

@@ -1,0 +1,244 @@
+use crate::nearest::nearest_names;
+use crate::registry::ARCHITECTURES;
+use crate::{
+    EfficientNetLiteConfig, MobileNetV2Config, ResNetConfig, WideResNetConfig,
+    build_efficientnet_lite, build_mobilenet_v2, build_resnet, build_wide_resnet,
+};
+use flipcast_graph::{Graph, GraphError};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Networks that share a builder and a naming scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Family {
+    /// Residual networks, for ImageNet and CIFAR.
+    ResNet,
+    /// Pre-activation wide residual networks.
+    WideResNet,
+    /// MobileNetV2.
+    MobileNetV2,
+    /// EfficientNet-Lite.
+    EfficientNetLite,
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ResNet => "ResNet",
+            Self::WideResNet => "WideResNet",
+            Self::MobileNetV2 => "MobileNetV2",
+            Self::EfficientNetLite => "EfficientNet-Lite",
+        })
+    }
+}
+
+/// The settings of one network of any family.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ArchitectureConfig {
+    /// A residual network.
+    #[serde(rename = "resnet")]
+    ResNet(ResNetConfig),
+    /// A wide residual network.
+    #[serde(rename = "wide_resnet")]
+    WideResNet(WideResNetConfig),
+    /// MobileNetV2.
+    #[serde(rename = "mobilenet_v2")]
+    MobileNetV2(MobileNetV2Config),
+    /// EfficientNet-Lite.
+    #[serde(rename = "efficientnet_lite")]
+    EfficientNetLite(EfficientNetLiteConfig),
+}
+
+impl ArchitectureConfig {
+    /// The family.
+    pub fn family(&self) -> Family {
+        match self {
+            Self::ResNet(_) => Family::ResNet,
+            Self::WideResNet(_) => Family::WideResNet,
+            Self::MobileNetV2(_) => Family::MobileNetV2,
+            Self::EfficientNetLite(_) => Family::EfficientNetLite,
+        }
+    }
+
+    /// Outputs of the head.
+    pub fn classes(&self) -> usize {
+        match self {
+            Self::ResNet(config) => config.classes,
+            Self::WideResNet(config) => config.classes,
+            Self::MobileNetV2(config) => config.classes,
+            Self::EfficientNetLite(config) => config.classes,
+        }
+    }
+
+    /// The same network with another head.
+    pub fn with_classes(mut self, classes: usize) -> Self {
+        match &mut self {
+            Self::ResNet(config) => config.classes = classes,
+            Self::WideResNet(config) => config.classes = classes,
+            Self::MobileNetV2(config) => config.classes = classes,
+            Self::EfficientNetLite(config) => config.classes = classes,
+        }
+        self
+    }
+
+    /// The layers.
+    pub fn build(&self) -> Result<Graph, GraphError> {
+        match self {
+            Self::ResNet(config) => build_resnet(config),
+            Self::WideResNet(config) => build_wide_resnet(config),
+            Self::MobileNetV2(config) => build_mobilenet_v2(config),
+            Self::EfficientNetLite(config) => build_efficientnet_lite(config),
+        }
+    }
+}
+
+/// A network by name: its settings and the image size it is usually given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Architecture {
+    /// The registered name, or a description for settings without one.
+    pub name: String,
+    /// Usual height and width of the images.
+    pub input_size: usize,
+    /// The settings, class count included.
+    pub config: ArchitectureConfig,
+}
+
+/// Why a name gives no architecture.
+#[derive(Debug, thiserror::Error, PartialEq)]
+#[non_exhaustive]
+pub enum ArchitectureError {
+    /// The name is not in the table.
+    #[error(
+        "there is no architecture `{name}`; the nearest names are {}",
+        quoted(nearest)
+    )]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The most similar names.
+        nearest: Vec<String>,
+    },
+    /// The name has the form `<architecture>.<weights>`, but is in no table.
+    #[error(
+        "there are no weights `{name}`; the nearest names are {}",
+        quoted(nearest)
+    )]
+    UnknownWeights {
+        /// The name asked for.
+        name: String,
+        /// The most similar names.
+        nearest: Vec<String>,
+    },
+    /// The name has a known form, but its settings make no network.
+    #[error("`{name}` cannot be built")]
+    Settings {
+        /// The name asked for.
+        name: String,
+        /// The setting at fault.
+        #[source]
+        source: GraphError,
+    },
+}
+
+pub(crate) fn quoted(names: &[String]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
+/// Case and the choice between `-` and `_` do not matter in names.
+pub(crate) fn normalised(name: &str) -> String {
+    name.to_ascii_lowercase().replace('-', "_")
+}
+
+impl Architecture {
+    /// The architecture called `name`, with its usual number of classes. Spellings of torchvision and timm are
+    /// understood, and so is every `cifar_resnet<depth>[_w<width>][_a]`.
+    pub fn find(name: &str) -> Result<Self, ArchitectureError> {
+        let wanted = normalised(name);
+        let entry = ARCHITECTURES
+            .iter()
+            .find(|entry| entry.name == wanted || entry.aliases.contains(&wanted.as_str()));
+        if let Some(entry) = entry {
+            return Ok(entry.architecture(entry.classes));
+        }
+        if let Some(config) = ResNetConfig::from_cifar_name(&wanted, 10) {
+            return match config {
+                Ok(config) => Ok(Self {
+                    name: wanted,
+                    input_size: 32,
+                    config: ArchitectureConfig::ResNet(config),
+                }),
+                Err(source) => Err(ArchitectureError::Settings {
+                    name: name.to_owned(),
+                    source,
+                }),
+            };
+        }
+        let known = ARCHITECTURES
+            .iter()
+            .flat_map(|entry| std::iter::once(&entry.name).chain(entry.aliases));
+        Err(ArchitectureError::Unknown {
+            name: name.to_owned(),
+            nearest: nearest_names(&wanted, known.copied()),
+        })
+    }
+
+    /// The same network with another head.
+    pub fn with_classes(mut self, classes: usize) -> Self {
+        self.config = self.config.with_classes(classes);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spelling_variants_find_the_same_network() {
+        for name in ["mobilenet_v2", "MobileNetV2", "mobilenetv2_100"] {
+            assert_eq!(Architecture::find(name).unwrap().name, "mobilenet_v2");
+        }
+        assert_eq!(Architecture::find("WRN-40-2").unwrap().name, "wrn_40_2");
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_nearest() {
+        let error = Architecture::find("resnet51").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is no architecture `resnet51`; the nearest names are `resnet50`, `resnet18`, `resnet34`"
+        );
+    }
+
+    #[test]
+    fn any_cifar_width_has_a_name() {
+        let found = Architecture::find("cifar_resnet26_w64").unwrap();
+        let graph = found.with_classes(100).config.build().unwrap();
+        assert_eq!(graph.num_classes(), 100);
+        assert!(matches!(
+            Architecture::find("cifar_resnet27"),
+            Err(ArchitectureError::Settings { .. })
+        ));
+    }
+
+    #[test]
+    fn settings_round_trip_through_json() {
+        for name in [
+            "resnet50_gn",
+            "wrn_28_10",
+            "mobilenet_v2",
+            "tf_efficientnet_lite1",
+        ] {
+            let config = Architecture::find(name).unwrap().config;
+            let text = serde_json::to_string(&config).unwrap();
+            assert_eq!(
+                serde_json::from_str::<ArchitectureConfig>(&text).unwrap(),
+                config
+            );
+        }
+    }
+}

@@ -1,0 +1,217 @@
+use crate::fit::{Sources, fit_tensors};
+use crate::model::build_graph;
+use crate::recognise::recognise;
+use crate::{Architecture, Model, ModelCard, ModelError, TensorInfo, WeightFile, WeightTag};
+use flipcast_graph::Graph;
+use flipcast_images::preprocess::Preprocess;
+use flipcast_tensor::Tensor;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The safetensors metadata entry that may hold a whole card.
+const CARD_ENTRY: &str = "flipcast_card";
+/// The safetensors metadata entry that may name the architecture.
+const ARCHITECTURE_ENTRY: &str = "architecture";
+
+/// What to load, and what the caller knows about it.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadRequest<'a> {
+    /// The weight file.
+    pub path: &'a Path,
+    /// An architecture such as `resnet50`, or weights such as `resnet50.tv_in1k`.
+    pub architecture: Option<&'a str>,
+    /// The number of classes, where it differs from the usual one.
+    pub classes: Option<usize>,
+    /// The model card; without one `<weights>.json` beside the file is read if it is there.
+    pub card: Option<&'a Path>,
+    /// Which state dict to take from a checkpoint that holds several, such as `ema`.
+    pub within: Option<&'a str>,
+}
+
+impl<'a> LoadRequest<'a> {
+    /// The file at `path`, about which nothing else is known.
+    pub fn new(path: &'a Path) -> Self {
+        Self {
+            path,
+            architecture: None,
+            classes: None,
+            card: None,
+            within: None,
+        }
+    }
+}
+
+/// What is known about a file before its tensors are read.
+#[derive(Default)]
+struct Knowledge {
+    name: Option<String>,
+    architecture: Option<Architecture>,
+    preprocess: Option<Preprocess>,
+    class_names: Option<Vec<String>>,
+    sha256: Option<String>,
+}
+
+impl Model {
+    /// Loads a weight file as a model.
+    ///
+    /// The architecture is the one asked for, or else the card's, the one named in the file's metadata, or the one
+    /// the tensors fit exactly. Preprocessing and class names come from the card or the weights' name.
+    pub fn load(request: LoadRequest<'_>) -> Result<Self, ModelError> {
+        let path = request.path.display().to_string();
+        let file = open(request.path, request.within)?;
+        let tensors: Vec<TensorInfo> = file.tensors().cloned().collect();
+        let mut known = gather(&request, &file)?;
+        let mut architecture = match known.architecture.take() {
+            Some(architecture) => architecture,
+            None => recognise_only(&path, &tensors)?,
+        };
+        if let Some(classes) = request.classes {
+            architecture = architecture.with_classes(classes);
+        }
+        let sha256 = file.sha256();
+        if let Some(expected) = known.sha256
+            && !expected.eq_ignore_ascii_case(&sha256)
+        {
+            let found = sha256;
+            return Err(ModelError::OtherWeights {
+                path,
+                expected,
+                found,
+            });
+        }
+        let graph = build_graph(&architecture)?;
+        let family = Some(architecture.config.family());
+        let (fit, sources) = fit_tensors(family, &graph.params(), tensors.iter());
+        if !fit.is_exact() {
+            let model = known.name.unwrap_or(architecture.name);
+            return Err(ModelError::do_not_fit(model, &graph, fit));
+        }
+        let params = load_params(&path, &file, &graph, &sources)?;
+        let name = known.name.unwrap_or_else(|| file_stem(request.path));
+        let mut model = Self::from_params(graph, params)?
+            .with_architecture(&architecture)
+            .with_name(name)
+            .with_sha256(sha256);
+        if let Some(preprocess) = known.preprocess {
+            model = model.with_preprocess(preprocess);
+        }
+        match known.class_names {
+            Some(names) => model.with_class_names(names),
+            None => Ok(model),
+        }
+    }
+}
+
+pub(crate) fn open(path: &Path, within: Option<&str>) -> Result<WeightFile, ModelError> {
+    let file = match within {
+        Some(within) => WeightFile::open_within(path, within),
+        None => WeightFile::open(path),
+    };
+    file.map_err(|source| ModelError::Import {
+        path: path.display().to_string(),
+        source: Box::new(source),
+    })
+}
+
+/// Puts together the request, the card and the file's metadata, in this order of precedence.
+fn gather(request: &LoadRequest<'_>, file: &WeightFile) -> Result<Knowledge, ModelError> {
+    let mut known = Knowledge::default();
+    if let Some(card) = find_card(request, file)? {
+        known = Knowledge {
+            name: card.name,
+            architecture: Some(card.architecture),
+            preprocess: Some(card.preprocess),
+            class_names: card.class_names,
+            sha256: card.weights_sha256,
+        };
+    }
+    let metadata = file.metadata().get(ARCHITECTURE_ENTRY);
+    let named = match (request.architecture, &known.architecture) {
+        (Some(name), _) => Some(name),
+        (None, Some(_)) => None,
+        (None, None) => metadata.map(String::as_str),
+    };
+    let Some(name) = named else {
+        return Ok(known);
+    };
+    // A name with a dot means weights, and they say all there is to say.
+    if name.contains('.') {
+        let tag = WeightTag::find(name)?;
+        known.name = Some(tag.name.to_owned());
+        known.architecture = Some(tag.architecture());
+        known.preprocess = Some((tag.preprocess)());
+    } else {
+        let found = Architecture::find(name)?;
+        let classes = known
+            .architecture
+            .map_or(found.config.classes(), |card| card.config.classes());
+        known.architecture = Some(found.with_classes(classes));
+    }
+    Ok(known)
+}
+
+/// The card the caller named, the one beside the file, or the one inside it.
+fn find_card(
+    request: &LoadRequest<'_>,
+    file: &WeightFile,
+) -> Result<Option<ModelCard>, ModelError> {
+    let beside = request.path.with_extension("json");
+    let path = match request.card {
+        Some(path) => Some(path),
+        None if beside.is_file() => Some(beside.as_path()),
+        None => None,
+    };
+    let (card, path) = if let Some(path) = path {
+        (ModelCard::load(path), path.display().to_string())
+    } else if let Some(text) = file.metadata().get(CARD_ENTRY) {
+        let path = format!("{} ({CARD_ENTRY})", request.path.display());
+        (ModelCard::read(text.as_bytes()), path)
+    } else {
+        return Ok(None);
+    };
+    card.map(Some).map_err(|source| ModelError::Card {
+        path,
+        source: Box::new(source),
+    })
+}
+
+/// The one architecture the tensors fit exactly.
+fn recognise_only(path: &str, tensors: &[TensorInfo]) -> Result<Architecture, ModelError> {
+    let path = path.to_owned();
+    match recognise(tensors) {
+        Some(best) if best.fit.is_exact() && best.ties.is_empty() => Ok(best.architecture),
+        Some(best) if best.fit.is_exact() => {
+            let mut candidates = vec![best.architecture.name];
+            candidates.extend(best.ties);
+            Err(ModelError::Ambiguous { path, candidates })
+        }
+        best => Err(ModelError::NotRecognised {
+            path,
+            best: best.map(Box::new),
+        }),
+    }
+}
+
+fn load_params(
+    path: &str,
+    file: &WeightFile,
+    graph: &Graph,
+    sources: &Sources,
+) -> Result<HashMap<String, Tensor>, ModelError> {
+    let mut params = HashMap::new();
+    for param in graph.params() {
+        let tensor = file
+            .load(&sources[&param.name])
+            .map_err(|source| ModelError::Import {
+                path: path.to_owned(),
+                source: Box::new(source),
+            })?;
+        params.insert(param.name, tensor);
+    }
+    Ok(params)
+}
+
+fn file_stem(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or(path.as_os_str());
+    stem.to_string_lossy().into_owned()
+}

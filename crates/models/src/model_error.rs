@@ -1,0 +1,183 @@
+use crate::architecture::quoted;
+use crate::fit::{Fit, Mismatch, describe, shown};
+use crate::recognise::Match;
+use crate::{ArchitectureError, CardError, ImportError};
+use flipcast_graph::{Graph, GraphError};
+
+/// Why a model could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The weight file cannot be read.
+    #[error("cannot read the weights `{path}`")]
+    Import {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<ImportError>,
+    },
+    /// The card cannot be read.
+    #[error("cannot read the model card `{path}`")]
+    Card {
+        /// The file, or where in the weight file the card stands.
+        path: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<CardError>,
+    },
+    /// The architecture's name is unknown.
+    #[error(transparent)]
+    Architecture(#[from] ArchitectureError),
+    /// The settings describe no network.
+    #[error("`{architecture}` cannot be built")]
+    Graph {
+        /// The architecture.
+        architecture: String,
+        /// The setting at fault.
+        #[source]
+        source: GraphError,
+    },
+    /// No architecture was named, and the tensors fit none.
+    #[error("`{path}` names no architecture, and its tensors fit none{}", best_of(best.as_deref()))]
+    NotRecognised {
+        /// The file.
+        path: String,
+        /// The architecture that comes nearest.
+        best: Option<Box<Match>>,
+    },
+    /// No architecture was named, and the tensors fit several.
+    #[error("the tensors of `{path}` fit {} equally well", quoted(candidates))]
+    Ambiguous {
+        /// The file.
+        path: String,
+        /// The architectures.
+        candidates: Vec<String>,
+    },
+    /// The tensors are not those of the architecture. Lists everything that is wrong.
+    #[error(
+        "the tensors do not fit `{model}`: {}",
+        describe(missing, unused, mismatched)
+    )]
+    TensorsDoNotFit {
+        /// The model, or the architecture where no model was named.
+        model: String,
+        /// Parameters the file does not hold.
+        missing: Vec<String>,
+        /// Tensors the network has no place for.
+        unused: Vec<String>,
+        /// Parameters of other extents.
+        mismatched: Vec<Mismatch>,
+        /// Classes of the file's head, when nothing else differs.
+        head_classes: Option<usize>,
+    },
+    /// A weight is infinite or not a number.
+    #[error(
+        "tensor {} holds {value} at element {index}, expected finite values",
+        shown(tensor)
+    )]
+    NotFinite {
+        /// The parameter.
+        tensor: String,
+        /// First element that is not finite, in row-major order.
+        index: usize,
+        /// Its value.
+        value: f32,
+    },
+    /// A running variance is negative.
+    #[error(
+        "tensor {} holds {value} at element {index}, expected no negative variance",
+        shown(tensor)
+    )]
+    NegativeVariance {
+        /// The parameter.
+        tensor: String,
+        /// First negative element.
+        index: usize,
+        /// Its value.
+        value: f32,
+    },
+    /// The card was written for another file.
+    #[error("`{path}` has SHA-256 {found}, but its card was written for {expected}")]
+    OtherWeights {
+        /// The weight file.
+        path: String,
+        /// The hash in the card.
+        expected: String,
+        /// The hash of the file.
+        found: String,
+    },
+    /// The number of class names is not the number of classes.
+    #[error("{found} class names were given for `{model}`, expected {expected}")]
+    ClassNames {
+        /// The model.
+        model: String,
+        /// Classes of the head.
+        expected: usize,
+        /// Names given.
+        found: usize,
+    },
+    /// Nothing says how images are prepared for these weights.
+    #[error("the preprocessing of `{model}` is not known")]
+    NoPreprocess {
+        /// The model.
+        model: String,
+    },
+}
+
+fn best_of(best: Option<&Match>) -> String {
+    match best {
+        Some(best) => format!("; nearest is `{}` ({})", best.architecture.name, best.fit),
+        None => String::new(),
+    }
+}
+
+impl ModelError {
+    /// The report that the tensors of a file are not those of `graph`.
+    pub(crate) fn do_not_fit(model: String, graph: &Graph, fit: Fit) -> Self {
+        let head = &graph.node(graph.output()).name;
+        Self::TensorsDoNotFit {
+            model,
+            head_classes: fit.only_head_differs(head),
+            missing: fit.missing,
+            unused: fit.unused,
+            mismatched: fit.mismatched,
+        }
+    }
+
+    /// Advice on what to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::TensorsDoNotFit {
+                head_classes: Some(classes),
+                ..
+            } => Some(format!(
+                "the head was trained for {classes} classes; pass `--classes {classes}`"
+            )),
+            Self::TensorsDoNotFit { .. } => {
+                Some("`flipcast models show FILE` tells which architecture fits best".into())
+            }
+            Self::NotRecognised { .. } => Some(
+                "`flipcast models` lists the known architectures; a model card can describe others"
+                    .into(),
+            ),
+            Self::Ambiguous { candidates, .. } => {
+                let first = candidates.first()?;
+                Some(format!(
+                    "name the one that was trained, such as `--model {first}`"
+                ))
+            }
+            Self::NoPreprocess { .. } => Some(
+                "name the weights, such as `--model resnet50.tv_in1k`, or put a model card beside the file"
+                    .into(),
+            ),
+            Self::OtherWeights { .. } => {
+                Some("the file was changed or is incomplete; fetch it again or correct the card".into())
+            }
+            Self::Architecture(_) => Some("`flipcast models` lists every known name".into()),
+            Self::Import { source, .. } => source.hint(),
+            Self::Card { source, .. } => source.hint(),
+            _ => None,
+        }
+    }
+}

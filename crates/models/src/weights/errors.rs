@@ -1,0 +1,397 @@
+use super::pickle::PickleError;
+use super::zip::ZipError;
+use flipcast_tensor::{DType, Shape};
+use std::io;
+
+/// Why a weight file could not be read. Names taken from the file are escaped and shortened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The operating system refused.
+    #[error("cannot read `{path}`")]
+    Read {
+        /// The file asked for.
+        path: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A folder, pipe or device.
+    #[error("`{path}` is not a regular file")]
+    NotAFile {
+        /// The file asked for.
+        path: String,
+    },
+    /// Neither safetensors nor a torch file.
+    #[error("the file starts with `{start}`, expected safetensors or a file made by `torch.save`")]
+    UnknownFormat {
+        /// The first bytes, escaped.
+        start: String,
+    },
+    /// The tar archives of the earliest torch versions.
+    #[error("the file is a tar archive, expected safetensors or a file made by `torch.save`")]
+    TarArchive,
+    /// A compiled module, which holds code besides weights.
+    #[error("the file is a TorchScript module, expected a state dict")]
+    TorchScript,
+    /// A pickle, but not one of `torch.save`.
+    #[error(
+        "the file is a pickle without the torch magic number, expected one made by `torch.save`"
+    )]
+    PlainPickle,
+    /// The older torch format in a version that never existed.
+    #[error("the torch file has format version `{found}`, expected 1001")]
+    LegacyVersion {
+        /// What stands in its place.
+        found: String,
+    },
+    /// Fewer bytes than the file says it has.
+    #[error("{what} needs {needed} bytes, but the file has {found} left")]
+    Truncated {
+        /// What was being read.
+        what: String,
+        /// Bytes declared.
+        needed: u64,
+        /// Bytes that are there.
+        found: u64,
+    },
+    /// More bytes than the file says it has.
+    #[error("{found} bytes follow {what}, expected none")]
+    TrailingBytes {
+        /// What should have been the end.
+        what: &'static str,
+        /// Bytes left over.
+        found: u64,
+    },
+    /// A safetensors header beyond the format's own limit.
+    #[error("the safetensors header declares {declared} bytes, at most {limit} are allowed")]
+    HeaderTooLong {
+        /// Bytes declared.
+        declared: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
+    /// A safetensors header that is not what the format prescribes.
+    #[error("the safetensors header is malformed")]
+    BadHeader {
+        /// Where and why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// Text that is not UTF-8.
+    #[error("{what} is not valid UTF-8 from byte {offset} on")]
+    NotUtf8 {
+        /// Which text.
+        what: &'static str,
+        /// First bad byte, counted from the start of that text.
+        offset: usize,
+    },
+    /// An element type compute has no use for.
+    #[error(
+        "tensor data has element type `{found}`, expected a float, a signed integer, a byte or a truth value"
+    )]
+    UnsupportedDType {
+        /// The type's name in the file.
+        found: String,
+    },
+    /// Two tensors of one name.
+    #[error("tensor `{name}` appears twice")]
+    DuplicateTensor {
+        /// The name.
+        name: String,
+    },
+    /// Shape and byte count disagree.
+    #[error(
+        "tensor `{name}` of shape {shape} and type {dtype} needs {expected} bytes, found {found}"
+    )]
+    SizeMismatch {
+        /// The tensor.
+        name: String,
+        /// Its declared shape.
+        shape: Shape,
+        /// Its declared type.
+        dtype: DType,
+        /// Bytes these ask for.
+        expected: u64,
+        /// Bytes the file gives it.
+        found: u64,
+    },
+    /// Safetensors offsets that run backwards.
+    #[error("tensor `{name}` ends at byte {end}, before its start at {start}")]
+    ReversedOffsets {
+        /// The tensor.
+        name: String,
+        /// Declared start.
+        start: u64,
+        /// Declared end.
+        end: u64,
+    },
+    /// Two safetensors tensors share bytes.
+    #[error(
+        "tensor `{name}` starts at byte {start}, inside the tensor that ends at {previous_end}"
+    )]
+    OverlappingTensors {
+        /// The later tensor.
+        name: String,
+        /// Where it starts.
+        start: u64,
+        /// Where the one before it ends.
+        previous_end: u64,
+    },
+    /// Safetensors data that no tensor owns.
+    #[error(
+        "tensor `{name}` starts at byte {start}, but the tensor before it ends at {previous_end}"
+    )]
+    UnusedBytes {
+        /// The tensor after the hole.
+        name: String,
+        /// Where it starts.
+        start: u64,
+        /// Where the one before it ends.
+        previous_end: u64,
+    },
+    /// An element count that does not fit the address space.
+    #[error("tensor `{name}` of shape {shape} has more elements than memory can hold")]
+    TooLarge {
+        /// The tensor.
+        name: String,
+        /// Its declared shape.
+        shape: Shape,
+    },
+    /// An absurd rank.
+    #[error("tensor `{name}` has {found} axes, at most {limit} are supported")]
+    TooManyAxes {
+        /// The tensor.
+        name: String,
+        /// Declared axes.
+        found: usize,
+        /// Supported axes.
+        limit: usize,
+    },
+    /// Not one stride per axis.
+    #[error("tensor `{name}` of shape {shape} has {found} strides, expected one per axis")]
+    StrideCount {
+        /// The tensor.
+        name: String,
+        /// Its declared shape.
+        shape: Shape,
+        /// Declared strides.
+        found: usize,
+    },
+    /// A view that repeats elements by a stride of zero.
+    #[error(
+        "tensor `{name}` of shape {shape} repeats its elements by a stride of 0, expected each to be stored"
+    )]
+    RepeatedElements {
+        /// The tensor.
+        name: String,
+        /// Its declared shape.
+        shape: Shape,
+    },
+    /// A view of elements its storage does not have.
+    #[error("tensor `{name}` of shape {shape} reaches outside its storage of {stored} elements")]
+    OutsideStorage {
+        /// The tensor.
+        name: String,
+        /// Its declared shape.
+        shape: Shape,
+        /// Elements in the storage.
+        stored: u64,
+    },
+    /// A torch tensor whose storage, offset, shape or strides are not numbers that can be.
+    #[error("the {field} of tensor `{name}` is {found}, expected {expected}")]
+    BadTensorField {
+        /// The tensor.
+        name: String,
+        /// Which of its fields.
+        field: &'static str,
+        /// What the field must be.
+        expected: &'static str,
+        /// What the file holds.
+        found: String,
+    },
+    /// A torch storage declared differently in two places.
+    #[error("storage `{key}` has {found} {unit}, but its tensors declare {declared}")]
+    StorageMismatch {
+        /// The storage.
+        key: String,
+        /// What is counted.
+        unit: &'static str,
+        /// Count the tensors declare.
+        declared: u64,
+        /// Count found.
+        found: u64,
+    },
+    /// A torch storage that is referred to but absent, or present but unknown.
+    #[error("storage `{key}` {problem}")]
+    StorageUnknown {
+        /// The storage.
+        key: String,
+        /// Which of the two.
+        problem: &'static str,
+    },
+    /// Views that share storages far beyond what tied weights explain.
+    #[error(
+        "the tensors take {declared} bytes together, at most {limit} are allowed for a file of {file} bytes"
+    )]
+    TooMuchSharing {
+        /// Bytes of all tensors.
+        declared: u64,
+        /// Bytes allowed.
+        limit: u64,
+        /// Bytes in the file.
+        file: u64,
+    },
+    /// A pickle names a constructor that is not on the allow-list. Nothing was executed.
+    #[error(
+        "the file asks for `{module}.{name}`, which is not among the constructors weights need"
+    )]
+    ForbiddenGlobal {
+        /// Python module.
+        module: String,
+        /// Name in that module.
+        name: String,
+    },
+    /// A pickle that is not well-formed.
+    #[error("the pickle is malformed at byte {offset}")]
+    Pickle {
+        /// Offset of the opcode, counted from the start of the pickle.
+        offset: usize,
+        /// What is wrong with it.
+        #[source]
+        source: PickleError,
+    },
+    /// A torch archive that is not well-formed.
+    #[error("the torch archive is malformed")]
+    Zip {
+        /// What is wrong with it.
+        #[from]
+        source: ZipError,
+    },
+    /// A torch archive written on a machine of the other byte order.
+    #[error("the torch archive has byte order `{found}`, expected `little`")]
+    ByteOrder {
+        /// What the archive says.
+        found: String,
+    },
+    /// No dict of tensors where one is expected.
+    #[error("no state dict in {place}, found {found}")]
+    NoStateDict {
+        /// Where it was looked for.
+        place: String,
+        /// What is there instead.
+        found: String,
+    },
+    /// Several dicts of tensors, and no rule to prefer one.
+    #[error("several state dicts: {}", list(candidates))]
+    AmbiguousStateDict {
+        /// Where they are; `.` is the top level.
+        candidates: Vec<String>,
+    },
+    /// A tensor whose key in the state dict is not text.
+    #[error("a tensor of the state dict is filed under {found}, expected a name")]
+    UnnamedTensor {
+        /// What the key is.
+        found: &'static str,
+    },
+    /// A tensor asked for by a name the file does not have.
+    #[error("tensor `{name}` is not in the file, which holds {held} tensors")]
+    MissingTensor {
+        /// The name asked for.
+        name: String,
+        /// Tensors the file holds.
+        held: usize,
+    },
+}
+
+impl ImportError {
+    /// What the user can do about it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        let advice = match self {
+            Self::UnknownFormat { start } if start.starts_with("version https://git-lfs") => {
+                "this is a Git LFS pointer; fetch the real file with `git lfs pull`"
+            }
+            Self::UnknownFormat { start } if start.trim_start().starts_with('<') => {
+                "this looks like a web page; the download may have failed"
+            }
+            Self::TarArchive | Self::PlainPickle | Self::ByteOrder { .. } => {
+                "load it in Python and save the state dict again with a current `torch.save`"
+            }
+            Self::TorchScript | Self::ForbiddenGlobal { .. } => {
+                "save `model.state_dict()` instead of the model or the whole checkpoint"
+            }
+            Self::Truncated { .. } => "the download may be incomplete",
+            Self::Zip {
+                source: ZipError::NoEndRecord | ZipError::Truncated { .. },
+            }
+            | Self::Pickle {
+                source: PickleError::Truncated,
+                ..
+            } => "the download may be incomplete",
+            Self::Zip {
+                source: ZipError::Compressed { .. },
+            } => "`torch.save` never compresses; load the file in Python and save it again",
+            Self::UnsupportedDType { .. } => "convert the weights to float32 before saving",
+            Self::RepeatedElements { .. } => "call `.contiguous()` on the tensor before saving",
+            Self::AmbiguousStateDict { .. } => "choose one of them by name",
+            _ => return None,
+        };
+        Some(advice.to_owned())
+    }
+}
+
+/// `text` from a file, ready for a message: control characters escaped, long text cut.
+pub(super) fn shown(text: &str) -> String {
+    const LONGEST: usize = 120;
+    let mut shown: String = text
+        .chars()
+        .take(LONGEST)
+        .flat_map(|c| c.escape_debug())
+        .collect();
+    if text.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Names in backticks; beyond eight, how many more there are.
+pub(super) fn list<S: AsRef<str>>(names: &[S]) -> String {
+    const MOST: usize = 8;
+    let mut text = String::new();
+    for (i, name) in names.iter().take(MOST).enumerate() {
+        let separator = if i == 0 { "" } else { ", " };
+        text.push_str(separator);
+        text.push_str(&format!("`{}`", shown(name.as_ref())));
+    }
+    if names.len() > MOST {
+        text.push_str(&format!(" and {} more", names.len() - MOST));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_from_a_file_cannot_drive_the_terminal() {
+        assert_eq!(shown("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
+        assert_eq!(shown(&"x".repeat(500)).chars().count(), 121);
+    }
+
+    #[test]
+    fn a_long_list_says_how_much_is_left() {
+        let names: Vec<String> = (0..10).map(|i| i.to_string()).collect();
+        assert_eq!(
+            list(&names),
+            "`0`, `1`, `2`, `3`, `4`, `5`, `6`, `7` and 2 more"
+        );
+    }
+
+    #[test]
+    fn a_pointer_file_is_explained() {
+        let start = "version https://git-lfs.github.com".to_owned();
+        let hint = ImportError::UnknownFormat { start }.hint();
+        assert!(hint.is_some_and(|hint| hint.contains("git lfs pull")));
+    }
+}
