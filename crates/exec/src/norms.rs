@@ -7,8 +7,8 @@ use flipcast_kernels::{NormTables, ThroughTables};
 /// What the batch tells a batch norm.
 #[derive(Debug, Default)]
 pub(crate) struct Statistics {
-    pub mean: Vec<f32>,
-    pub variance: Vec<f32>,
+    pub mean: Vec<f64>,
+    pub variance: Vec<f64>,
 }
 
 /// Sums over a gradient: of `dz`, and of `dz` times the centred value.
@@ -43,18 +43,20 @@ impl Norm {
         } else {
             images
         };
-        let table = || match slot.layer.kind {
-            NormKind::Layer => Vec::new(),
-            _ => vec![0.0; rows * slot.layer.channels],
+        let len = if slot.layer.kind == NormKind::Layer {
+            0
+        } else {
+            rows * slot.layer.channels
         };
+        let table = || vec![0.0f32; len];
         let (running_mean, running_variance) = running.unwrap_or_default();
         Self {
             slot,
             running_mean,
             running_variance,
             batch: Statistics {
-                mean: table(),
-                variance: table(),
+                mean: vec![0.0; len],
+                variance: vec![0.0; len],
             },
             sums: Sums {
                 sum: table(),
@@ -100,16 +102,24 @@ impl Norm {
     }
 
     fn prepare_batch(&mut self, images: usize, mode: NormMode, scale: &[f32], shift: &[f32]) {
-        let count = (images * self.slot.dims.pixels()) as f32;
+        let count = (images * self.slot.dims.pixels()) as f64;
         let unbias = count / (count - 1.0);
         for c in 0..scale.len() {
+            let running = (
+                f64::from(self.running_mean[c]),
+                f64::from(self.running_variance[c]),
+            );
+            let batch = (self.batch.mean[c], self.batch.variance[c]);
             let (mean, variance) = match mode {
-                NormMode::Running => (self.running_mean[c], self.running_variance[c]),
-                NormMode::Batch => (self.batch.mean[c], self.batch.variance[c]),
-                NormMode::Mixed { source_weight: w } => (
-                    w * self.running_mean[c] + (1.0 - w) * self.batch.mean[c],
-                    w * self.running_variance[c] + (1.0 - w) * self.batch.variance[c] * unbias,
-                ),
+                NormMode::Running => running,
+                NormMode::Batch => batch,
+                NormMode::Mixed { source_weight } => {
+                    let w = f64::from(source_weight);
+                    (
+                        w * running.0 + (1.0 - w) * batch.0,
+                        w * running.1 + (1.0 - w) * batch.1 * unbias,
+                    )
+                }
             };
             self.set(c, mean, variance, scale[c], shift[c]);
         }
@@ -121,32 +131,26 @@ impl Norm {
         for image in 0..images {
             for group in 0..groups {
                 let start = image * channels + group * size;
-                let mean = mean_of(&self.batch.mean[start..start + size]);
-                let spread = |c: usize| {
-                    let away = f64::from(self.batch.mean[c]) - mean;
-                    f64::from(self.batch.variance[c]) + away * away
-                };
+                let mean = self.batch.mean[start..start + size].iter().sum::<f64>() / size as f64;
+                let spread =
+                    |c: usize| self.batch.variance[c] + (self.batch.mean[c] - mean).powi(2);
                 let variance = (start..start + size).map(spread).sum::<f64>() / size as f64;
                 for c in 0..size {
                     let channel = group * size + c;
-                    self.set(
-                        start + c,
-                        mean as f32,
-                        variance as f32,
-                        scale[channel],
-                        shift[channel],
-                    );
+                    self.set(start + c, mean, variance, scale[channel], shift[channel]);
                 }
             }
         }
     }
 
-    fn set(&mut self, at: usize, mean: f32, variance: f32, scale: f32, shift: f32) {
-        let inverse = 1.0 / (variance + self.slot.layer.eps).sqrt();
-        self.centre[at] = mean;
-        self.inverse[at] = inverse;
-        self.scale[at] = scale * inverse;
-        self.shift[at] = shift - mean * scale * inverse;
+    fn set(&mut self, at: usize, mean: f64, variance: f64, scale: f32, shift: f32) {
+        let inverse = 1.0 / (variance + f64::from(self.slot.layer.eps)).sqrt();
+        let factor = (f64::from(scale) * inverse) as f32;
+        self.centre[at] = mean as f32;
+        self.inverse[at] = inverse as f32;
+        self.scale[at] = factor;
+        // From the rounded factor, so that a value at the mean lands on the shift.
+        self.shift[at] = (f64::from(shift) - mean * f64::from(factor)) as f32;
     }
 
     /// From the sums: the gradients of scale and shift, and the tables that carry the gradient on.
@@ -192,7 +196,7 @@ impl Norm {
             let pull = -slope * inverse * inverse * product * of_variance;
             self.slope[c] = slope;
             self.pull[c] = pull;
-            self.constant[c] = -slope * sum * of_mean - pull * self.batch.mean[c];
+            self.constant[c] = -slope * sum * of_mean - pull * self.batch.mean[c] as f32;
         }
     }
 
@@ -235,8 +239,4 @@ impl Norm {
             }
         }
     }
-}
-
-fn mean_of(values: &[f32]) -> f64 {
-    values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len() as f64
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::dataset::{DataError, Dataset, Layout, OpenOptions, open_with};
 use crate::decode::DecodeOptions;
+use crate::guard::guarded;
 use crate::labelspace::{FolderClass, LabelFrom, builtin, builtin_names};
 
 /// Most unreadable images that are named; more are only counted.
@@ -154,17 +155,15 @@ fn read_all(
             if index >= dataset.len() {
                 break;
             }
-            let refused = match dataset.sample(index) {
+            let read = || match dataset.sample(index) {
                 Ok(sample) => {
                     labelled.fetch_add(usize::from(sample.label.is_known()), Ordering::Relaxed);
-                    sample
-                        .payload
-                        .into_image(decode)
-                        .err()
-                        .map(|e| e.to_string())
+                    let image = sample.payload.into_image(decode);
+                    image.err().map(|e| e.to_string())
                 }
                 Err(error) => Some(error.to_string()),
             };
+            let refused = guarded(read).unwrap_or_else(Some);
             if let Some(reason) = refused {
                 let mut bad = bad.lock().unwrap_or_else(|e| e.into_inner());
                 bad.push((index, dataset.id(index), reason));
@@ -186,6 +185,10 @@ fn class_spaces(folders: &[String]) -> Vec<&'static str> {
     for name in builtin_names() {
         let Ok(space) = builtin(name) else { continue };
         if matches!(space.label_from(), LabelFrom::Record | LabelFrom::None) || folders.is_empty() {
+            continue;
+        }
+        // Of the spaces whose labels are ImageNet's own, one per kind of folder name is enough.
+        if space.classes().is_empty() && !["imagenet-1k", "imagenet-v2"].contains(&name) {
             continue;
         }
         let known = |f: &String| matches!(space.label_of_folder(f), Ok(FolderClass::Labelled(_)));

@@ -34,6 +34,7 @@
 pub mod check;
 pub mod dataset;
 pub mod decode;
+mod guard;
 mod image;
 mod label;
 pub mod labelspace;

@@ -4,6 +4,7 @@
 //! contiguous runs of floats behind it, so a convolution needs no rearranged copy of its input.
 
 use crate::Buffer;
+use crate::conv::Exactness;
 use crate::lanes::{Lanes, Task};
 
 /// Longest stretch of the summed axis worked on at once, so that a panel of weights stays near the core.
@@ -30,6 +31,8 @@ pub(crate) struct Packed {
     data: Buffer,
     blocks: Vec<Block>,
     columns: usize,
+    lanes: usize,
+    exactness: Exactness,
 }
 
 impl Packed {
@@ -38,6 +41,7 @@ impl Packed {
         runs: &[Run],
         columns: usize,
         lanes: usize,
+        exactness: Exactness,
         weight: impl Fn(usize, usize) -> f32,
     ) -> Self {
         let total: usize = runs.iter().map(|run| run.len as usize).sum();
@@ -67,6 +71,8 @@ impl Packed {
             data,
             blocks,
             columns: padded,
+            lanes,
+            exactness,
         }
     }
 
@@ -127,6 +133,10 @@ impl Packed {
             return;
         }
         let block = &self.blocks[block];
+        if self.exactness == Exactness::Double {
+            // SAFETY: handed on.
+            return unsafe { self.multiply_double(block, a, a_rows, c, c_rows, accumulate) };
+        }
         // Tiles of nearly equal height: a tile of one row would wait for its own additions.
         let tiles = rows.div_ceil(L::TILE_ROWS);
         let (height, taller) = (rows / tiles, rows % tiles);
@@ -151,6 +161,44 @@ impl Packed {
                 }
                 panel = panel.add(block.len * width);
             }
+        }
+    }
+
+    /// As `multiply_block`, every sum in double precision.
+    ///
+    /// # Safety
+    /// As for `multiply`.
+    unsafe fn multiply_double(
+        &self,
+        block: &Block,
+        a: *const f32,
+        a_rows: &[u32],
+        c: *mut f32,
+        c_rows: &[u32],
+        accumulate: bool,
+    ) {
+        let mut start = block.start;
+        for (first, width) in panels(self.columns, self.lanes) {
+            for (&a_row, &c_row) in a_rows.iter().zip(c_rows) {
+                for j in 0..width {
+                    // SAFETY: as for `multiply_block`.
+                    unsafe {
+                        let to = c.add(c_row as usize + first + j);
+                        let mut sum = if accumulate { f64::from(*to) } else { 0.0 };
+                        let mut k = 0;
+                        for run in &block.runs {
+                            let from = a.add((a_row + run.offset) as usize);
+                            for i in 0..run.len as usize {
+                                sum += f64::from(*from.add(i))
+                                    * f64::from(self.data[start + k * width + j]);
+                                k += 1;
+                            }
+                        }
+                        *to = sum as f32;
+                    }
+                }
+            }
+            start += block.len * width;
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
 use crate::norm::{Extent, pixel_chunks};
 use crate::shared::Shared;
-use crate::sink::{PARTIAL_ROWS, STREAM_FROM, Totals};
+use crate::sink::{PARTIAL_ROWS, SHORT_SUM, STREAM_FROM, Totals};
 use crate::source::{PixelRun, Source};
 use flipcast_graph::Activation;
 
@@ -357,16 +357,27 @@ impl<const NORMS: usize> Task for Sized<'_, NORMS> {
                     centres[n] = load::<L>(t.norms[n].1.as_ptr().add(c), part);
                     values[n] = t.norms[n].0[run.first * channels..].as_ptr();
                 }
-                for pixel in 0..run.count {
-                    let at = pixel * channels + c;
-                    let g = load::<L>(gradient.add(at), part);
-                    // The derivative of these activations is the same at their output as at their input.
-                    let dz = curve.backward::<L>(load::<L>(joined.add(at), part), g);
-                    if part == L::N { L::store(gradient.add(at), dz) } else { L::store_part(gradient.add(at), part, dz) }
+                for start in (0..run.count).step_by(SHORT_SUM) {
+                    let mut short = [[L::splat(0.0); 2]; NORMS];
+                    for pixel in start..run.count.min(start + SHORT_SUM) {
+                        let at = pixel * channels + c;
+                        let g = load::<L>(gradient.add(at), part);
+                        // The derivative of these activations is the same at their output as at their input.
+                        let dz = curve.backward::<L>(load::<L>(joined.add(at), part), g);
+                        if part == L::N {
+                            L::store(gradient.add(at), dz);
+                        } else {
+                            L::store_part(gradient.add(at), part, dz);
+                        }
+                        for n in 0..NORMS {
+                            let y = load::<L>(values[n].add(at), part);
+                            short[n][0] = L::add(short[n][0], dz);
+                            short[n][1] = L::fma(dz, L::sub(y, centres[n]), short[n][1]);
+                        }
+                    }
                     for n in 0..NORMS {
-                        let y = load::<L>(values[n].add(at), part);
-                        sums[n][0] = L::add(sums[n][0], dz);
-                        sums[n][1] = L::fma(dz, L::sub(y, centres[n]), sums[n][1]);
+                        sums[n][0] = L::add(sums[n][0], short[n][0]);
+                        sums[n][1] = L::add(sums[n][1], short[n][1]);
                     }
                 }
                 for n in 0..NORMS {

@@ -4,7 +4,7 @@ use crate::activation::{Curve, with_curve};
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
 use crate::shared::Shared;
-use crate::sink::{PARTIAL_ROWS, Totals};
+use crate::sink::{PARTIAL_ROWS, SHORT_SUM, Totals};
 use crate::source::{NormTables, PixelRun, Source, ThroughTables};
 use crate::{Scratch, Workers};
 use flipcast_graph::Activation;
@@ -84,8 +84,8 @@ pub fn statistics(
     scratch: &mut Scratch,
     extent: Extent,
     values: &[f32],
-    mean: &mut [f32],
-    variance: &mut [f32],
+    mean: &mut [f64],
+    variance: &mut [f64],
 ) {
     let channels = extent.channels;
     assert!(values.len() >= extent.len() && mean.len() >= channels && variance.len() >= channels);
@@ -118,8 +118,8 @@ pub fn per_image_statistics(
     scratch: &mut Scratch,
     extent: Extent,
     values: &[f32],
-    mean: &mut [f32],
-    variance: &mut [f32],
+    mean: &mut [f64],
+    variance: &mut [f64],
 ) {
     let Extent {
         images,
@@ -152,8 +152,8 @@ pub fn per_image_statistics(
         let n = pixels as f64;
         for c in 0..channels {
             let at = |row: usize| f64::from(partial[row * channels + c]);
-            mean[c] = (at(0) + at(1) / n) as f32;
-            variance[c] = ((at(2) - at(1) * at(1) / n) / n).max(0.0) as f32;
+            mean[c] = at(0) + at(1) / n;
+            variance[c] = ((at(2) - at(1) * at(1) / n) / n).max(0.0);
         }
     });
 }
@@ -187,10 +187,15 @@ impl Task for Statistics<'_> {
                 };
                 let pivot = load(from);
                 let (mut sum, mut square) = (L::splat(0.0), L::splat(0.0));
-                for pixel in 0..count {
-                    let d = L::sub(load(from.add(pixel * channels)), pivot);
-                    sum = L::add(sum, d);
-                    square = L::fma(d, d, square);
+                for start in (0..count).step_by(SHORT_SUM) {
+                    let (mut short_sum, mut short_square) = (L::splat(0.0), L::splat(0.0));
+                    for pixel in start..count.min(start + SHORT_SUM) {
+                        let d = L::sub(load(from.add(pixel * channels)), pivot);
+                        short_sum = L::add(short_sum, d);
+                        short_square = L::fma(d, d, short_square);
+                    }
+                    sum = L::add(sum, short_sum);
+                    square = L::add(square, short_square);
                 }
                 L::store_part(partial.add(c), part, pivot);
                 L::store_part(partial.add(channels + c), part, sum);
@@ -345,13 +350,18 @@ impl Task for SumsInto<'_> {
                 let at = |table: &[f32]| load(table.as_ptr().add(c));
                 let (scale, shift, centre) = (at(scale), at(shift), at(centre));
                 let (mut sum, mut product) = (L::splat(0.0), L::splat(0.0));
-                for pixel in 0..count {
-                    let offset = pixel * channels + c;
-                    let y = load(values.as_ptr().add(offset));
-                    let g = load(gradient.as_ptr().add(offset));
-                    let dz = curve.backward::<L>(L::fma(y, scale, shift), g);
-                    sum = L::add(sum, dz);
-                    product = L::fma(dz, L::sub(y, centre), product);
+                for start in (0..count).step_by(SHORT_SUM) {
+                    let (mut short_sum, mut short_product) = (L::splat(0.0), L::splat(0.0));
+                    for pixel in start..count.min(start + SHORT_SUM) {
+                        let offset = pixel * channels + c;
+                        let y = load(values.as_ptr().add(offset));
+                        let g = load(gradient.as_ptr().add(offset));
+                        let dz = curve.backward::<L>(L::fma(y, scale, shift), g);
+                        short_sum = L::add(short_sum, dz);
+                        short_product = L::fma(dz, L::sub(y, centre), short_product);
+                    }
+                    sum = L::add(sum, short_sum);
+                    product = L::add(product, short_product);
                 }
                 L::store_part(self.sum.as_mut_ptr().add(c), part, sum);
                 L::store_part(self.product.as_mut_ptr().add(c), part, product);

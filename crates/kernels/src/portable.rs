@@ -85,8 +85,15 @@ impl Lanes for Portable {
     }
     #[inline(always)]
     unsafe fn fma(a: V, b: V, c: V) -> V {
-        // Two roundings: a fused one would be a library call where the machine has no instruction for it.
-        each(|i| a[i] * b[i] + c[i])
+        // Without an instruction for it, `mul_add` would be a library call; the product is exact in double precision.
+        let fused = |a: f32, b: f32, c: f32| {
+            if cfg!(any(target_arch = "aarch64", target_feature = "fma")) {
+                a.mul_add(b, c)
+            } else {
+                (f64::from(a) * f64::from(b) + f64::from(c)) as f32
+            }
+        };
+        each(|i| fused(a[i], b[i], c[i]))
     }
     #[inline(always)]
     unsafe fn max(a: V, b: V) -> V {

@@ -10,6 +10,9 @@ use flipcast_graph::Activation;
 /// Floats of partial sums per chunk and channel: pivot, sum, sum of squares about it.
 pub(crate) const PARTIAL_ROWS: usize = 3;
 
+/// Pixels summed before they join a longer sum: rounding errors grow with the length of a sum, not with its parts.
+pub(crate) const SHORT_SUM: usize = 16;
+
 /// Outputs larger than this bypass the caches: they would be evicted before anybody reads them again.
 pub(crate) const STREAM_FROM: usize = 6 << 20;
 
@@ -34,9 +37,9 @@ pub enum Gather<'a> {
     /// Mean and biased variance per channel.
     Statistics {
         /// Receives the means.
-        mean: &'a mut [f32],
+        mean: &'a mut [f64],
         /// Receives the variances.
-        variance: &'a mut [f32],
+        variance: &'a mut [f64],
     },
     /// The tensor is the gradient of `activation(norm(values))`: sums of `dz` and of `dz * (value - centre)` per channel.
     Sums {
@@ -83,8 +86,8 @@ enum SharedGather<'a> {
 pub(crate) enum Totals<'a> {
     Nothing,
     Statistics {
-        mean: &'a mut [f32],
-        variance: &'a mut [f32],
+        mean: &'a mut [f64],
+        variance: &'a mut [f64],
     },
     Sums {
         sum: &'a mut [f32],
@@ -342,13 +345,18 @@ impl SharedSink<'_> {
                 } else {
                     (load(p_pivot), load(p_sum), load(p_square))
                 };
-                for i in 0..run.count {
-                    let out = out.add(i * run.step * channels);
-                    let v = self.value::<L>(from.add(i * run.stride), out, c, part);
-                    self.put::<L>(out, v, part);
-                    let d = L::sub(v, pivot);
-                    sum = L::add(sum, d);
-                    square = L::fma(d, d, square);
+                for start in (0..run.count).step_by(SHORT_SUM) {
+                    let (mut short_sum, mut short_square) = (L::splat(0.0), L::splat(0.0));
+                    for i in start..run.count.min(start + SHORT_SUM) {
+                        let out = out.add(i * run.step * channels);
+                        let v = self.value::<L>(from.add(i * run.stride), out, c, part);
+                        self.put::<L>(out, v, part);
+                        let d = L::sub(v, pivot);
+                        short_sum = L::add(short_sum, d);
+                        short_square = L::fma(d, d, short_square);
+                    }
+                    sum = L::add(sum, short_sum);
+                    square = L::add(square, short_square);
                 }
                 L::store_part(p_sum, part, sum);
                 L::store_part(p_square, part, square);
@@ -387,18 +395,23 @@ impl SharedSink<'_> {
                 };
                 let (scale, shift, centre) =
                     (load(scale.add(c)), load(shift.add(c)), load(centre.add(c)));
-                for i in 0..run.count {
-                    let at = i * run.step * channels + c;
-                    let v = self.value::<L>(from.add(i * run.stride + c), out.add(at), c, part);
-                    self.put::<L>(out.add(at), v, part);
-                    let y = if part == L::N {
-                        L::load(values.add(at))
-                    } else {
-                        load(values.add(at))
-                    };
-                    let dz = curve.backward::<L>(L::fma(y, scale, shift), v);
-                    sum = L::add(sum, dz);
-                    product = L::fma(dz, L::sub(y, centre), product);
+                for start in (0..run.count).step_by(SHORT_SUM) {
+                    let (mut short_sum, mut short_product) = (L::splat(0.0), L::splat(0.0));
+                    for i in start..run.count.min(start + SHORT_SUM) {
+                        let at = i * run.step * channels + c;
+                        let v = self.value::<L>(from.add(i * run.stride + c), out.add(at), c, part);
+                        self.put::<L>(out.add(at), v, part);
+                        let y = if part == L::N {
+                            L::load(values.add(at))
+                        } else {
+                            load(values.add(at))
+                        };
+                        let dz = curve.backward::<L>(L::fma(y, scale, shift), v);
+                        short_sum = L::add(short_sum, dz);
+                        short_product = L::fma(dz, L::sub(y, centre), short_product);
+                    }
+                    sum = L::add(sum, short_sum);
+                    product = L::add(product, short_product);
                 }
                 L::store_part(p_sum, part, sum);
                 L::store_part(p_product, part, product);
@@ -420,52 +433,83 @@ impl Totals<'_> {
         channels: usize,
         pixels_of: &(impl Fn(usize) -> usize + Sync),
     ) {
-        let (first, second, statistics) = match self {
-            Self::Nothing => return,
-            Self::Statistics { mean, variance } => (mean, variance, true),
-            Self::Sums { sum, product } => (sum, product, false),
-        };
-        let (first, second) = (Shared::new(first), Shared::new(second));
-        workers.each(channels.div_ceil(MERGE), |block, _| {
-            let start = block * MERGE;
-            let width = MERGE.min(channels - start);
-            // SAFETY: blocks of channels do not overlap.
-            let (first, second) = unsafe { (first.part(start, width), second.part(start, width)) };
-            let chunks = partials.chunks_exact(PARTIAL_ROWS * channels);
-            let rows = |chunk: &[f32], r: usize| -> [f64; MERGE] {
-                let row = &chunk[r * channels + start..][..width];
-                std::array::from_fn(|c| row.get(c).copied().map_or(0.0, f64::from))
-            };
-            let (mut a, mut b) = ([0.0f64; MERGE], [0.0f64; MERGE]);
-            if statistics {
-                let mut count = 0.0;
-                for (index, chunk) in chunks.enumerate() {
-                    let more = pixels_of(index) as f64;
-                    let (pivot, sum, square) = (rows(chunk, 0), rows(chunk, 1), rows(chunk, 2));
-                    let share = more / (count + more);
-                    for c in 0..MERGE {
-                        let mean = pivot[c] + sum[c] / more;
-                        let delta = mean - a[c];
-                        b[c] += square[c] - sum[c] * sum[c] / more + delta * delta * count * share;
-                        a[c] += delta * share;
-                    }
-                    count += more;
-                }
-                b.iter_mut()
-                    .for_each(|squares| *squares = (*squares / count).max(0.0));
-            } else {
-                for chunk in chunks {
-                    let (sum, product) = (rows(chunk, 0), rows(chunk, 1));
-                    for c in 0..MERGE {
-                        a[c] += sum[c];
-                        b[c] += product[c];
-                    }
-                }
+        match self {
+            Self::Nothing => {}
+            Self::Statistics { mean, variance } => {
+                each_block(
+                    workers,
+                    partials,
+                    channels,
+                    (mean, variance),
+                    |chunks, rows| {
+                        let (mut mean, mut squares) = ([0.0f64; MERGE], [0.0f64; MERGE]);
+                        let mut count = 0.0;
+                        for (index, chunk) in chunks.enumerate() {
+                            let more = pixels_of(index) as f64;
+                            let (pivot, sum, square) =
+                                (rows(chunk, 0), rows(chunk, 1), rows(chunk, 2));
+                            let share = more / (count + more);
+                            for c in 0..MERGE {
+                                let delta = pivot[c] + sum[c] / more - mean[c];
+                                squares[c] += square[c] - sum[c] * sum[c] / more
+                                    + delta * delta * count * share;
+                                mean[c] += delta * share;
+                            }
+                            count += more;
+                        }
+                        squares
+                            .iter_mut()
+                            .for_each(|squares| *squares = (*squares / count).max(0.0));
+                        (mean, squares)
+                    },
+                );
             }
-            for c in 0..width {
-                first[c] = a[c] as f32;
-                second[c] = b[c] as f32;
+            Self::Sums { sum, product } => {
+                each_block(
+                    workers,
+                    partials,
+                    channels,
+                    (sum, product),
+                    |chunks, rows| {
+                        let (mut sums, mut products) = ([0.0f64; MERGE], [0.0f64; MERGE]);
+                        for chunk in chunks {
+                            let (sum, product) = (rows(chunk, 0), rows(chunk, 1));
+                            for c in 0..MERGE {
+                                sums[c] += sum[c];
+                                products[c] += product[c];
+                            }
+                        }
+                        (sums.map(|x| x as f32), products.map(|x| x as f32))
+                    },
+                );
             }
-        });
+        }
     }
+}
+
+/// Rows of partial sums of one chunk, widened: `rows(chunk, r)`.
+type Rows<'a> = &'a dyn Fn(&[f32], usize) -> [f64; MERGE];
+
+/// Calls `merge(chunks, rows)` for every block of channels and stores what it gives.
+fn each_block<T: Copy + Send>(
+    workers: &mut Workers,
+    partials: &[f32],
+    channels: usize,
+    (first, second): (&mut [T], &mut [T]),
+    merge: impl Fn(std::slice::ChunksExact<f32>, Rows) -> ([T; MERGE], [T; MERGE]) + Sync,
+) {
+    let (first, second) = (Shared::new(first), Shared::new(second));
+    workers.each(channels.div_ceil(MERGE), |block, _| {
+        let start = block * MERGE;
+        let width = MERGE.min(channels - start);
+        let rows = |chunk: &[f32], r: usize| -> [f64; MERGE] {
+            let row = &chunk[r * channels + start..][..width];
+            std::array::from_fn(|c| row.get(c).copied().map_or(0.0, f64::from))
+        };
+        let (a, b) = merge(partials.chunks_exact(PARTIAL_ROWS * channels), &rows);
+        // SAFETY: blocks of channels do not overlap.
+        let (first, second) = unsafe { (first.part(start, width), second.part(start, width)) };
+        first.copy_from_slice(&a[..width]);
+        second.copy_from_slice(&b[..width]);
+    });
 }

@@ -13,11 +13,17 @@ pub struct DiskKernel {
     weights: Vec<f32>,
 }
 
+/// Weights that differ by less than this share are equal but for the rounding of the kernel's own smoothing.
+const SAME_WEIGHT: f64 = 1e-6;
+/// The most bytes that a 16-bit sum holds.
+const MAX_BYTES: usize = 257;
+
 /// The taps that share one weight.
 struct WeightClass {
     weight: f64,
-    /// (row, column) relative to the output pixel.
-    offsets: Vec<(isize, isize)>,
+    /// Rows from the anchor up and down, and column relative to it. Both rows count, or the one if it is the anchor's.
+    offsets: Vec<(usize, isize)>,
+    bytes: usize,
 }
 
 impl DiskKernel {
@@ -49,21 +55,48 @@ impl DiskKernel {
         &self.weights
     }
 
+    /// The taps by weight; a tap stands for itself and for the one mirrored in the anchor's row.
+    ///
+    /// A class has the mean weight of its taps, so that the weights add up to what they did.
     fn classes(&self) -> Vec<WeightClass> {
-        let anchor = (self.side / 2) as isize;
-        let mut order: Vec<usize> = (0..self.weights.len()).filter(|&i| self.weights[i] > NEGLIGIBLE).collect();
-        order.sort_by(|&a, &b| self.weights[a].total_cmp(&self.weights[b]).then(a.cmp(&b)));
+        let anchor = self.side / 2;
+        let at = |row: usize, column: usize| f64::from(self.weights[row * self.side + column]);
+        let mut taps: Vec<(f64, usize, isize)> = Vec::new();
+        for row in 0..=anchor.min(self.side - 1 - anchor) {
+            for column in 0..self.side {
+                let weight = (at(anchor - row, column) + at(anchor + row, column)) / 2.0;
+                if weight > f64::from(NEGLIGIBLE) {
+                    taps.push((weight, row, column as isize - anchor as isize));
+                }
+            }
+        }
+        taps.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut classes: Vec<WeightClass> = Vec::new();
-        for i in order {
-            let offset = ((i / self.side) as isize - anchor, (i % self.side) as isize - anchor);
-            let weight = f64::from(self.weights[i]);
+        for (weight, row, column) in taps {
+            let bytes = if row == 0 { 1 } else { 2 };
             match classes.last_mut() {
-                // 257 bytes are the most that a 16-bit sum holds.
-                Some(class) if class.weight == weight && class.offsets.len() < 257 => class.offsets.push(offset),
-                _ => classes.push(WeightClass { weight, offsets: vec![offset] }),
+                Some(class)
+                    if weight - class.weight <= SAME_WEIGHT * weight && class.bytes + bytes <= MAX_BYTES =>
+                {
+                    let sum = class.weight * class.bytes as f64 + weight * bytes as f64;
+                    class.bytes += bytes;
+                    class.weight = sum / class.bytes as f64;
+                    class.offsets.push((row, column));
+                }
+                _ => classes.push(WeightClass { weight, offsets: vec![(row, column)], bytes }),
             }
         }
         classes
+    }
+
+    /// The taps of an even kernel's first row, which has no mirrored one.
+    fn lone_row(&self) -> Vec<(f64, isize)> {
+        if self.side % 2 == 1 {
+            return Vec::new();
+        }
+        let anchor = (self.side / 2) as isize;
+        let taps = self.weights[..self.side].iter().zip(-anchor..).filter(|(weight, _)| **weight > NEGLIGIBLE);
+        taps.map(|(&weight, column)| (f64::from(weight), column)).collect()
     }
 
     /// Correlates every channel of `image` with the kernel, mirrored without repeating the edge, and truncates.
@@ -74,22 +107,40 @@ impl DiskKernel {
         let (reach, stride) = (self.side / 2 + 1, 3 * width);
         let padded = pad_columns(image, reach);
         let padded_stride = stride + 6 * reach;
-        let classes = self.classes();
+        let (classes, lone_row) = (self.classes(), self.lone_row());
+        let rows = classes.iter().flat_map(|class| &class.offsets).map(|&(row, _)| row + 1).max().unwrap_or(0);
+        let source = |y: isize| &padded[Border::Mirror101.map(y, height) * padded_stride..][..padded_stride];
+        let from = |column: isize| 3 * (reach as isize + column) as usize;
         let mut out = Vec::with_capacity(image.rgb().len());
         let (mut total, mut sums) = (vec![0.0_f64; stride], vec![0_u16; stride]);
+        let mut folded = vec![0_u16; rows * padded_stride];
         for y in 0..height as isize {
+            for (row, folded) in (0..).zip(folded.chunks_exact_mut(padded_stride)) {
+                if row == 0 {
+                    folded.copy_from_slice(source(y));
+                    continue;
+                }
+                for ((sum, above), below) in folded.iter_mut().zip(source(y - row)).zip(source(y + row)) {
+                    *sum = above + below;
+                }
+            }
             total.fill(0.0);
             for class in &classes {
                 sums.fill(0);
                 for &(row, column) in &class.offsets {
-                    let start = Border::Mirror101.map(y + row, height) * padded_stride
-                        + 3 * (reach as isize + column) as usize;
-                    for (sum, value) in sums.iter_mut().zip(&padded[start..start + stride]) {
+                    let values = &folded[row * padded_stride + from(column)..][..stride];
+                    for (sum, value) in sums.iter_mut().zip(values) {
                         *sum += value;
                     }
                 }
                 for (value, &sum) in total.iter_mut().zip(&sums) {
                     *value += class.weight * f64::from(sum);
+                }
+            }
+            let first_row = source(y - (self.side / 2) as isize);
+            for &(weight, column) in &lone_row {
+                for (value, &byte) in total.iter_mut().zip(&first_row[from(column)..]) {
+                    *value += weight * f64::from(byte);
                 }
             }
             out.extend(total.iter().map(|&value| value as u8));

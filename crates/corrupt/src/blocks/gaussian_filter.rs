@@ -1,7 +1,5 @@
 //! Separable Gaussian smoothing, vertical pass first, as scipy's `gaussian_filter` does it.
 
-use std::ops::{Add, Mul};
-
 use super::border::Border;
 use super::summation::pairwise_sum;
 
@@ -46,42 +44,64 @@ impl GaussianKernel {
 
     /// Smooths `source` down its columns, then along its rows.
     pub fn filter(&self, source: &[f64], extent: Extent, border: Border) -> Vec<f64> {
-        self.filter_as(source, extent, border, &self.weights)
-    }
-
-    /// [`GaussianKernel::filter`] on single-precision samples with double-precision sums; each pass stores floats.
-    pub fn filter_through_f32(&self, source: &[f32], extent: Extent, border: Border) -> Vec<f32> {
-        let through = |values: Vec<f64>| values.into_iter().map(|v| v as f32).collect::<Vec<f32>>();
-        let wide = |values: &[f32]| values.iter().map(|&v| f64::from(v)).collect::<Vec<f64>>();
-        if self.radius() == 0 {
-            return source.to_vec();
-        }
-        let mut middle = vec![0.0; source.len()];
-        down_columns(&wide(source), &mut middle, extent, border, &self.weights);
-        let middle = wide(&through(middle));
-        let mut out = vec![0.0; source.len()];
-        along_rows(&middle, &mut out, extent, border, &self.weights);
-        through(out)
-    }
-
-    /// [`GaussianKernel::filter`] with single-precision samples, weights and sums.
-    pub fn filter_f32(&self, source: &[f32], extent: Extent, border: Border) -> Vec<f32> {
-        let weights: Vec<f32> = self.weights.iter().map(|&w| w as f32).collect();
-        self.filter_as(source, extent, border, &weights)
-    }
-
-    fn filter_as<T>(&self, source: &[T], extent: Extent, border: Border, weights: &[T]) -> Vec<T>
-    where
-        T: Copy + Default + Add<Output = T> + Mul<Output = T>,
-    {
-        if self.radius() == 0 {
-            return source.to_vec();
-        }
-        let mut middle = vec![T::default(); source.len()];
-        down_columns(source, &mut middle, extent, border, weights);
-        let mut out = vec![T::default(); source.len()];
-        along_rows(&middle, &mut out, extent, border, weights);
+        let mut out = Vec::with_capacity(source.len());
+        self.filter_rows(source, extent, border, |row| out.extend_from_slice(row));
         out
+    }
+
+    /// [`GaussianKernel::filter`], handing each finished row to `emit`.
+    pub fn filter_rows(&self, source: &[f64], extent: Extent, border: Border, mut emit: impl FnMut(&[f64])) {
+        self.filter_through(source, extent, border, |value| value, &mut emit);
+    }
+
+    /// [`GaussianKernel::filter`] on single-precision samples: sums are double precision, both passes give floats.
+    pub fn filter_f32(&self, source: &[f32], extent: Extent, border: Border) -> Vec<f32> {
+        let wide: Vec<f64> = source.iter().map(|&v| f64::from(v)).collect();
+        let mut out = Vec::with_capacity(source.len());
+        let to_single = |value: f64| f64::from(value as f32);
+        self.filter_through(&wide, extent, border, to_single, &mut |row| out.extend(row.iter().map(|&v| v as f32)));
+        out
+    }
+
+    /// Both passes row by row, so that what lies between them stays in the cache; `store` is applied between them.
+    fn filter_through(
+        &self,
+        source: &[f64],
+        extent: Extent,
+        border: Border,
+        store: impl Fn(f64) -> f64,
+        emit: &mut dyn FnMut(&[f64]),
+    ) {
+        let Extent { height, width, channels } = extent;
+        let (radius, stride) = (self.radius(), width * channels);
+        let row = |y: isize| &source[border.map(y, height) * stride..][..stride];
+        if radius == 0 {
+            source.chunks_exact(stride).for_each(emit);
+            return;
+        }
+        let lead = radius * channels;
+        let mut padded = vec![0.0; stride + 2 * lead];
+        let mut out = vec![0.0; stride];
+        let outside = |x: isize| lead + border.map(x, width) * channels;
+        let before: Vec<usize> = (-(radius as isize)..0).map(outside).collect();
+        let after: Vec<usize> = (width..width + radius).map(|x| outside(x as isize)).collect();
+        let mut pairs = Vec::with_capacity(radius);
+        for y in 0..height as isize {
+            pairs.extend((1..=radius as isize).rev().map(|i| (row(y - i), row(y + i))));
+            symmetric_sum(&mut padded[lead..lead + stride], row(y), &pairs, &self.weights);
+            pairs.clear();
+            padded[lead..lead + stride].iter_mut().for_each(|v| *v = store(*v));
+            for (i, &from) in before.iter().enumerate() {
+                padded.copy_within(from..from + channels, i * channels);
+            }
+            for (i, &from) in after.iter().enumerate() {
+                padded.copy_within(from..from + channels, lead + stride + i * channels);
+            }
+            let shifted = |taps: usize| &padded[taps * channels..taps * channels + stride];
+            let neighbours: Vec<_> = (1..=radius).rev().map(|i| (shifted(radius - i), shifted(radius + i))).collect();
+            symmetric_sum(&mut out, shifted(radius), &neighbours, &self.weights);
+            emit(&out);
+        }
     }
 
     /// [`GaussianKernel::filter`] of one plane for kernels longer than the image: the taps that the mirror sends to the
@@ -145,55 +165,16 @@ fn multiply(left: &[f64], right: &[f64], out: &mut [f64], (inner, columns): (usi
     }
 }
 
-fn down_columns<T>(source: &[T], out: &mut [T], extent: Extent, border: Border, weights: &[T])
-where
-    T: Copy + Default + Add<Output = T> + Mul<Output = T>,
-{
-    let stride = extent.width * extent.channels;
-    let row = |y: isize| {
-        let start = border.map(y, extent.height) * stride;
-        &source[start..start + stride]
-    };
-    for (y, out_row) in out.chunks_exact_mut(stride).enumerate() {
-        let y = y as isize;
-        let pairs: Vec<_> = (1..weights.len() as isize).rev().map(|i| (row(y - i), row(y + i))).collect();
-        symmetric_sum(out_row, row(y), &pairs, weights);
-    }
-}
-
-fn along_rows<T>(source: &[T], out: &mut [T], extent: Extent, border: Border, weights: &[T])
-where
-    T: Copy + Default + Add<Output = T> + Mul<Output = T>,
-{
-    let Extent { width, channels, .. } = extent;
-    let (radius, stride) = (weights.len() - 1, width * channels);
-    let origin: Vec<usize> = (0..width + 2 * radius)
-        .map(|x| border.map(x as isize - radius as isize, width) * channels)
-        .collect();
-    let mut padded = vec![T::default(); (width + 2 * radius) * channels];
-    for (row, out_row) in source.chunks_exact(stride).zip(out.chunks_exact_mut(stride)) {
-        for (pixel, &from) in padded.chunks_exact_mut(channels).zip(&origin) {
-            pixel.copy_from_slice(&row[from..from + channels]);
-        }
-        let shifted = |taps: usize| &padded[taps * channels..taps * channels + stride];
-        let pairs: Vec<_> = (1..=radius).rev().map(|i| (shifted(radius - i), shifted(radius + i))).collect();
-        symmetric_sum(out_row, shifted(radius), &pairs, weights);
-    }
-}
-
 /// `centre * weights[0]` plus each pair's sum times its weight, outermost pair first.
-fn symmetric_sum<T>(out: &mut [T], centre: &[T], pairs: &[(&[T], &[T])], weights: &[T])
-where
-    T: Copy + Default + Add<Output = T> + Mul<Output = T>,
-{
+fn symmetric_sum(out: &mut [f64], centre: &[f64], pairs: &[(&[f64], &[f64])], weights: &[f64]) {
     let whole = out.len() - out.len() % LANES;
     for (start, chunk) in (0..whole).step_by(LANES).zip(out.chunks_exact_mut(LANES)) {
-        let lanes = |row: &[T]| -> [T; LANES] { row[start..start + LANES].try_into().expect("slice of LANES") };
+        let lanes = |row: &[f64]| -> [f64; LANES] { row[start..start + LANES].try_into().expect("slice of LANES") };
         let mut sums = lanes(centre).map(|v| v * weights[0]);
         for ((before, after), &weight) in pairs.iter().zip(weights[1..].iter().rev()) {
             let (before, after) = (lanes(before), lanes(after));
             for k in 0..LANES {
-                sums[k] = sums[k] + (before[k] + after[k]) * weight;
+                sums[k] += (before[k] + after[k]) * weight;
             }
         }
         chunk.copy_from_slice(&sums);
@@ -201,7 +182,7 @@ where
     for k in whole..out.len() {
         let mut sum = centre[k] * weights[0];
         for ((before, after), &weight) in pairs.iter().zip(weights[1..].iter().rev()) {
-            sum = sum + (before[k] + after[k]) * weight;
+            sum += (before[k] + after[k]) * weight;
         }
         out[k] = sum;
     }

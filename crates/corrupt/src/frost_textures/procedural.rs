@@ -20,9 +20,14 @@ struct Recipe {
     std: [f64; 3],
     /// How much of a channel's variation is common to all channels.
     shared: [f64; 3],
+    /// How much of the deviation is light that falls from above.
+    from_above: f64,
     /// Weight of each layer's deviation, finest first.
     layers: [f64; 7],
 }
+
+/// Deviation of the row number within a piece of 224 pixels.
+const ROW_DEVIATION: f64 = 64.7;
 
 /// Measured on the published photographs: size, colours, spreads and how the variation is spread over scales.
 const RECIPES: [Recipe; 4] = [
@@ -32,6 +37,7 @@ const RECIPES: [Recipe; 4] = [
         mean: [76.0, 147.2, 163.8],
         std: [23.4, 14.1, 13.3],
         shared: [0.85, 1.0, 0.95],
+        from_above: 0.07,
         layers: [6.7, 5.7, 4.1, 3.2, 3.8, 4.8, 8.0],
     },
     Recipe {
@@ -40,6 +46,7 @@ const RECIPES: [Recipe; 4] = [
         mean: [197.9, 202.2, 211.4],
         std: [19.3, 20.0, 20.7],
         shared: [1.0, 1.0, 1.0],
+        from_above: 0.48,
         layers: [7.3, 7.4, 6.9, 6.5, 5.1, 4.3, 6.0],
     },
     Recipe {
@@ -48,6 +55,7 @@ const RECIPES: [Recipe; 4] = [
         mean: [145.1, 159.9, 172.8],
         std: [26.0, 26.1, 27.4],
         shared: [1.0, 1.0, 1.0],
+        from_above: 0.19,
         layers: [12.3, 11.6, 9.5, 7.8, 5.4, 4.2, 6.0],
     },
     Recipe {
@@ -56,6 +64,7 @@ const RECIPES: [Recipe; 4] = [
         mean: [100.1, 111.5, 123.5],
         std: [35.6, 35.3, 34.6],
         shared: [1.0, 1.0, 1.0],
+        from_above: 0.25,
         layers: [15.3, 14.1, 14.2, 13.7, 13.2, 9.9, 11.0],
     },
 ];
@@ -83,11 +92,15 @@ fn paint(recipe: &Recipe, number: u64) -> Image {
     let own: Vec<Option<Vec<f64>>> =
         recipe.shared.iter().map(|&shared| (shared < 1.0).then(|| veins(&mut rng, recipe))).collect();
     let mut rgb = Vec::with_capacity(3 * common.len());
+    let noise_share = (1.0 - recipe.from_above * recipe.from_above).sqrt();
     for (i, common) in common.iter().enumerate() {
+        let row = (i / recipe.width) as f64 - recipe.height as f64 / 2.0;
+        let light = -recipe.from_above * row / ROW_DEVIATION;
         for channel in 0..3 {
             let shared = recipe.shared[channel];
             let own = own[channel].as_ref().map_or(0.0, |own| own[i]);
             let deviation = shared * common + (1.0 - shared * shared).sqrt() * own;
+            let deviation = noise_share * deviation + light;
             rgb.push((recipe.mean[channel] + recipe.std[channel] * deviation + 0.5) as u8);
         }
     }
@@ -153,7 +166,9 @@ mod tests {
                 let mean = samples.iter().sum::<f64>() / samples.len() as f64;
                 let variance = samples.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / samples.len() as f64;
                 assert!((mean - recipe.mean[channel]).abs() < 1.0, "mean {mean}");
-                assert!((variance.sqrt() - recipe.std[channel]).abs() < 1.5, "deviation {}", variance.sqrt());
+                // The whole texture varies more than a piece of it, most where light falls from above.
+                let ratio = variance.sqrt() / recipe.std[channel];
+                assert!((0.9..1.25).contains(&ratio), "deviation {}", variance.sqrt());
             }
         }
     }

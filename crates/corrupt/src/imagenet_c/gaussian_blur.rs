@@ -24,8 +24,11 @@ impl Constants {
 /// Blurs the image.
 pub fn apply(image: &Image, constants: &Constants) -> Image {
     let extent = Extent { height: image.height(), width: image.width(), channels: 3 };
-    let blurred = GaussianKernel::new(constants.sigma, 4.0).filter(&to_unit(image), extent, Border::Repeat);
-    with_size_of(image, blurred.into_iter().map(finish).collect())
+    let mut rgb = Vec::with_capacity(image.rgb().len());
+    GaussianKernel::new(constants.sigma, 4.0).filter_rows(&to_unit(image), extent, Border::Repeat, |row| {
+        rgb.extend(row.iter().map(|&v| finish(v)));
+    });
+    with_size_of(image, rgb)
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Image {

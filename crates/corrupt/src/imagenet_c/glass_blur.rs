@@ -73,7 +73,9 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
 
 fn blur(image: &Image, kernel: &GaussianKernel) -> Vec<u8> {
     let extent = Extent { height: image.height(), width: image.width(), channels: 3 };
-    kernel.filter(&to_unit(image), extent, Border::Repeat).into_iter().map(finish).collect()
+    let mut rgb = Vec::with_capacity(image.rgb().len());
+    kernel.filter_rows(&to_unit(image), extent, Border::Repeat, |row| rgb.extend(row.iter().map(|&v| finish(v))));
+    rgb
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Image {

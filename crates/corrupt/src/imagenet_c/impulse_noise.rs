@@ -32,10 +32,17 @@ pub struct Field {
     pub salt: Vec<f64>,
 }
 
-/// Draws both planes of an image.
+/// Draws both planes of an image, 32 bits per value.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
-    let mut plane = || (0..image.rgb().len()).map(|_| rng.uniform()).collect();
-    Field { hit: plane(), salt: plane() }
+    const SCALE: f64 = 1.0 / (1_u64 << 32) as f64;
+    let count = image.rgb().len();
+    let (mut hit, mut salt) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for _ in 0..count {
+        let bits = rng.bits();
+        hit.push(((bits >> 32) as f64 + 0.5) * SCALE);
+        salt.push((f64::from(bits as u32) + 0.5) * SCALE);
+    }
+    Field { hit, salt }
 }
 
 /// Replaces the samples that are hit.

@@ -96,7 +96,7 @@ fn wet(image: &Image, layer: &[f64], intensity: f64) -> Vec<u8> {
 fn soil(image: &Image, layer: &[f64], threshold: f64, sigma: f64) -> Vec<u8> {
     let extent = Extent { height: image.height(), width: image.width(), channels: 1 };
     let covered: Vec<f32> = layer.iter().map(|&v| if v > threshold { 1.0 } else { 0.0 }).collect();
-    let mut mask = GaussianKernel::new(sigma, 4.0).filter_through_f32(&covered, extent, Border::Repeat);
+    let mut mask = GaussianKernel::new(sigma, 4.0).filter_f32(&covered, extent, Border::Repeat);
     for value in &mut mask {
         if *value < 0.8 {
             *value = 0.0;

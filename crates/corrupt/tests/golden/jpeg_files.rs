@@ -26,8 +26,9 @@ fn files_decode_close_to_the_round_trip() {
         let mean = found.rgb().iter().zip(expected.rgb()).map(|(a, b)| f64::from(a.abs_diff(*b))).sum::<f64>()
             / difference.total as f64;
         println!("side {side}: worst {}, {} of {} differ, mean {mean:.4}", difference.worst, difference.count, difference.total);
-        // The decoder's inverse DCT and chroma enlargement are not the reference ones.
-        assert!(difference.worst <= 20 && mean < 0.6, "worst {}, mean {mean}", difference.worst);
+        // The reference library decodes the file to equal bytes; this decoder has another inverse DCT. Measured: worst
+        // 3, mean 0.22 at 224 and 0.33 at 32 pixels.
+        assert!(difference.worst <= 6 && mean < 0.6, "worst {}, mean {mean}", difference.worst);
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::array::names_for;
@@ -12,6 +13,7 @@ use super::classes::record_label;
 use super::parquet_columns::{Columns, class_names, read_images, read_labels};
 use super::{ClassRule, DataError, Dataset, Layout, Payload, Sample};
 use crate::Label;
+use crate::guard::guarded;
 
 /// Rows read together. Neighbours are usually wanted next, and share a page anyway.
 const BLOCK_ROWS: usize = 16;
@@ -92,13 +94,15 @@ impl ParquetFile {
         classes: &mut Vec<String>,
     ) -> Result<Self, DataError> {
         let file = File::open(path).map_err(DataError::io(path))?;
-        let reader = SerializedFileReader::new(file).map_err(damaged(path))?;
+        let len = file.metadata().map_err(DataError::io(path))?.len();
+        let reader = intact(path, || SerializedFileReader::new(file))?;
         let metadata = reader.metadata();
         let columns = Columns::find(path, metadata)?;
         let mut groups = Vec::new();
         for group in metadata.row_groups() {
             let rows = usize::try_from(group.num_rows())
                 .map_err(|e| DataError::format(path, "a row group", e, "a row count"))?;
+            check_chunk(path, metadata, groups.len(), columns.image, len)?;
             groups.push(rows);
         }
         if let Some(column) = columns.label {
@@ -108,8 +112,9 @@ impl ParquetFile {
                 *classes = class_names(metadata, &name).unwrap_or_default();
             }
             for group in 0..groups.len() {
-                let group = reader.get_row_group(group).map_err(damaged(path))?;
-                for record in read_labels(&*group, column).map_err(damaged(path))? {
+                check_chunk(path, reader.metadata(), group, column, len)?;
+                let read = || read_labels(&*reader.get_row_group(group)?, column);
+                for record in intact(path, read)? {
                     labels.push(label_of(path, &record, rule)?);
                 }
             }
@@ -146,14 +151,10 @@ impl ParquetFile {
             .iter()
             .position(|b| (b.0, b.1) == (group, first));
         if known.is_none() {
-            let pictures = {
-                let reader = state
-                    .reader
-                    .get_row_group(group)
-                    .map_err(damaged(&self.path))?;
+            let pictures = intact(&self.path, || {
+                let reader = state.reader.get_row_group(group)?;
                 read_images(&*reader, self.columns.image, first, BLOCK_ROWS)
-                    .map_err(damaged(&self.path))?
-            };
+            })?;
             if state.blocks.len() == BLOCKS {
                 state.blocks.remove(0);
             }
@@ -181,15 +182,38 @@ impl ParquetFile {
     }
 }
 
-fn damaged(path: &Path) -> impl Fn(ParquetError) -> DataError {
-    let path = path.to_path_buf();
-    move |e| {
-        DataError::format(
-            &path,
-            "the Parquet data",
-            e,
-            "intact snappy, gzip or plain pages",
-        )
+/// Runs a step of the Parquet library, which reports damage by errors and, for some forged metadata, by panics.
+fn intact<T>(path: &Path, step: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, DataError> {
+    let expected = "intact snappy, gzip or plain pages";
+    let failed = |found: String| DataError::format(path, "the Parquet data", found, expected);
+    guarded(step)
+        .map_err(failed)?
+        .map_err(|e| failed(e.to_string()))
+}
+
+/// Checks that a column of a row group lies within the file.
+fn check_chunk(
+    path: &Path,
+    metadata: &ParquetMetaData,
+    group: usize,
+    column: usize,
+    len: u64,
+) -> Result<(), DataError> {
+    let chunk = metadata.row_group(group).column(column);
+    let start = chunk
+        .dictionary_page_offset()
+        .unwrap_or(chunk.data_page_offset());
+    let range = u64::try_from(start)
+        .ok()
+        .zip(u64::try_from(chunk.compressed_size()).ok());
+    match range.and_then(|(start, size)| start.checked_add(size)) {
+        Some(end) if end <= len => Ok(()),
+        end => Err(DataError::Truncated {
+            path: path.into(),
+            what: format!("column {column} of row group {group}"),
+            declared: end.unwrap_or(u64::MAX),
+            found: len,
+        }),
     }
 }
 

@@ -30,9 +30,11 @@ impl TarIndex {
         check_magic(path, total)?;
         let mut archive = Archive::new(file);
         let (mut files, mut folders) = (Vec::new(), Vec::new());
+        let mut last = 0;
         for entry in archive.entries_with_seek().map_err(DataError::io(path))? {
             let entry = entry.map_err(|e| damaged(path, total, e))?;
             let kind = entry.header().entry_type();
+            last = entry.raw_file_position().saturating_add(entry.size());
             if kind == EntryType::XGlobalHeader {
                 continue;
             }
@@ -65,6 +67,16 @@ impl TarIndex {
                 EntryType::Link | EntryType::Symlink => return Err(bad("is a link")),
                 _ => return Err(bad("is no plain file")),
             }
+        }
+        // An archive ends with blocks of zeros; one that was cut off between two entries lacks them.
+        let declared = last.saturating_add(BLOCK - 1) / BLOCK * BLOCK + BLOCK;
+        if total < declared {
+            return Err(DataError::Truncated {
+                path: path.into(),
+                what: "the end mark".into(),
+                declared,
+                found: total,
+            });
         }
         Ok(Self { files, folders })
     }

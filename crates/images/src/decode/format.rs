@@ -1,5 +1,6 @@
 use super::{DecodeError, DecodeOptions, Orientation, Rotation, bmp, gif, jpeg, png, webp};
 use crate::Image;
+use crate::guard::guarded;
 
 /// An image file format, told by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,20 +64,21 @@ pub fn decode_with(bytes: &[u8], options: &DecodeOptions) -> Result<Image, Decod
     if bytes.is_empty() {
         return Err(DecodeError::Empty);
     }
-    let limits = &options.limits;
-    let decoded = match Format::sniff(bytes) {
-        Some(Format::Jpeg) => jpeg::decode(bytes, limits)?,
-        Some(Format::Png) => png::decode(bytes, limits)?,
-        Some(Format::WebP) => webp::decode(bytes, limits)?,
-        Some(Format::Bmp) => bmp::decode(bytes, limits)?,
-        Some(Format::Gif) => gif::decode(bytes, limits)?,
-        None => {
-            let start: Vec<String> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
-            return Err(DecodeError::UnknownFormat {
-                start: start.join(" "),
-            });
-        }
+    let Some(format) = Format::sniff(bytes) else {
+        let start: Vec<String> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
+        return Err(DecodeError::UnknownFormat {
+            start: start.join(" "),
+        });
     };
+    let limits = &options.limits;
+    let decoded = guarded(|| match format {
+        Format::Jpeg => jpeg::decode(bytes, limits),
+        Format::Png => png::decode(bytes, limits),
+        Format::WebP => webp::decode(bytes, limits),
+        Format::Bmp => bmp::decode(bytes, limits),
+        Format::Gif => gif::decode(bytes, limits),
+    });
+    let decoded = decoded.map_err(|reason| DecodeError::Damaged { format, reason })??;
     Ok(match options.rotation {
         Rotation::Ignore => decoded.image,
         Rotation::Apply => decoded.orientation.apply(decoded.image),

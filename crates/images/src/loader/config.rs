@@ -12,7 +12,7 @@ pub type Transform = Arc<dyn Fn(usize, Image) -> Image + Send + Sync>;
 /// What to do about an image that cannot be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnBadImage {
-    /// Stop and name the bad images seen so far.
+    /// Stop, naming the bad image and the bad ones among the next `prefetch` images.
     #[default]
     Fail,
     /// Leave it out, count it and name it; later images move up.

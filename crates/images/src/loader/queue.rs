@@ -75,9 +75,7 @@ impl Queue {
         // A position handed out is not consumed before its result arrives.
         let slot = position - state.consumed;
         state.results[slot] = Some(outcome);
-        if slot == 0 {
-            self.arrived.notify_one();
-        }
+        self.arrived.notify_one();
     }
 
     /// For the consumer: the next dataset index and its result; `None` at the end.
@@ -98,30 +96,23 @@ impl Queue {
         }
     }
 
-    /// For the consumer: the results already handed out but not yet consumed; nothing more is handed out.
+    /// For the consumer: everything the window still covers, after which nothing more is handed out. What it holds
+    /// depends on the position and the window, not on how far the workers happen to be.
     pub fn drain(&self) -> Vec<(usize, Outcome)> {
         let mut state = self.lock();
+        let first = state.consumed;
+        let wanted = self.window.min(self.order.len() - first);
+        while state.results.len() < wanted || state.results.iter().any(Option::is_none) {
+            state = self.arrived.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
         state.closed = true;
         self.moved.notify_all();
-        while state.results.iter().any(Option::is_none) {
-            state = self.arrived_any(state);
-        }
-        let first = state.consumed;
         let results = std::mem::take(&mut state.results);
         state.consumed += results.len();
         let indexed = results.into_iter().flatten().enumerate();
         indexed
             .map(|(i, outcome)| (self.order[first + i], outcome))
             .collect()
-    }
-
-    /// Waits for any result: `put` signals only the first, so this wakes up on its own as well.
-    fn arrived_any<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let pause = std::time::Duration::from_millis(1);
-        match self.arrived.wait_timeout(state, pause) {
-            Ok((state, _)) => state,
-            Err(e) => e.into_inner().0,
-        }
     }
 
     /// For the consumer: a buffer that is no longer needed.

@@ -1,9 +1,9 @@
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::queue::Queue;
 use super::{BadImageCause, LoaderConfig};
 use crate::dataset::Dataset;
+use crate::guard::guarded;
 use crate::preprocess::Size;
 use crate::{Image, Label};
 
@@ -18,15 +18,8 @@ pub(super) struct Prepared {
 /// Takes positions from the queue until it is closed.
 pub(super) fn work(dataset: &Arc<dyn Dataset>, config: &LoaderConfig, queue: &Queue) {
     while let Some((position, index, buffer)) = queue.take() {
-        // Decoders are other people's code and the files are anybody's; one that panics costs one image.
-        let outcome = catch_unwind(AssertUnwindSafe(|| prepare(dataset, config, index, buffer)));
-        let outcome = outcome.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            Err(BadImageCause::Panicked {
-                message: text.unwrap_or_else(|| "no message".into()),
-            })
-        });
+        let outcome = guarded(|| prepare(dataset, config, index, buffer))
+            .unwrap_or_else(|message| Err(BadImageCause::Panicked { message }));
         queue.put(position, outcome);
     }
 }

@@ -58,11 +58,10 @@ pub(super) fn resize_part(
         return Err(too_long());
     }
     let stride = 3 * columns.len;
-    let arch = pulp::Arch::new();
     let mut between = vec![0; (last - first) * stride];
-    arch.dispatch(|| pass_across(image, first, &across, &mut between));
+    pass_across(image, first, &across, &mut between);
     let mut rgb = vec![0; rows.len * stride];
-    arch.dispatch(|| pass_down(&between, first, stride, &down, &mut rgb));
+    pass_down(&between, first, stride, &down, &mut rgb);
     Ok(Image::new(columns.len, rows.len, rgb).expect("the buffer was sized from the spans"))
 }
 
@@ -126,7 +125,6 @@ impl Taps {
         (first, last.max(first))
     }
 
-    #[inline(always)]
     fn of(&self, i: usize) -> (usize, &[i32]) {
         let (from, len) = self.ranges[i];
         (from, &self.weights[i * self.width..i * self.width + len])
@@ -181,13 +179,11 @@ fn sinc(x: f64) -> f64 {
     x.sin() / x
 }
 
-#[inline(always)]
 fn to_byte(sum: i32) -> u8 {
     (sum >> PRECISION).clamp(0, 255) as u8
 }
 
 /// Rows from `first` on, each shortened or stretched into a row of `out`.
-#[inline(always)]
 fn pass_across(image: &Image, first: usize, taps: &Taps, out: &mut [u8]) {
     let width = 3 * image.width();
     let columns = taps.ranges.len();
@@ -222,7 +218,6 @@ fn pass_across(image: &Image, first: usize, taps: &Taps, out: &mut [u8]) {
 }
 
 /// Each row of `out` from the rows of `between`, whose first is input row `first`.
-#[inline(always)]
 fn pass_down(between: &[u8], first: usize, stride: usize, taps: &Taps, out: &mut [u8]) {
     for (y, row_out) in out.chunks_exact_mut(stride).enumerate() {
         let (from, weights) = taps.of(y);

@@ -1,5 +1,6 @@
 //! Any convolution, as a matrix product over windows read where they lie.
 
+use super::Exactness;
 use super::chunks::Chunking;
 use super::pass::{Class, Pass};
 use super::window::Window;
@@ -29,7 +30,7 @@ pub(crate) struct Direct {
 }
 
 impl Direct {
-    pub fn new(isa: Isa, pass: &Pass, weights: &[f32]) -> Self {
+    pub fn new(isa: Isa, pass: &Pass, weights: &[f32], exactness: Exactness) -> Self {
         let window = Window::new(pass, pass.target.width);
         let merge = merge_factor(pass);
         let groups = pass.groups / merge;
@@ -38,7 +39,7 @@ impl Direct {
             .iter()
             .map(|class| {
                 (0..groups)
-                    .map(|g| pack(isa, pass, &window, class, g, merge, weights))
+                    .map(|g| pack(isa, exactness, pass, &window, class, (g, merge), weights))
                     .collect()
             })
             .collect();
@@ -145,11 +146,11 @@ fn merge_factor(pass: &Pass) -> usize {
 
 fn pack(
     isa: Isa,
+    exactness: Exactness,
     pass: &Pass,
     window: &Window,
     class: &Class,
-    group: usize,
-    merge: usize,
+    (group, merge): (usize, usize),
     weights: &[f32],
 ) -> Packed {
     let sources = pass.source.channels / pass.groups;
@@ -167,19 +168,25 @@ fn pack(
             }),
         }
     }
-    Packed::new(&runs, targets * merge, isa.lanes(), |k, column| {
-        let (tap, source) = (&class.taps[k / merged], k % merged);
-        if source / sources != column / targets {
-            return 0.0;
-        }
-        pass.weight(
-            weights,
-            group * merge + source / sources,
-            source % sources,
-            column % targets,
-            tap,
-        )
-    })
+    Packed::new(
+        &runs,
+        targets * merge,
+        isa.lanes(),
+        exactness,
+        |k, column| {
+            let (tap, source) = (&class.taps[k / merged], k % merged);
+            if source / sources != column / targets {
+                return 0.0;
+            }
+            pass.weight(
+                weights,
+                group * merge + source / sources,
+                source % sources,
+                column % targets,
+                tap,
+            )
+        },
+    )
 }
 
 /// One chunk.

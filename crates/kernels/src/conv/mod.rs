@@ -50,6 +50,8 @@ pub enum Exactness {
     Fast,
     /// Only direct sums of products.
     Direct,
+    /// Direct sums in double precision: many times slower, to tell rounding from mistakes.
+    Double,
 }
 
 /// A convolution ready to run: weights packed, algorithm chosen.
@@ -88,11 +90,11 @@ impl Conv {
         let algorithm = if pass.is_depthwise() {
             Algorithm::Depthwise(depthwise::Depthwise::new(isa, &pass, weights))
         } else if pass.is_pointwise() {
-            Algorithm::Pointwise(pointwise::Pointwise::new(isa, &pass, weights))
+            Algorithm::Pointwise(pointwise::Pointwise::new(isa, &pass, weights, exactness))
         } else if exactness == Exactness::Fast && winograd::Winograd::fits(&pass) {
             Algorithm::Winograd(winograd::Winograd::new(isa, &pass, weights))
         } else {
-            Algorithm::Direct(direct::Direct::new(isa, &pass, weights))
+            Algorithm::Direct(direct::Direct::new(isa, &pass, weights, exactness))
         };
         Self {
             isa,

@@ -1,5 +1,6 @@
 //! 1x1 convolutions: one matrix product over pixels.
 
+use super::Exactness;
 use super::pass::Pass;
 use crate::gemm::{Packed, Run};
 use crate::isa::Isa;
@@ -27,7 +28,7 @@ pub(crate) struct Pointwise {
 }
 
 impl Pointwise {
-    pub fn new(isa: Isa, pass: &Pass, weights: &[f32]) -> Self {
+    pub fn new(isa: Isa, pass: &Pass, weights: &[f32], exactness: Exactness) -> Self {
         let run = Run {
             offset: 0,
             len: pass.source.channels as u32,
@@ -37,9 +38,13 @@ impl Pointwise {
             .iter()
             .find_map(|class| class.taps.first())
             .expect("a pointwise pass has one tap");
-        let weights = Packed::new(&[run], pass.target.channels, isa.lanes(), |k, column| {
-            pass.weight(weights, 0, k, column, tap)
-        });
+        let weights = Packed::new(
+            &[run],
+            pass.target.channels,
+            isa.lanes(),
+            exactness,
+            |k, column| pass.weight(weights, 0, k, column, tap),
+        );
         let along = |source: usize, target: usize| {
             source
                 .div_ceil(pass.source_step)

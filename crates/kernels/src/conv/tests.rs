@@ -300,12 +300,12 @@ fn norms_fold_into_the_fill_and_statistics_into_the_sink() {
                     let m = column.iter().sum::<f64>() / n;
                     let v = column.iter().map(|x| (x - m).powi(2)).sum::<f64>() / n;
                     assert!(
-                        (f64::from(mean[o]) - m).abs() < 2e-6 * (1.0 + v.sqrt() + m.abs()),
+                        (mean[o] - m).abs() < 2e-6 * (1.0 + v.sqrt() + m.abs()),
                         "{} {m}",
                         mean[o]
                     );
                     assert!(
-                        (f64::from(variance[o]) - v).abs() < 1e-5 * (v + 1e-3),
+                        (variance[o] - v).abs() < 1e-5 * (v + 1e-3),
                         "{} {v}",
                         variance[o]
                     );

@@ -6,6 +6,7 @@
 //!
 //! Reference: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016.
 
+use super::Exactness;
 use super::chunks::{Chunk, Chunking};
 use super::pass::Pass;
 use super::window::Window;
@@ -85,12 +86,20 @@ impl Winograd {
         let weights = (0..POINTS)
             .map(|point| {
                 let (row, column) = (matrix[point / IN], matrix[point % IN]);
-                Packed::new(&run, target.channels, isa.lanes(), |k, out| {
-                    let terms = taps.iter().enumerate().map(|(t, tap)| {
-                        row[t / 3] * column[t % 3] * f64::from(pass.weight(weights, 0, k, out, tap))
-                    });
-                    terms.sum::<f64>() as f32
-                })
+                Packed::new(
+                    &run,
+                    target.channels,
+                    isa.lanes(),
+                    Exactness::Fast,
+                    |k, out| {
+                        let terms = taps.iter().enumerate().map(|(t, tap)| {
+                            row[t / 3]
+                                * column[t % 3]
+                                * f64::from(pass.weight(weights, 0, k, out, tap))
+                        });
+                        terms.sum::<f64>() as f32
+                    },
+                )
             })
             .collect();
         Self {

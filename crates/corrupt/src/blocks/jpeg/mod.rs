@@ -3,6 +3,7 @@
 mod colour;
 mod dct;
 mod file;
+mod huffman;
 mod quantiser;
 mod round_trip;
 

@@ -8,12 +8,17 @@ use flipcast_images::preprocess::{Interpolation, Normalise, Preprocess, Resize, 
 use flipcast_tensor::Tolerance;
 use serde_json::Value;
 
-fn golden(rel: &str) -> Vec<u8> {
+/// A file or folder of the goldens.
+pub fn golden_path(rel: &str) -> PathBuf {
     let root = std::env::var_os("FLIPCAST_GOLDEN").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
         PathBuf::from,
     );
-    let path = root.join("preprocess").join(rel);
+    root.join("preprocess").join(rel)
+}
+
+fn golden(rel: &str) -> Vec<u8> {
+    let path = golden_path(rel);
     std::fs::read(&path).unwrap_or_else(|e| panic!("cannot read {}: {e}", path.display()))
 }
 

@@ -1,0 +1,43 @@
+use crate::AdaptError;
+use flipcast_exec::{Executor, Logits};
+use flipcast_tensor::Batch;
+
+/// What one step saw and did.
+#[derive(Clone, Copy, Debug)]
+pub struct StepOutput<'a> {
+    /// The predictions.
+    pub logits: Logits<'a>,
+    /// Mean entropy of the predictions, in nats.
+    pub mean_entropy: f64,
+    /// Images whose loss moved the parameters.
+    pub used: usize,
+}
+
+/// A way of adapting a network to the batches it predicts.
+pub trait Adapter {
+    /// Predicts `batch`, then may update the adapted parameters. The logits returned are those from
+    /// before the update unless the method documents otherwise.
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch)
+    -> Result<StepOutput<'_>, AdaptError>;
+    /// Restores source parameters and forgets all state, the optimiser's included.
+    fn reset(&mut self, net: &mut dyn Executor);
+}
+
+/// The predictions of a step, kept so that the network is free to go on.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    values: Vec<f32>,
+    classes: usize,
+}
+
+impl Kept {
+    pub fn keep(&mut self, logits: Logits) {
+        self.values.clear();
+        self.values.extend_from_slice(logits.values());
+        self.classes = logits.classes();
+    }
+
+    pub fn logits(&self) -> Logits<'_> {
+        Logits::new(&self.values, self.classes)
+    }
+}

@@ -1,0 +1,92 @@
+use crate::adapter::Kept;
+use crate::{AdaptError, Adapter, StepOutput, entropies};
+use flipcast_exec::{Executor, NormMode};
+use flipcast_tensor::Batch;
+use serde::{Deserialize, Serialize};
+
+/// How much of the source's statistics [`Bn`] keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BnConfig {
+    /// Share of the running statistics: 0 is the batch alone, 1 the source alone.
+    pub source_weight: f32,
+}
+
+impl BnConfig {
+    /// Batch statistics alone (Nado et al., 2020).
+    pub fn batch() -> Self {
+        Self { source_weight: 0.0 }
+    }
+
+    /// The prior of `source_images` pseudo-images against a batch of `batch` (Schneider et al., 2020).
+    pub fn prior(source_images: f32, batch: usize) -> Self {
+        Self {
+            source_weight: source_images / (source_images + batch as f32),
+        }
+    }
+
+    /// Refuses weights outside [0, 1].
+    pub fn check(&self) -> Result<(), AdaptError> {
+        if (0.0..=1.0).contains(&self.source_weight) {
+            return Ok(());
+        }
+        let found = f64::from(self.source_weight);
+        Err(AdaptError::Setting {
+            setting: "source weight",
+            found,
+            expected: "a number from 0 to 1",
+        })
+    }
+}
+
+/// Batch-norm adaptation: statistics of the batch, source scales and shifts.
+///
+/// *Idea.* A shift of the inputs moves the activations' statistics; measuring them again undoes part of it.
+/// *Formula.* `mean = w * running + (1 - w) * batch`, likewise the variance.
+/// *Reference.* Nado et al. 2020 (`w = 0`, biased variance); Schneider et al. 2020 (`w = N / (N + n)`, unbiased variance).
+/// *Departures from the reference.* None; the two variances differ as published.
+#[derive(Debug)]
+pub struct Bn {
+    config: BnConfig,
+    kept: Kept,
+}
+
+impl Bn {
+    /// An adapter with these settings.
+    pub fn new(config: BnConfig) -> Result<Self, AdaptError> {
+        config.check()?;
+        Ok(Self {
+            config,
+            kept: Kept::default(),
+        })
+    }
+}
+
+impl Adapter for Bn {
+    fn step(
+        &mut self,
+        net: &mut dyn Executor,
+        batch: &Batch,
+    ) -> Result<StepOutput<'_>, AdaptError> {
+        let source_weight = self.config.source_weight;
+        let mode = if source_weight == 0.0 {
+            NormMode::Batch
+        } else {
+            NormMode::Mixed { source_weight }
+        };
+        net.set_norm_mode(mode)?;
+        self.kept.keep(net.forward(batch)?);
+        let logits = self.kept.logits();
+        let entropies = entropies(logits);
+        let mean_entropy = entropies.iter().sum::<f64>() / entropies.len() as f64;
+        Ok(StepOutput {
+            logits,
+            mean_entropy,
+            used: 0,
+        })
+    }
+
+    fn reset(&mut self, net: &mut dyn Executor) {
+        net.reset_affine();
+    }
+}

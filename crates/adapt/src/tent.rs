@@ -1,0 +1,95 @@
+use crate::adapter::Kept;
+use crate::{AdaptError, Adapter, Optimiser, OptimiserConfig, StepOutput, mean_entropy_gradient};
+use flipcast_exec::{Executor, NormMode};
+use flipcast_tensor::Batch;
+use serde::{Deserialize, Serialize};
+
+/// Settings of [`Tent`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TentConfig {
+    /// What moves the scales and shifts.
+    pub optimiser: OptimiserConfig,
+    /// Which statistics batch norms use while adapting.
+    pub norm_mode: NormMode,
+}
+
+impl TentConfig {
+    /// As published for ImageNet: SGD 2.5e-4, momentum 0.9, batches of 64.
+    pub fn imagenet() -> Self {
+        Self {
+            optimiser: OptimiserConfig::sgd(2.5e-4),
+            norm_mode: NormMode::Batch,
+        }
+    }
+
+    /// As published for CIFAR: Adam 1e-3, batches of 200.
+    pub fn cifar() -> Self {
+        Self {
+            optimiser: OptimiserConfig::adam(1e-3),
+            norm_mode: NormMode::Batch,
+        }
+    }
+
+    /// Refuses settings outside their range.
+    pub fn check(&self) -> Result<(), AdaptError> {
+        self.optimiser.check()
+    }
+}
+
+/// Tent: entropy minimisation on every image.
+///
+/// *Idea.* Confident predictions tend to be right, so the scales and shifts are moved to make predictions confident.
+/// *Formula.* Loss `mean_i H_i`, `H = -sum_k p_k log p_k`; gradient with respect to the logits
+/// `-p_k (log p_k + H) / images`.
+/// *Reference.* Wang et al., "Tent: Fully Test-Time Adaptation by Entropy Minimization", ICLR 2021.
+/// *Departures from the reference.* None: batch statistics, one step per batch, logits from before the update.
+#[derive(Debug)]
+pub struct Tent {
+    config: TentConfig,
+    optimiser: Optimiser,
+    kept: Kept,
+    gradient: Vec<f32>,
+}
+
+impl Tent {
+    /// An adapter with these settings.
+    pub fn new(config: TentConfig) -> Result<Self, AdaptError> {
+        config.check()?;
+        let optimiser = Optimiser::new(config.optimiser);
+        Ok(Self {
+            config,
+            optimiser,
+            kept: Kept::default(),
+            gradient: Vec::new(),
+        })
+    }
+}
+
+impl Adapter for Tent {
+    fn step(
+        &mut self,
+        net: &mut dyn Executor,
+        batch: &Batch,
+    ) -> Result<StepOutput<'_>, AdaptError> {
+        if net.affine().is_empty() {
+            return Err(AdaptError::NothingToAdapt);
+        }
+        net.set_norm_mode(self.config.norm_mode)?;
+        self.kept.keep(net.forward(batch)?);
+        let logits = self.kept.logits();
+        let mean_entropy = mean_entropy_gradient(logits, &mut self.gradient);
+        let gradient = net.backward(&self.gradient)?.to_vec();
+        self.optimiser.step(net.affine_mut(), &gradient);
+        Ok(StepOutput {
+            logits,
+            mean_entropy,
+            used: batch.images(),
+        })
+    }
+
+    fn reset(&mut self, net: &mut dyn Executor) {
+        net.reset_affine();
+        self.optimiser.reset();
+    }
+}

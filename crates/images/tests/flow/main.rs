@@ -1,0 +1,10 @@
+//! The image stage from outside: goldens, readers, malformed files, batches, datasets by name.
+
+mod loader;
+mod made;
+mod malformed_data;
+mod mutated_files;
+mod preprocess_goldens;
+mod published_data;
+mod readers;
+mod registry;
