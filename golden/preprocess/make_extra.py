@@ -7,6 +7,8 @@ Needs: numpy, Pillow (10 or later), torch.
 import io
 import json
 import os
+import struct
+import zlib
 
 import numpy as np
 import torch
@@ -35,6 +37,33 @@ def encoded(pic, fmt, **options):
     buffer = io.BytesIO()
     pic.save(buffer, fmt, **options)
     return buffer.getvalue()
+
+
+def raw_png(width, height, depth, colour, rows, extra=()):
+    """A PNG of any depth and colour type; `rows` are the packed bytes of each row."""
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    data = zlib.compress(b"".join(b"\0" + row for row in rows))
+    chunks = [(b"IHDR", header), *extra, (b"IDAT", data), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(k, b) for k, b in chunks)
+
+
+def deep_pngs():
+    """Depths Pillow reads but does not write: 16 bits a channel, 2 and 4 bits of grey, a transparent grey level."""
+    def rows(count):
+        return [bytes((37 * i + 91 * y + 5) % 256 for i in range(count)) for y in range(7)]
+    return {
+        "rgb16.png": raw_png(11, 7, 16, 2, rows(66)),
+        "rgba16.png": raw_png(11, 7, 16, 6, rows(88)),
+        "grey_alpha16.png": raw_png(11, 7, 16, 4, rows(44)),
+        "grey2.png": raw_png(11, 7, 2, 0, rows(3)),
+        "grey4.png": raw_png(11, 7, 4, 0, rows(6)),
+        "grey_transparent.png": raw_png(11, 7, 8, 0, rows(11), [(b"tRNS", b"\0\x60")]),
+        "rgb_transparent.png": raw_png(11, 7, 8, 2, rows(33), [(b"tRNS", b"\0\x05\0\x2a\0\x4f")]),
+        "palette_short.png": raw_png(11, 7, 4, 3, [bytes(b & 0x33 for b in r) for r in rows(6)],
+                                     [(b"PLTE", bytes(range(10, 22)))]),
+    }
 
 
 def main():
@@ -72,6 +101,7 @@ def main():
         "lossless_alpha.webp": encoded(rgba, "WEBP", lossless=True, exact=True),
         "animated.webp": encoded(rgb, "WEBP", save_all=True, append_images=[rgb.rotate(180)], quality=80),
     }
+    files.update(deep_pngs())
     for name, raw in files.items():
         put("formats/" + name, raw)
         rel = "formats/expected/%s.png" % name.replace(".", "_")

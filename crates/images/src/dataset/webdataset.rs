@@ -88,14 +88,17 @@ impl WebDataset {
     }
 }
 
-/// Whether the names look like samples of several fields rather than like single images.
+/// Whether neighbours share a key and one of them is an image: samples of several fields rather than single images.
 pub(super) fn looks_like_samples(index: &TarIndex) -> bool {
-    let field = |f: &TarFile| key_and_field(&f.path).1.to_owned();
-    index
-        .files
-        .iter()
-        .take(16)
-        .any(|f| field(f).ends_with("cls") || field(f) == "json" || field(f) == "info")
+    let start = &index.files[..index.files.len().min(64)];
+    start.windows(2).any(|pair| {
+        let (a, b) = (key_and_field(&pair[0].path), key_and_field(&pair[1].path));
+        a.0 == b.0 && is_image_field(a.1) != is_image_field(b.1)
+    })
+}
+
+fn is_image_field(field: &str) -> bool {
+    is_image_name(&format!("x.{field}"))
 }
 
 /// `dir/000.input.jpg` is key `dir/000` and field `input.jpg`.
@@ -148,7 +151,7 @@ fn group(
         }
         if let Some(sample) = open.as_mut() {
             let place = Some((entry.offset, entry.len));
-            if is_image_name(&format!("x.{field}")) && sample.image.is_none() {
+            if is_image_field(field) && sample.image.is_none() {
                 sample.image = place;
             } else if field == "cls" || field.ends_with(".cls") {
                 sample.label = place;

@@ -25,6 +25,12 @@ impl Preprocess {
     /// Writes one image into `out`, `[y][x][channel]`; gives the size written.
     pub fn apply(&self, image: &Image, out: &mut [f32]) -> Result<Size, PreprocessError> {
         let size = self.output_size(image.width(), image.height());
+        if image.rgb().is_empty() {
+            return Err(PreprocessError::NoPixels {
+                width: image.width(),
+                height: image.height(),
+            });
+        }
         let expected = 3 * size.width * size.height;
         if out.len() != expected {
             return Err(PreprocessError::BufferSize {

@@ -213,9 +213,10 @@ impl Preprocess {
     }
 }
 
-/// `short * long / other`, rounded down; 128 bits because an image may be a single row of many pixels.
+/// `short * long / other`, rounded down; 128 bits because an image may be a single row of many pixels. An image without
+/// pixels is refused later.
 fn long_side(short: usize, long: usize, other: usize) -> usize {
-    (short as u128 * long as u128 / other as u128) as usize
+    (short as u128 * long as u128 / other.max(1) as u128) as usize
 }
 
 #[cfg(test)]

@@ -61,6 +61,14 @@ pub enum PreprocessError {
         /// Height after the resize.
         to_height: usize,
     },
+    /// An image without pixels.
+    #[error("the image is {width} x {height} pixels, but both sides must be at least 1")]
+    NoPixels {
+        /// Image width.
+        width: usize,
+        /// Image height.
+        height: usize,
+    },
     /// The caller's buffer does not hold one image.
     #[error(
         "the buffer holds {found} values, but one image of {height} x {width} needs {expected}"

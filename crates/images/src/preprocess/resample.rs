@@ -34,6 +34,11 @@ pub(super) fn resize_part(
     interpolation: Interpolation,
 ) -> Result<Image, PreprocessError> {
     let (width, height) = (image.width(), image.height());
+    for (width, height) in [(width, height), (size.width, size.height)] {
+        if width == 0 || height == 0 {
+            return Err(PreprocessError::NoPixels { width, height });
+        }
+    }
     if size == (Size { width, height }) {
         return Ok(copy_part(image, columns, rows));
     }
@@ -185,28 +190,15 @@ fn to_byte(sum: i32) -> u8 {
 
 /// Rows from `first` on, each shortened or stretched into a row of `out`.
 fn pass_across(image: &Image, first: usize, taps: &Taps, out: &mut [u8]) {
-    let width = 3 * image.width();
-    let columns = taps.ranges.len();
-    let mut padded = Vec::new();
-    for (i, row_out) in out.chunks_exact_mut(3 * columns).enumerate() {
-        let start = (first + i) * width;
-        // Pixels are read four bytes at a time, so every row needs one byte more than it has.
-        let row = match image.rgb().get(start..start + width + 1) {
-            Some(row) => row,
-            None => {
-                padded.extend_from_slice(&image.rgb()[start..start + width]);
-                padded.push(0);
-                &padded
-            }
-        };
+    let stride = 3 * image.width();
+    let rows = image.rgb()[first * stride..].chunks_exact(stride);
+    for (row, row_out) in rows.zip(out.chunks_exact_mut(3 * taps.ranges.len())) {
         for (x, pixel) in row_out.chunks_exact_mut(3).enumerate() {
             let (from, weights) = taps.of(x);
-            let mut sums = [ROUND; 4];
-            let pixels = row[3 * from..3 * (from + weights.len()) + 1]
-                .windows(4)
-                .step_by(3);
-            for (source, &weight) in pixels.zip(weights) {
-                for c in 0..4 {
+            let sources = row[3 * from..3 * (from + weights.len())].chunks_exact(3);
+            let mut sums = [ROUND; 3];
+            for (source, &weight) in sources.zip(weights) {
+                for c in 0..3 {
                     sums[c] += i32::from(source[c]) * weight;
                 }
             }

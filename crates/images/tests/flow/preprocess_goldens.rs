@@ -105,8 +105,10 @@ fn awkward_files_decode_as_pillow_converts_them() {
 }
 
 #[test]
-fn bmp_gif_and_webp_decode_as_pillow_converts_them() {
-    for entry in manifest("extra.json", "formats") {
+fn further_formats_and_depths_decode_as_pillow_converts_them() {
+    let entries = manifest("extra.json", "formats");
+    assert_eq!(entries.len(), 23);
+    for entry in entries {
         let name = text(&entry, "input");
         assert!(
             picture(name) == picture(text(&entry, "rgb_png")),

@@ -7,6 +7,7 @@ use flipcast_images::check::{CheckOptions, check};
 use flipcast_images::dataset::{Dataset, OpenOptions, Split, open, open_with};
 use flipcast_images::loader::{Loader, LoaderConfig};
 use flipcast_images::preprocess::{Normalise, Preprocess};
+use flipcast_images::registry::{CountRule, open_named};
 
 fn root(variable: &str) -> PathBuf {
     let value = std::env::var_os(variable);
@@ -49,6 +50,9 @@ fn check_tar(tar: &str, classes: &str, count: usize, per_class: usize) {
 #[test]
 #[ignore = "needs tiny_imagenet_val.tar in the folder FLIPCAST_TEST_DATA"]
 fn tiny_imagenet_validation_reads_as_published() {
+    let root = root("FLIPCAST_TEST_DATA");
+    let named = open_named("tiny-imagenet-val", &root, "", CountRule::Published).unwrap();
+    assert_eq!(named.dataset.len(), 10_000);
     check_tar(
         "tiny_imagenet_val.tar",
         "tiny_imagenet_classes.txt",

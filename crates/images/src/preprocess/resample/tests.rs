@@ -73,3 +73,22 @@ fn a_thin_line_of_pixels_is_refused_before_it_is_blown_up() {
     let refused = resize(&image, Size::square(224), Interpolation::Bilinear);
     assert!(matches!(refused, Err(PreprocessError::TooLong { .. })));
 }
+
+#[test]
+fn nothing_is_resized_from_or_to_nothing() {
+    let none = Image::new(0, 4, Vec::new()).unwrap();
+    let refused = resize(&none, Size::square(3), Interpolation::Box);
+    assert!(matches!(
+        refused,
+        Err(PreprocessError::NoPixels { width: 0, .. })
+    ));
+    let refused = resize(&ramp(2, 2), Size::square(0), Interpolation::Nearest);
+    assert!(matches!(refused, Err(PreprocessError::NoPixels { .. })));
+    for rule in [
+        crate::preprocess::Preprocess::torchvision_v1(),
+        crate::preprocess::Preprocess::tiny_imagenet_128(),
+    ] {
+        let refused = rule.apply_to_vec(&none);
+        assert!(matches!(refused, Err(PreprocessError::NoPixels { .. })));
+    }
+}
