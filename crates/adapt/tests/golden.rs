@@ -1,14 +1,25 @@
 //! The adapters against published implementations run in double precision (`golden/tta`).
+//!
+//! In single precision an activation that lies nearly on a kink may fall on its other side, and an optimiser such as
+//! Adam, which divides a gradient by its own size, makes much of it. So the methods are proved on the double-precision
+//! executor, and the engine is compared with that executor, pass by pass and along whole runs.
 
 use flipcast_adapt::{Adapter, Bn, BnConfig, OptimiserConfig, Source, Tent, TentConfig};
-use flipcast_exec::{Exactness, Executor, Isa, Network, NetworkOptions, NormMode};
-use flipcast_tensor::Tolerance;
-use flipcast_testkit::{GoldenCase, TensorFile, golden_index};
+use flipcast_exec::{Exactness, Executor, Isa, Logits, Network, NetworkOptions, NormMode};
+use flipcast_testkit::{
+    Crossing, GoldenCase, Lead, Pair, ReferenceExecutor, crossing_taps, golden_index, relative_l2,
+};
 
-/// The golden folder's own bounds: logits relative, the whole affine change, and each parameter's.
+/// The golden folder's own bounds, relative: logits, the whole affine change, and each parameter's.
 const LOGITS: f64 = 1e-4;
 const DELTA: f64 = 1e-3;
 const PARAMETER_DELTA: f64 = 5e-3;
+
+/// Of the affine gradient at the same affine vector, relative.
+const GRADIENT: f64 = 1e-3;
+
+/// Rounding moves an activation across a kink only if it lies this near, as a share of the root mean square.
+const CROSSING: f64 = 1e-5;
 
 fn adapter(case: &GoldenCase) -> Option<Box<dyn Adapter>> {
     let tent = |optimiser| {
@@ -26,127 +37,243 @@ fn adapter(case: &GoldenCase) -> Option<Box<dyn Adapter>> {
     })
 }
 
-fn check(what: &str, bound: f64, found: &[f32], expected: &[f64]) {
-    let expected: Vec<f32> = expected.iter().map(|&x| x as f32).collect();
-    Tolerance::RelativeL2(bound).check(what, found, &expected);
+/// Every golden case with a method that is implemented.
+fn supported() -> impl Iterator<Item = (GoldenCase, Box<dyn Adapter>)> {
+    let cases = golden_index().unwrap().into_iter();
+    cases.filter_map(|case| adapter(&case).map(|adapter| (case, adapter)))
 }
 
-fn run(case: &GoldenCase, adapter: &mut dyn Adapter, isa: Isa, exactness: Exactness) {
-    let name = format!("{} {isa:?} {exactness:?}", case.name());
-    let options = NetworkOptions {
+fn options(case: &GoldenCase, exactness: Exactness) -> NetworkOptions {
+    NetworkOptions {
         threads: 2,
-        isa: Some(isa),
         exactness,
+        isa: Some(Isa::detect()),
+        taps: crossing_taps(&case.build_graph().unwrap()),
         ..NetworkOptions::adapt(case.batch, case.size, case.size)
-    };
-    let mut net = Network::new(
-        &case.build_graph().unwrap(),
-        &case.load_weights().unwrap(),
-        &options,
-    )
-    .unwrap();
-    let expected: TensorFile = case.load_expected().unwrap();
+    }
+}
+
+fn reference(case: &GoldenCase) -> ReferenceExecutor {
+    let (graph, weights) = (case.build_graph().unwrap(), case.load_weights().unwrap());
+    ReferenceExecutor::new(&graph, &weights, &options(case, Exactness::Direct)).unwrap()
+}
+
+fn engine(case: &GoldenCase, exactness: Exactness) -> Network {
+    let (graph, weights) = (case.build_graph().unwrap(), case.load_weights().unwrap());
+    Network::new(&graph, &weights, &options(case, exactness)).unwrap()
+}
+
+/// How far a run is from the published one; all but the predictions relative.
+#[derive(Debug, Default)]
+struct Distance {
+    /// Logits and features before the first update.
+    first_logits: f64,
+    /// Largest of all logits, features and mean entropies.
+    logits: f64,
+    /// Steps at which an image's class differs.
+    other_predictions: Vec<usize>,
+    /// The change of the affine vector.
+    delta: f64,
+    /// The largest of a parameter's change, and its name.
+    parameter: (f64, String),
+}
+
+impl Distance {
+    fn see_logits(&mut self, step: usize, error: f64) {
+        if step == 0 {
+            self.first_logits = worse(self.first_logits, error);
+        }
+        self.logits = worse(self.logits, error);
+    }
+
+    fn is_within_bounds(&self) -> bool {
+        self.other_predictions.is_empty()
+            && self.logits <= LOGITS
+            && self.delta <= DELTA
+            && self.parameter.0 <= PARAMETER_DELTA
+    }
+}
+
+/// The larger of two errors; a NaN is larger than anything.
+fn worse(a: f64, b: f64) -> f64 {
+    if b.is_nan() || b > a { b } else { a }
+}
+
+fn widen(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&v| f64::from(v)).collect()
+}
+
+/// Runs a golden case on `net` and compares it with what was published.
+fn run(case: &GoldenCase, adapter: &mut dyn Adapter, net: &mut dyn Executor) -> Distance {
+    let expected = case.load_expected().unwrap();
     let has = |tensor: &str| expected.names().any(|name| name == tensor);
-    for (step, batch) in case
-        .load_batches()
-        .unwrap()
-        .iter()
-        .take(case.steps)
-        .enumerate()
-    {
-        let output = adapter.step(&mut net, batch).unwrap();
-        let (logits, entropy) = (output.logits.values().to_vec(), output.mean_entropy);
-        let predicted = output.logits.argmax();
-        assert!(
-            (entropy - case.mean_entropy[step]).abs() <= 1e-4 * case.mean_entropy[step],
-            "{name} {step}"
-        );
+    let mut distance = Distance::default();
+    let batches = case.load_batches().unwrap();
+    for (step, batch) in batches.iter().take(case.steps).enumerate() {
+        let output = adapter.step(net, batch).unwrap();
+        let entropy = case.mean_entropy[step];
+        distance.see_logits(step, (output.mean_entropy - entropy).abs() / entropy);
         let key = format!("logits.{step}");
         if has(&key) {
-            let reference = expected.values(&key).unwrap();
-            check(&format!("{name} {key}"), LOGITS, &logits, reference);
-            let rows: Vec<f32> = reference.iter().map(|&x| x as f32).collect();
-            assert_eq!(
-                predicted,
-                flipcast_exec::Logits::new(&rows, case.classes).argmax(),
-                "{name} {key}"
-            );
+            let published = expected.values(&key).unwrap();
+            let found = widen(output.logits.values());
+            distance.see_logits(step, relative_l2(&found, published));
+            let rows: Vec<f32> = published.iter().map(|&x| x as f32).collect();
+            if output.logits.argmax() != Logits::new(&rows, case.classes).argmax() {
+                distance.other_predictions.push(step);
+            }
         }
         let key = format!("features.{step}");
         if has(&key) {
-            let embedding = net.tap("embedding").unwrap();
-            check(
-                &format!("{name} {key}"),
-                LOGITS,
-                embedding.values(),
-                expected.values(&key).unwrap(),
-            );
+            let found = widen(net.tap("embedding").unwrap().values());
+            distance.see_logits(step, relative_l2(&found, expected.values(&key).unwrap()));
         }
     }
-    let delta: Vec<f32> = net
-        .affine()
-        .iter()
-        .zip(net.source_affine())
-        .map(|(now, then)| now - then)
-        .collect();
-    let (mut all_found, mut all_expected) = (Vec::new(), Vec::new());
-    for (parameter, range) in net.affine_table().names() {
-        let key = format!("delta.{parameter}");
-        if has(&key) {
-            let reference = expected.values(&key).unwrap();
-            check(
-                &format!("{name} {key}"),
-                PARAMETER_DELTA,
-                &delta[range.clone()],
-                reference,
-            );
-            all_found.extend_from_slice(&delta[range]);
-            all_expected.extend_from_slice(reference);
-        }
-    }
-    if matches!(case.method.as_str(), "source" | "bn") {
-        assert!(delta.iter().all(|d| *d == 0.0));
-    } else {
-        assert_eq!(
-            all_found.len(),
-            delta.len(),
-            "{name}: every parameter is compared"
-        );
-        check(&format!("{name} delta"), DELTA, &all_found, &all_expected);
-    }
-    adapter.reset(&mut net);
+    compare_deltas(case, net, &mut distance);
+    adapter.reset(net);
     assert_eq!(net.affine(), net.source_affine());
+    distance
+}
+
+/// Compares the change of the affine vector over a run, parameter by parameter and as a whole.
+fn compare_deltas(case: &GoldenCase, net: &dyn Executor, distance: &mut Distance) {
+    let (now, then) = (widen(net.affine()), widen(net.source_affine()));
+    let delta: Vec<f64> = now.iter().zip(then).map(|(now, then)| now - then).collect();
+    if matches!(case.method.as_str(), "source" | "bn") {
+        assert!(delta.iter().all(|d| *d == 0.0), "{}", case.name());
+        return;
+    }
+    let expected = case.load_expected().unwrap();
+    let mut published = Vec::with_capacity(delta.len());
+    for (parameter, range) in net.affine_table().names() {
+        let of_parameter = expected.values(&format!("delta.{parameter}")).unwrap();
+        let error = relative_l2(&delta[range], of_parameter);
+        if error.is_nan() || error > distance.parameter.0 {
+            distance.parameter = (error, parameter);
+        }
+        published.extend_from_slice(of_parameter);
+    }
+    distance.delta = relative_l2(&delta, &published);
+}
+
+fn pair(case: &GoldenCase, lead: Lead, exactness: Exactness) -> Pair {
+    Pair::new(lead, Box::new(engine(case, exactness)), reference(case))
+}
+
+/// Whether a difference in gradients is the work of rounding: there are crossings, all of them by a hair.
+fn are_excuse<'a>(mut crossings: impl Iterator<Item = &'a Crossing>) -> bool {
+    let is_small = |crossing: &Crossing| crossing.relative <= CROSSING;
+    crossings.next().is_some_and(is_small) && crossings.all(is_small)
 }
 
 #[test]
 fn adapters_equal_the_published_implementations() {
-    for isa in Isa::available() {
-        let mut compared = 0;
-        for case in golden_index().unwrap() {
-            if let Some(mut adapter) = adapter(&case) {
-                run(&case, adapter.as_mut(), isa, Exactness::Double);
-                compared += 1;
-            }
-        }
-        assert_eq!(compared, 12, "four methods on three networks");
+    let mut compared = 0;
+    for (case, mut adapter) in supported() {
+        let distance = run(&case, adapter.as_mut(), &mut reference(&case));
+        println!("{}: {distance:?}", case.name());
+        assert!(distance.is_within_bounds(), "{}: {distance:?}", case.name());
+        compared += 1;
     }
+    assert_eq!(compared, 12, "four methods on three networks");
 }
 
-/// Adam divides a gradient by its own size, so where single-precision rounding moves one activation across zero (one lies
-/// at -6e-7 in `bottleneck_imagenet`, and PyTorch's single precision errs there too) its path parts from the published
-/// one. Methods without that division must stay on it in single precision as well.
 #[test]
-fn single_precision_stays_on_the_published_path() {
-    for isa in Isa::available() {
-        for exactness in [Exactness::Fast, Exactness::Direct] {
-            for case in golden_index().unwrap() {
-                match adapter(&case) {
-                    Some(mut adapter) if case.method != "tent_adam" => {
-                        run(&case, adapter.as_mut(), isa, exactness);
-                    }
-                    _ => {}
+fn engine_stays_on_the_published_path_unless_it_crosses_a_kink() {
+    let isa = Isa::detect();
+    let mut failures = Vec::new();
+    println!("case | isa | exactness | logits | delta | worst parameter | crossings");
+    for exactness in [Exactness::Fast, Exactness::Direct] {
+        for (case, mut adapter) in supported() {
+            let mut both = pair(&case, Lead::Engine, exactness);
+            let distance = run(&case, adapter.as_mut(), &mut both);
+            let (parameter_error, parameter) = &distance.parameter;
+            let line = format!(
+                "{} | {isa:?} | {exactness:?} | {:.1e} | {:.1e} | {parameter_error:.1e} {parameter} | {}",
+                case.name(),
+                distance.logits,
+                distance.delta,
+                both.crossings().count(),
+            );
+            println!("{line}");
+            let starts_right =
+                distance.first_logits <= LOGITS && !distance.other_predictions.contains(&0);
+            if starts_right && distance.is_within_bounds() {
+                continue;
+            }
+            if starts_right && are_excuse(both.crossings()) {
+                println!("  excused, since");
+            } else {
+                failures.push(format!("{line}: {distance:?}"));
+            }
+            for (pass, crossings) in both.passes().iter().map(|pass| &pass.crossings).enumerate() {
+                for crossing in crossings {
+                    println!("  in pass {pass} {crossing}");
                 }
             }
         }
     }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// What the comparison with taps shows holds for the network without them.
+#[test]
+fn taps_change_no_bit_of_the_engine() {
+    for (case, mut adapter) in supported() {
+        let (graph, weights) = (case.build_graph().unwrap(), case.load_weights().unwrap());
+        let tapped = options(&case, Exactness::Fast);
+        let untapped = NetworkOptions {
+            taps: Vec::new(),
+            ..tapped.clone()
+        };
+        let batches = case.load_batches().unwrap();
+        let [with, without] = [tapped, untapped].map(|options| {
+            let mut net = Network::new(&graph, &weights, &options).unwrap();
+            let mut logits = Vec::new();
+            for batch in batches.iter().take(case.steps) {
+                let output = adapter.step(&mut net, batch).unwrap();
+                logits.extend_from_slice(output.logits.values());
+            }
+            let affine = net.affine().to_vec();
+            adapter.reset(&mut net);
+            (logits, affine)
+        });
+        assert!(with == without, "{}", case.name());
+    }
+}
+
+#[test]
+fn engine_follows_the_reference_step_by_step() {
+    let mut failures = Vec::new();
+    println!("case | exactness | pass | logits | gradient | crossings");
+    for exactness in [Exactness::Fast, Exactness::Direct] {
+        for (case, mut adapter) in supported() {
+            let mut both = pair(&case, Lead::Reference, exactness);
+            run(&case, adapter.as_mut(), &mut both);
+            for (index, pass) in both.passes().iter().enumerate() {
+                // Methods that do not adapt take no gradient.
+                let gradient = pass.gradient.unwrap_or(0.0);
+                let line = format!(
+                    "{} | {exactness:?} | {index} | {:.1e} | {gradient:.1e} | {}",
+                    case.name(),
+                    pass.logits,
+                    pass.crossings.len(),
+                );
+                println!("{line}");
+                // Values are continuous at a kink, so only gradients have an excuse.
+                let same_gradient = gradient <= GRADIENT;
+                if pass.logits <= LOGITS && (same_gradient || are_excuse(pass.crossings.iter())) {
+                    if !same_gradient {
+                        println!("  excused, since");
+                    }
+                } else {
+                    failures.push(line);
+                }
+                for crossing in &pass.crossings {
+                    println!("  {crossing}");
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

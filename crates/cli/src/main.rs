@@ -1,1 +1,44 @@
-fn main() {}
+//! The `flipcast` program: parse arguments, call the library, print.
+//!
+//! Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a check fired, 2 bad input, 3 environment.
+#![forbid(unsafe_code)]
+
+mod commands;
+mod failure;
+mod table;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Tells how accurate an image classifier is on images nobody labelled, and adapts it to them.
+#[derive(Parser)]
+#[command(name = "flipcast", version, about, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show estimates beside the truth on shifts a small built-in model never saw
+    Demo,
+    /// List known architectures and weights, or look into a weight file
+    Models(commands::models::Args),
+    /// Time a forward pass and an adaptation step on this machine
+    Bench(commands::bench::Args),
+    /// Tell what this machine offers and which settings are in force
+    Env,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Demo => commands::demo::run(),
+        Command::Models(args) => commands::models::run(&args),
+        Command::Bench(args) => commands::bench::run(&args),
+        Command::Env => commands::env::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
+    }
+}

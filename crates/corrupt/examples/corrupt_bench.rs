@@ -20,10 +20,15 @@ struct Arguments {
 }
 
 fn parse() -> Result<Arguments, Box<dyn std::error::Error>> {
-    let (mut positional, mut set, mut repeats, mut only) = (Vec::new(), CorruptionSet::ImageNetC, 5, None);
+    let (mut positional, mut set, mut repeats, mut only) =
+        (Vec::new(), CorruptionSet::ImageNetC, 5, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or(format!("`{argument}` needs a value"));
+        let mut value = || {
+            arguments
+                .next()
+                .ok_or(format!("`{argument}` needs a value"))
+        };
         match argument.as_str() {
             "--set" => set = value()?.parse()?,
             "--repeats" => repeats = value()?.parse()?,
@@ -37,7 +42,12 @@ fn parse() -> Result<Arguments, Box<dyn std::error::Error>> {
             .ok_or("the file does not hold WIDTH x HEIGHT x 3 bytes")?,
         _ => return Err("expected no picture, or PICTURE.rgb WIDTH HEIGHT".into()),
     };
-    Ok(Arguments { image, set, repeats, only })
+    Ok(Arguments {
+        image,
+        set,
+        repeats,
+        only,
+    })
 }
 
 /// Smooth shapes with some texture.
@@ -47,12 +57,19 @@ fn picture(side: usize) -> Image {
         let texture = ((x * 97.0 + y * 61.0).sin() * 4373.0).fract() * 20.0;
         128.0 + 80.0 * (x + channel as f64).sin() * y.cos() + texture
     };
-    let rgb = (0..3 * side * side).map(|i| wave(i / 3 % side, i / 3 / side, i % 3) as u8).collect();
+    let rgb = (0..3 * side * side)
+        .map(|i| wave(i / 3 % side, i / 3 / side, i % 3) as u8)
+        .collect();
     Image::new(side, side, rgb).expect("three samples are made per pixel")
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let Arguments { image, set, repeats, only } = parse()?;
+    let Arguments {
+        image,
+        set,
+        repeats,
+        only,
+    } = parse()?;
     let mut total = 0.0;
     for (position, entry) in entries(set).enumerate() {
         if only.as_ref().is_some_and(|only| only != entry.name) {

@@ -9,6 +9,7 @@ use flipcast_graph::{
 use flipcast_kernels as k;
 use flipcast_kernels::{Carried, Gather, JoinedNorm, NormGradient, Passage, Sink, Source};
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Network {
     pub(crate) fn run_backward(&mut self, logit_gradient: &[f32]) {
@@ -19,8 +20,12 @@ impl Network {
         };
         let range = self.gradient_range(buffer);
         self.arena[range].copy_from_slice(logit_gradient);
-        for step in plan.backward() {
+        for (index, step) in plan.backward().iter().enumerate() {
+            let start = self.times.as_ref().map(|_| Instant::now());
             self.backward_step(&plan, step);
+            if let (Some(start), Some(times)) = (start, &mut self.times) {
+                times.backward[index] += start.elapsed();
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use flipcast_graph::{Activation, NormId, NormKind, Plan, Step, ValueId};
 use flipcast_kernels as k;
 use flipcast_kernels::{Gather, Sink, Source};
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Network {
     pub(crate) fn run_forward(&mut self, batch: &[f32]) {
@@ -18,8 +19,12 @@ impl Network {
                 }
             }
         }
-        for step in plan.forward() {
+        for (index, step) in plan.forward().iter().enumerate() {
+            let start = self.times.as_ref().map(|_| Instant::now());
             self.forward_step(&plan, step, batch);
+            if let (Some(start), Some(times)) = (start, &mut self.times) {
+                times.forward[index] += start.elapsed();
+            }
         }
     }
 

@@ -17,4 +17,4 @@ pub use error::ExecError;
 pub use executor::{Executor, Logits, NormMode};
 pub use flipcast_graph::Purpose;
 pub use flipcast_kernels::{Exactness, Isa};
-pub use network::{Memory, Network, NetworkOptions};
+pub use network::{Memory, Network, NetworkOptions, StepTimes};

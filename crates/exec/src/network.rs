@@ -9,6 +9,7 @@ use flipcast_kernels::{Buffer, Extent, NormTables, Scratch, Source, ThroughTable
 use flipcast_tensor::{Batch, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How to make a [`Network`].
 #[derive(Clone, Debug)]
@@ -87,8 +88,18 @@ pub struct Network {
     pub(crate) mode: NormMode,
     pub(crate) images: usize,
     pub(crate) ready: bool,
+    pub(crate) times: Option<StepTimes>,
     source: Arc<[f32]>,
     pub(crate) table: Arc<AffineTable>,
+}
+
+/// Time spent in every step of the plan since profiling was switched on.
+#[derive(Clone, Debug, Default)]
+pub struct StepTimes {
+    /// One entry per forward step.
+    pub forward: Vec<Duration>,
+    /// One entry per backward step.
+    pub backward: Vec<Duration>,
 }
 
 /// Tables of a value that has an activation but no norm.
@@ -184,6 +195,7 @@ impl Network {
             mode: NormMode::Running,
             images: 0,
             ready: false,
+            times: None,
             source: affine.as_slice().into(),
             affine,
             table: Arc::new(table),
@@ -204,6 +216,20 @@ impl Network {
     /// The plan it runs by.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Starts measuring the time of every step.
+    pub fn start_profile(&mut self) {
+        let zeros = |steps: usize| vec![Duration::ZERO; steps];
+        self.times = Some(StepTimes {
+            forward: zeros(self.plan.forward().len()),
+            backward: zeros(self.plan.backward().len()),
+        });
+    }
+
+    /// What was measured since `start_profile`.
+    pub fn profile(&self) -> Option<&StepTimes> {
+        self.times.as_ref()
     }
 
     /// The instruction set it runs on.

@@ -4,7 +4,7 @@ use crate::Scratch;
 use crate::Workers;
 use crate::activation::{Curve, with_curve};
 use crate::isa::Isa;
-use crate::lanes::{Lanes, Task};
+use crate::lanes::{Lanes, Task, load, store};
 use crate::norm::{Extent, pixel_chunks};
 use crate::shared::Shared;
 use crate::sink::{PARTIAL_ROWS, SHORT_SUM, STREAM_FROM, Totals};
@@ -78,18 +78,6 @@ struct Scaled {
     values: *const f32,
     scale: *const f32,
     shift: *const f32,
-}
-
-#[inline(always)]
-unsafe fn load<L: Lanes>(from: *const f32, part: usize) -> L::V {
-    // SAFETY: handed on.
-    unsafe {
-        if part == L::N {
-            L::load(from)
-        } else {
-            L::load_part(from, part)
-        }
-    }
 }
 
 impl Term for Raw {
@@ -189,12 +177,10 @@ impl Join<'_> {
                     let z = L::add(a.at::<L>(offset, c, part), b.at::<L>(offset, c, part));
                     let v = curve.value::<L>(z);
                     let to = out.add(pixel * run.channels + c);
-                    if part < L::N {
-                        L::store_part(to, part, v);
-                    } else if self.stream {
+                    if self.stream {
                         L::stream(to, v);
                     } else {
-                        L::store(to, v);
+                        store::<L>(to, part, v);
                     }
                     c += L::N;
                 }
@@ -347,44 +333,41 @@ impl<const NORMS: usize> Task for Sized<'_, NORMS> {
         let gradient = t.gradient.as_mut_ptr();
         // SAFETY: `join_backward` checked all slices for the extent the run lies in.
         with_curve!(t.activation, curve => unsafe {
-            let mut c = 0;
-            while c < channels {
-                let part = L::N.min(channels - c);
-                let mut sums = [[L::splat(0.0); 2]; NORMS];
-                let mut centres = [L::splat(0.0); NORMS];
-                let mut values = [std::ptr::null::<f32>(); NORMS];
-                for n in 0..NORMS {
-                    centres[n] = load::<L>(t.norms[n].1.as_ptr().add(c), part);
-                    values[n] = t.norms[n].0[run.first * channels..].as_ptr();
-                }
-                for start in (0..run.count).step_by(SHORT_SUM) {
-                    let mut short = [[L::splat(0.0); 2]; NORMS];
-                    for pixel in start..run.count.min(start + SHORT_SUM) {
+            for n in 0..NORMS {
+                std::ptr::write_bytes(t.partials[n], 0, 2 * channels);
+            }
+            for start in (0..run.count).step_by(SHORT_SUM) {
+                let end = run.count.min(start + SHORT_SUM);
+                let mut c = 0;
+                while c < channels {
+                    let part = L::N.min(channels - c);
+                    let mut sums = [[L::splat(0.0); 2]; NORMS];
+                    let mut centres = [L::splat(0.0); NORMS];
+                    let mut values = [std::ptr::null::<f32>(); NORMS];
+                    for n in 0..NORMS {
+                        centres[n] = load::<L>(t.norms[n].1.as_ptr().add(c), part);
+                        values[n] = t.norms[n].0.as_ptr().add(run.first * channels);
+                    }
+                    for pixel in start..end {
                         let at = pixel * channels + c;
                         let g = load::<L>(gradient.add(at), part);
                         // The derivative of these activations is the same at their output as at their input.
                         let dz = curve.backward::<L>(load::<L>(joined.add(at), part), g);
-                        if part == L::N {
-                            L::store(gradient.add(at), dz);
-                        } else {
-                            L::store_part(gradient.add(at), part, dz);
-                        }
+                        store::<L>(gradient.add(at), part, dz);
                         for n in 0..NORMS {
                             let y = load::<L>(values[n].add(at), part);
-                            short[n][0] = L::add(short[n][0], dz);
-                            short[n][1] = L::fma(dz, L::sub(y, centres[n]), short[n][1]);
+                            sums[n][0] = L::add(sums[n][0], dz);
+                            sums[n][1] = L::fma(dz, L::sub(y, centres[n]), sums[n][1]);
                         }
                     }
                     for n in 0..NORMS {
-                        sums[n][0] = L::add(sums[n][0], short[n][0]);
-                        sums[n][1] = L::add(sums[n][1], short[n][1]);
+                        for r in 0..2 {
+                            let to = t.partials[n].add(r * channels + c);
+                            store::<L>(to, part, L::add(load::<L>(to, part), sums[n][r]));
+                        }
                     }
+                    c += L::N;
                 }
-                for n in 0..NORMS {
-                    L::store_part(t.partials[n].add(c), part, sums[n][0]);
-                    L::store_part(t.partials[n].add(channels + c), part, sums[n][1]);
-                }
-                c += L::N;
             }
         });
     }

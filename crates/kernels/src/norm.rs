@@ -2,7 +2,7 @@
 
 use crate::activation::{Curve, with_curve};
 use crate::isa::Isa;
-use crate::lanes::{Lanes, Task};
+use crate::lanes::{Lanes, Task, load, store};
 use crate::shared::Shared;
 use crate::sink::{PARTIAL_ROWS, SHORT_SUM, Totals};
 use crate::source::{NormTables, PixelRun, Source, ThroughTables};
@@ -171,36 +171,32 @@ impl Task for Statistics<'_> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let (channels, count) = (self.channels, self.values.len() / self.channels);
-        let partial = self.partial.as_mut_ptr();
+        let (values, partial) = (self.values.as_ptr(), self.partial.as_mut_ptr());
         // SAFETY: vectors stay inside a pixel's channels, and `partial` holds three rows.
         unsafe {
-            let mut c = 0;
-            while c < channels {
-                let part = L::N.min(channels - c);
-                let from = self.values.as_ptr().add(c);
-                let load = |p: *const f32| {
-                    if part == L::N {
-                        L::load(p)
-                    } else {
-                        L::load_part(p, part)
+            let [pivots, sums, squares] = [0, 1, 2].map(|row| partial.add(row * channels));
+            std::ptr::copy_nonoverlapping(values, pivots, channels);
+            std::ptr::write_bytes(sums, 0, 2 * channels);
+            for start in (0..count).step_by(SHORT_SUM) {
+                let end = count.min(start + SHORT_SUM);
+                let mut c = 0;
+                while c < channels {
+                    let part = L::N.min(channels - c);
+                    let pivot = load::<L>(pivots.add(c), part);
+                    let (mut sum, mut square) = (L::splat(0.0), L::splat(0.0));
+                    for pixel in start..end {
+                        let d = L::sub(load::<L>(values.add(pixel * channels + c), part), pivot);
+                        sum = L::add(sum, d);
+                        square = L::fma(d, d, square);
                     }
-                };
-                let pivot = load(from);
-                let (mut sum, mut square) = (L::splat(0.0), L::splat(0.0));
-                for start in (0..count).step_by(SHORT_SUM) {
-                    let (mut short_sum, mut short_square) = (L::splat(0.0), L::splat(0.0));
-                    for pixel in start..count.min(start + SHORT_SUM) {
-                        let d = L::sub(load(from.add(pixel * channels)), pivot);
-                        short_sum = L::add(short_sum, d);
-                        short_square = L::fma(d, d, short_square);
-                    }
-                    sum = L::add(sum, short_sum);
-                    square = L::add(square, short_square);
+                    store::<L>(sums.add(c), part, L::add(load::<L>(sums.add(c), part), sum));
+                    store::<L>(
+                        squares.add(c),
+                        part,
+                        L::add(load::<L>(squares.add(c), part), square),
+                    );
+                    c += L::N;
                 }
-                L::store_part(partial.add(c), part, pivot);
-                L::store_part(partial.add(channels + c), part, sum);
-                L::store_part(partial.add(2 * channels + c), part, square);
-                c += L::N;
             }
         }
     }
@@ -343,29 +339,30 @@ impl Task for SumsInto<'_> {
         let [scale, shift, centre] = tables;
         // SAFETY: slices were cut to `count` pixels, tables hold a row from their start on.
         with_curve!(activation, curve => unsafe {
-            let mut c = 0;
-            while c < channels {
-                let part = L::N.min(channels - c);
-                let load = |p: *const f32| if part == L::N { L::load(p) } else { L::load_part(p, part) };
-                let at = |table: &[f32]| load(table.as_ptr().add(c));
-                let (scale, shift, centre) = (at(scale), at(shift), at(centre));
-                let (mut sum, mut product) = (L::splat(0.0), L::splat(0.0));
-                for start in (0..count).step_by(SHORT_SUM) {
-                    let (mut short_sum, mut short_product) = (L::splat(0.0), L::splat(0.0));
-                    for pixel in start..count.min(start + SHORT_SUM) {
+            let (sums, products) = (self.sum.as_mut_ptr(), self.product.as_mut_ptr());
+            std::ptr::write_bytes(sums, 0, channels);
+            std::ptr::write_bytes(products, 0, channels);
+            for start in (0..count).step_by(SHORT_SUM) {
+                let end = count.min(start + SHORT_SUM);
+                let mut c = 0;
+                while c < channels {
+                    let part = L::N.min(channels - c);
+                    let scale = load::<L>(scale.as_ptr().add(c), part);
+                    let shift = load::<L>(shift.as_ptr().add(c), part);
+                    let centre = load::<L>(centre.as_ptr().add(c), part);
+                    let (mut sum, mut product) = (L::splat(0.0), L::splat(0.0));
+                    for pixel in start..end {
                         let offset = pixel * channels + c;
-                        let y = load(values.as_ptr().add(offset));
-                        let g = load(gradient.as_ptr().add(offset));
+                        let y = load::<L>(values.as_ptr().add(offset), part);
+                        let g = load::<L>(gradient.as_ptr().add(offset), part);
                         let dz = curve.backward::<L>(L::fma(y, scale, shift), g);
-                        short_sum = L::add(short_sum, dz);
-                        short_product = L::fma(dz, L::sub(y, centre), short_product);
+                        sum = L::add(sum, dz);
+                        product = L::fma(dz, L::sub(y, centre), product);
                     }
-                    sum = L::add(sum, short_sum);
-                    product = L::add(product, short_product);
+                    store::<L>(sums.add(c), part, L::add(load::<L>(sums.add(c), part), sum));
+                    store::<L>(products.add(c), part, L::add(load::<L>(products.add(c), part), product));
+                    c += L::N;
                 }
-                L::store_part(self.sum.as_mut_ptr().add(c), part, sum);
-                L::store_part(self.product.as_mut_ptr().add(c), part, product);
-                c += L::N;
             }
         });
     }

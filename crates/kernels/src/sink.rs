@@ -2,7 +2,7 @@
 
 use crate::Workers;
 use crate::activation::{Curve, with_curve};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, Task, load, store};
 use crate::shared::Shared;
 use crate::source::NormTables;
 use flipcast_graph::Activation;
@@ -218,99 +218,141 @@ impl SharedSink<'_> {
     /// `from` holds the run; no other worker handles its pixels or its chunk.
     #[inline(always)]
     pub unsafe fn finish<L: Lanes>(&self, from: *const f32, run: OutRun) {
-        if run.count == 0 {
-            return;
+        if run.count > 0 {
+            // SAFETY: handed on.
+            unsafe {
+                L::vectorize(Finish {
+                    sink: self,
+                    from,
+                    run,
+                })
+            };
         }
-        let channels = self.channels;
-        // SAFETY: pixels and chunks belong to one worker; slice lengths were checked by `share`.
+    }
+}
+
+/// A run of pixels on its way. A function of its own for each instruction set: callers stay small.
+struct Finish<'a> {
+    sink: &'a SharedSink<'a>,
+    from: *const f32,
+    run: OutRun,
+}
+
+impl Task for Finish<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let Self { sink, run, .. } = self;
+        let channels = sink.channels;
+        // SAFETY: pixels and chunks belong to one worker; slice lengths were checked by `receive`.
         unsafe {
             let span = ((run.count - 1) * run.step + 1) * channels;
-            let out = self.out.part(run.first * channels, span).as_mut_ptr();
-            match self.gather {
-                SharedGather::Nothing => self.store::<L>(from, out, run),
-                SharedGather::Statistics => {
-                    let row = PARTIAL_ROWS * channels;
-                    let partial = self.partials.part(run.chunk * row, row).as_mut_ptr();
-                    self.store_statistics::<L>(from, out, run, partial);
-                }
+            let out = sink.out.part(run.first * channels, span).as_mut_ptr();
+            let partial = |sink: &SharedSink| {
+                let row = PARTIAL_ROWS * channels;
+                sink.partials.part(run.chunk * row, row).as_mut_ptr()
+            };
+            match sink.gather {
+                SharedGather::Nothing => self.store::<L>(out),
+                SharedGather::Statistics => self.store_statistics::<L>(out, partial(sink)),
                 SharedGather::Sums {
                     values,
                     norm,
                     activation,
                     centre,
                 } => {
-                    let row = PARTIAL_ROWS * channels;
-                    let partial = self.partials.part(run.chunk * row, row).as_mut_ptr();
                     let values = values[run.first * channels..][..span].as_ptr();
                     let tables = [norm.scale.as_ptr(), norm.shift.as_ptr(), centre.as_ptr()];
                     with_curve!(activation, curve => {
-                        self.store_sums::<L, _>(from, out, run, partial, values, tables, curve);
+                        self.store_sums::<L, _>(out, partial(sink), values, tables, curve);
                     });
                 }
             }
-            if self.stream {
+            if sink.stream {
                 L::fence();
             }
         }
     }
+}
 
-    /// The finished value of one vector: plus bias, plus what is there.
+impl Finish<'_> {
+    /// Writes one finished vector (plus bias, plus what is there) and returns it.
     #[inline(always)]
-    unsafe fn value<L: Lanes>(
-        &self,
-        from: *const f32,
-        out: *const f32,
-        c: usize,
-        part: usize,
-    ) -> L::V {
-        // SAFETY: see `finish`; `part` lanes are inside the row.
+    unsafe fn put<L: Lanes>(&self, from: *const f32, out: *mut f32, c: usize, part: usize) -> L::V {
+        // SAFETY: `part` lanes are inside the row; streamed rows are aligned because channels and the tensor are.
         unsafe {
-            let load = |p: *const f32| {
-                if part == L::N {
-                    L::load(p)
-                } else {
-                    L::load_part(p, part)
-                }
-            };
-            let mut v = load(from);
-            if let Some(bias) = self.bias {
-                v = L::add(v, load(bias.as_ptr().add(c)));
+            let mut v = load::<L>(from, part);
+            if let Some(bias) = self.sink.bias {
+                v = L::add(v, load::<L>(bias.as_ptr().add(c), part));
             }
-            if self.accumulate {
-                v = L::add(v, load(out));
+            if self.sink.accumulate {
+                v = L::add(v, load::<L>(out, part));
+            }
+            if self.sink.stream {
+                L::stream(out, v);
+            } else {
+                store::<L>(out, part, v);
             }
             v
         }
     }
 
     #[inline(always)]
-    unsafe fn put<L: Lanes>(&self, out: *mut f32, v: L::V, part: usize) {
-        // SAFETY: see `finish`; streamed rows are aligned because channels and the tensor are.
+    unsafe fn store<L: Lanes>(&self, out: *mut f32) {
+        let (run, channels) = (self.run, self.sink.channels);
+        // SAFETY: see `run`.
         unsafe {
-            if part < L::N {
-                L::store_part(out, part, v);
-            } else if self.stream {
-                L::stream(out, v);
-            } else {
-                L::store(out, v);
+            for i in 0..run.count {
+                let (from, out) = (
+                    self.from.add(i * run.stride),
+                    out.add(i * run.step * channels),
+                );
+                let mut c = 0;
+                while c < channels {
+                    self.put::<L>(from.add(c), out.add(c), c, L::N.min(channels - c));
+                    c += L::N;
+                }
             }
         }
     }
 
+    /// A few pixels at a time, so that memory is walked in order, and vector by vector, so that sums stay in registers.
     #[inline(always)]
-    unsafe fn store<L: Lanes>(&self, from: *const f32, out: *mut f32, run: OutRun) {
-        // SAFETY: see `finish`.
+    unsafe fn store_statistics<L: Lanes>(&self, out: *mut f32, partial: *mut f32) {
+        let (run, channels) = (self.run, self.sink.channels);
+        // SAFETY: see `run`; `partial` holds three rows.
         unsafe {
-            for i in 0..run.count {
-                let (from, out) = (
-                    from.add(i * run.stride),
-                    out.add(i * run.step * self.channels),
-                );
+            let [p_pivot, p_sum, p_square] = [0, 1, 2].map(|row| partial.add(row * channels));
+            for start in (0..run.count).step_by(SHORT_SUM) {
+                let end = run.count.min(start + SHORT_SUM);
+                let opens = run.opens && start == 0;
                 let mut c = 0;
-                while c < self.channels {
-                    let part = L::N.min(self.channels - c);
-                    let v = self.value::<L>(from.add(c), out.add(c), c, part);
-                    self.put::<L>(out.add(c), v, part);
+                while c < channels {
+                    let part = L::N.min(channels - c);
+                    let mut pivot = L::splat(0.0);
+                    if !opens {
+                        pivot = load::<L>(p_pivot.add(c), part);
+                    }
+                    let (mut sum, mut square) = (L::splat(0.0), L::splat(0.0));
+                    for i in start..end {
+                        let out = out.add(i * run.step * channels + c);
+                        let v = self.put::<L>(self.from.add(i * run.stride + c), out, c, part);
+                        if opens && i == 0 {
+                            pivot = v;
+                        }
+                        let d = L::sub(v, pivot);
+                        sum = L::add(sum, d);
+                        square = L::fma(d, d, square);
+                    }
+                    if opens {
+                        store::<L>(p_pivot.add(c), part, pivot);
+                    } else {
+                        sum = L::add(sum, load::<L>(p_sum.add(c), part));
+                        square = L::add(square, load::<L>(p_square.add(c), part));
+                    }
+                    store::<L>(p_sum.add(c), part, sum);
+                    store::<L>(p_square.add(c), part, square);
                     c += L::N;
                 }
             }
@@ -318,104 +360,45 @@ impl SharedSink<'_> {
     }
 
     #[inline(always)]
-    unsafe fn store_statistics<L: Lanes>(
-        &self,
-        from: *const f32,
-        out: *mut f32,
-        run: OutRun,
-        partial: *mut f32,
-    ) {
-        // SAFETY: see `finish`; `partial` holds three rows.
-        unsafe {
-            let channels = self.channels;
-            let mut c = 0;
-            while c < channels {
-                let part = L::N.min(channels - c);
-                let load = |p: *const f32| L::load_part(p, part);
-                let (from, out) = (from.add(c), out.add(c));
-                let (p_pivot, p_sum, p_square) = (
-                    partial.add(c),
-                    partial.add(channels + c),
-                    partial.add(2 * channels + c),
-                );
-                let (pivot, mut sum, mut square) = if run.opens {
-                    let pivot = self.value::<L>(from, out, c, part);
-                    L::store_part(p_pivot, part, pivot);
-                    (pivot, L::splat(0.0), L::splat(0.0))
-                } else {
-                    (load(p_pivot), load(p_sum), load(p_square))
-                };
-                for start in (0..run.count).step_by(SHORT_SUM) {
-                    let (mut short_sum, mut short_square) = (L::splat(0.0), L::splat(0.0));
-                    for i in start..run.count.min(start + SHORT_SUM) {
-                        let out = out.add(i * run.step * channels);
-                        let v = self.value::<L>(from.add(i * run.stride), out, c, part);
-                        self.put::<L>(out, v, part);
-                        let d = L::sub(v, pivot);
-                        short_sum = L::add(short_sum, d);
-                        short_square = L::fma(d, d, short_square);
-                    }
-                    sum = L::add(sum, short_sum);
-                    square = L::add(square, short_square);
-                }
-                L::store_part(p_sum, part, sum);
-                L::store_part(p_square, part, square);
-                c += L::N;
-            }
-        }
-    }
-
-    #[inline(always)]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "raw pieces of one call in `finish`"
-    )]
     unsafe fn store_sums<L: Lanes, C: Curve>(
         &self,
-        from: *const f32,
         out: *mut f32,
-        run: OutRun,
         partial: *mut f32,
         values: *const f32,
         [scale, shift, centre]: [*const f32; 3],
         curve: C,
     ) {
-        // SAFETY: see `finish`; `values` covers the same pixels as `out`.
+        let (run, channels) = (self.run, self.sink.channels);
+        // SAFETY: see `run`; `values` covers the same pixels as `out`.
         unsafe {
-            let channels = self.channels;
-            let mut c = 0;
-            while c < channels {
-                let part = L::N.min(channels - c);
-                let load = |p: *const f32| L::load_part(p, part);
-                let (p_sum, p_product) = (partial.add(c), partial.add(channels + c));
-                let (mut sum, mut product) = if run.opens {
-                    (L::splat(0.0), L::splat(0.0))
-                } else {
-                    (load(p_sum), load(p_product))
-                };
-                let (scale, shift, centre) =
-                    (load(scale.add(c)), load(shift.add(c)), load(centre.add(c)));
-                for start in (0..run.count).step_by(SHORT_SUM) {
-                    let (mut short_sum, mut short_product) = (L::splat(0.0), L::splat(0.0));
-                    for i in start..run.count.min(start + SHORT_SUM) {
+            let (p_sum, p_product) = (partial, partial.add(channels));
+            for start in (0..run.count).step_by(SHORT_SUM) {
+                let end = run.count.min(start + SHORT_SUM);
+                let opens = run.opens && start == 0;
+                let mut c = 0;
+                while c < channels {
+                    let part = L::N.min(channels - c);
+                    let (scale, shift) =
+                        (load::<L>(scale.add(c), part), load::<L>(shift.add(c), part));
+                    let centre = load::<L>(centre.add(c), part);
+                    let (mut sum, mut product) = (L::splat(0.0), L::splat(0.0));
+                    for i in start..end {
                         let at = i * run.step * channels + c;
-                        let v = self.value::<L>(from.add(i * run.stride + c), out.add(at), c, part);
-                        self.put::<L>(out.add(at), v, part);
-                        let y = if part == L::N {
-                            L::load(values.add(at))
-                        } else {
-                            load(values.add(at))
-                        };
+                        let v =
+                            self.put::<L>(self.from.add(i * run.stride + c), out.add(at), c, part);
+                        let y = load::<L>(values.add(at), part);
                         let dz = curve.backward::<L>(L::fma(y, scale, shift), v);
-                        short_sum = L::add(short_sum, dz);
-                        short_product = L::fma(dz, L::sub(y, centre), short_product);
+                        sum = L::add(sum, dz);
+                        product = L::fma(dz, L::sub(y, centre), product);
                     }
-                    sum = L::add(sum, short_sum);
-                    product = L::add(product, short_product);
+                    if !opens {
+                        sum = L::add(sum, load::<L>(p_sum.add(c), part));
+                        product = L::add(product, load::<L>(p_product.add(c), part));
+                    }
+                    store::<L>(p_sum.add(c), part, sum);
+                    store::<L>(p_product.add(c), part, product);
+                    c += L::N;
                 }
-                L::store_part(p_sum, part, sum);
-                L::store_part(p_product, part, product);
-                c += L::N;
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What a kernel reads: a stored value, one derived from it, or a gradient carried through a norm.
 
 use crate::activation::{Curve, with_curve};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, Task, load, store};
 use flipcast_graph::Activation;
 
 /// Scale and shift that turn a stored value into its normalised form, per channel or per image and channel.
@@ -126,11 +126,42 @@ impl Source<'_> {
     /// The source passed `check` for a batch that holds the run, and `to` is valid for it.
     #[inline(always)]
     pub(crate) unsafe fn fill<L: Lanes>(&self, run: PixelRun, to: *mut f32, stride: usize) {
-        // SAFETY: offsets stay inside the slices by the caller's promise.
+        // SAFETY: handed on.
         unsafe {
-            match *self {
-                Self::Plain(values) => fill_plain::<L>(values.as_ptr(), run, to, stride),
-                Self::Normed {
+            L::vectorize(Fill {
+                source: *self,
+                run,
+                to,
+                stride,
+            })
+        }
+    }
+}
+
+/// A run to write out. A function of its own for each instruction set: callers stay small.
+struct Fill<'a> {
+    source: Source<'a>,
+    run: PixelRun,
+    to: *mut f32,
+    stride: usize,
+}
+
+impl Task for Fill<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let Self {
+            source,
+            run,
+            to,
+            stride,
+        } = self;
+        // SAFETY: offsets stay inside the slices by the promise of `Source::fill`'s caller.
+        unsafe {
+            match source {
+                Source::Plain(values) => fill_plain::<L>(values.as_ptr(), run, to, stride),
+                Source::Normed {
                     values,
                     norm,
                     activation,
@@ -146,7 +177,7 @@ impl Source<'_> {
                         fill_normed::<L, _>(values.as_ptr(), scale, shift, curve, run, to, stride);
                     });
                 }
-                Self::Gradient {
+                Source::Gradient {
                     gradient,
                     values,
                     norm,
@@ -158,13 +189,12 @@ impl Source<'_> {
                     } else {
                         0
                     };
-                    let at = |table: &[f32]| table.as_ptr().wrapping_add(row);
                     let tables = GradientTables {
-                        scale: at(norm.scale),
-                        shift: at(norm.shift),
-                        slope: at(through.slope),
-                        pull: at(through.pull),
-                        constant: at(through.constant),
+                        scale: norm.scale.as_ptr().add(row),
+                        shift: norm.shift.as_ptr().add(row),
+                        slope: through.slope.as_ptr().add(row),
+                        pull: through.pull.as_ptr().add(row),
+                        constant: through.constant.as_ptr().add(row),
                     };
                     with_curve!(activation, curve => {
                         fill_gradient::<L, _>(
@@ -199,13 +229,10 @@ unsafe fn fill_plain<L: Lanes>(values: *const f32, run: PixelRun, to: *mut f32, 
             let from = values.add((run.first + i * run.step) * run.channels + run.channel);
             let to = to.add(i * stride);
             let mut c = 0;
-            while c + L::N <= run.width {
-                L::store(to.add(c), L::load(from.add(c)));
+            while c < run.width {
+                let part = L::N.min(run.width - c);
+                store::<L>(to.add(c), part, load::<L>(from.add(c), part));
                 c += L::N;
-            }
-            if c < run.width {
-                let rest = run.width - c;
-                L::store_part(to.add(c), rest, L::load_part(from.add(c), rest));
             }
         }
     }
@@ -228,20 +255,16 @@ unsafe fn fill_normed<L: Lanes, C: Curve>(
             let from = values.add((run.first + i * run.step) * run.channels + run.channel);
             let to = to.add(i * stride);
             let mut c = 0;
-            while c + L::N <= run.width {
+            while c < run.width {
+                let part = L::N.min(run.width - c);
+                let y = load::<L>(from.add(c), part);
                 let z = L::fma(
-                    L::load(from.add(c)),
-                    L::load(scale.add(c)),
-                    L::load(shift.add(c)),
+                    y,
+                    load::<L>(scale.add(c), part),
+                    load::<L>(shift.add(c), part),
                 );
-                L::store(to.add(c), curve.value::<L>(z));
+                store::<L>(to.add(c), part, curve.value::<L>(z));
                 c += L::N;
-            }
-            if c < run.width {
-                let rest = run.width - c;
-                let part = |p: *const f32| L::load_part(p.add(c), rest);
-                let z = L::fma(part(from), part(scale), part(shift));
-                L::store_part(to.add(c), rest, curve.value::<L>(z));
             }
         }
     }
@@ -259,50 +282,28 @@ unsafe fn fill_gradient<L: Lanes, C: Curve>(
 ) {
     // SAFETY: see `Source::fill`.
     unsafe {
-        let t = GradientTables {
-            scale: tables.scale.add(run.channel),
-            shift: tables.shift.add(run.channel),
-            slope: tables.slope.add(run.channel),
-            pull: tables.pull.add(run.channel),
-            constant: tables.constant.add(run.channel),
-        };
         for i in 0..run.count {
             let offset = (run.first + i * run.step) * run.channels + run.channel;
             let (g, y, to) = (gradient.add(offset), values.add(offset), to.add(i * stride));
             let mut c = 0;
-            while c + L::N <= run.width {
-                let load = |p: *const f32| L::load(p.add(c));
+            while c < run.width {
+                let part = L::N.min(run.width - c);
+                let at = run.channel + c;
+                let tables = [
+                    load::<L>(tables.scale.add(at), part),
+                    load::<L>(tables.shift.add(at), part),
+                    load::<L>(tables.slope.add(at), part),
+                    load::<L>(tables.pull.add(at), part),
+                    load::<L>(tables.constant.add(at), part),
+                ];
                 let v = through::<L, C>(
-                    load(g),
-                    load(y),
+                    load::<L>(g.add(c), part),
+                    load::<L>(y.add(c), part),
                     curve,
-                    [
-                        load(t.scale),
-                        load(t.shift),
-                        load(t.slope),
-                        load(t.pull),
-                        load(t.constant),
-                    ],
+                    tables,
                 );
-                L::store(to.add(c), v);
+                store::<L>(to.add(c), part, v);
                 c += L::N;
-            }
-            if c < run.width {
-                let rest = run.width - c;
-                let load = |p: *const f32| L::load_part(p.add(c), rest);
-                let v = through::<L, C>(
-                    load(g),
-                    load(y),
-                    curve,
-                    [
-                        load(t.scale),
-                        load(t.shift),
-                        load(t.slope),
-                        load(t.pull),
-                        load(t.constant),
-                    ],
-                );
-                L::store_part(to.add(c), rest, v);
             }
         }
     }

@@ -17,8 +17,16 @@ impl Affine {
         if determinant == 0.0 || !determinant.is_finite() {
             return None;
         }
-        let (ia, ib, id, ie) = (e / determinant, -b / determinant, -d / determinant, a / determinant);
-        Some(Self([[ia, ib, -(ia * c + ib * f)], [id, ie, -(id * c + ie * f)]]))
+        let (ia, ib, id, ie) = (
+            e / determinant,
+            -b / determinant,
+            -d / determinant,
+            a / determinant,
+        );
+        Some(Self([
+            [ia, ib, -(ia * c + ib * f)],
+            [id, ie, -(id * c + ie * f)],
+        ]))
     }
 }
 
@@ -29,7 +37,9 @@ pub fn warp_affine(source: &[f32], width: usize, height: usize, forward: &Affine
         return source.to_vec();
     };
     let fixed = |v: f64| (v * 1024.0).round_ties_even() as i64;
-    let per_column: Vec<(i64, i64)> = (0..width).map(|j| (fixed(a * j as f64), fixed(d * j as f64))).collect();
+    let per_column: Vec<(i64, i64)> = (0..width)
+        .map(|j| (fixed(a * j as f64), fixed(d * j as f64)))
+        .collect();
     let mut out = Vec::with_capacity(source.len());
     for i in 0..height {
         let row_x = fixed(b * i as f64 + c) + 16;
@@ -40,11 +50,19 @@ pub fn warp_affine(source: &[f32], width: usize, height: usize, forward: &Affine
             let (x, y) = ((sx >> 5) as isize, (sy >> 5) as isize);
             let columns = [x, x + 1].map(|x| 3 * Border::Mirror101.map(x, width));
             let rows = [y, y + 1].map(|y| 3 * width * Border::Mirror101.map(y, height));
-            let weights = [(1.0 - fy) * (1.0 - fx), (1.0 - fy) * fx, fy * (1.0 - fx), fy * fx];
+            let weights = [
+                (1.0 - fy) * (1.0 - fx),
+                (1.0 - fy) * fx,
+                fy * (1.0 - fx),
+                fy * fx,
+            ];
             for channel in 0..3 {
                 let at = |row: usize, column: usize| source[rows[row] + columns[column] + channel];
                 out.push(
-                    at(0, 0) * weights[0] + at(0, 1) * weights[1] + at(1, 0) * weights[2] + at(1, 1) * weights[3],
+                    at(0, 0) * weights[0]
+                        + at(0, 1) * weights[1]
+                        + at(1, 0) * weights[2]
+                        + at(1, 1) * weights[3],
                 );
             }
         }

@@ -4,7 +4,7 @@ use super::border::Border;
 use flipcast_images::Image;
 
 /// Weights below this are noise of the disk's own smoothing and are skipped, as the reference filter does.
-const NEGLIGIBLE: f32 = f32::EPSILON * f32::EPSILON;
+const NEGLIGIBLE: f32 = f64::EPSILON as f32;
 
 /// A square kernel; its anchor is at `side / 2` both ways.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub struct DiskKernel {
 const SAME_WEIGHT: f64 = 1e-6;
 /// The most bytes that a 16-bit sum holds.
 const MAX_BYTES: usize = 257;
+/// Outputs made together, so that the running sums stay in registers.
+const LANES: usize = 32;
 
 /// The taps that share one weight.
 struct WeightClass {
@@ -36,7 +38,9 @@ impl DiskKernel {
         };
         let at = |i: usize| first + i as f64;
         let inside = |i: usize| at(i / side).powi(2) + at(i % side).powi(2) <= radius * radius;
-        let mut disk: Vec<f32> = (0..side * side).map(|i| if inside(i) { 1.0 } else { 0.0 }).collect();
+        let mut disk: Vec<f32> = (0..side * side)
+            .map(|i| if inside(i) { 1.0 } else { 0.0 })
+            .collect();
         let total: f32 = disk.iter().sum();
         disk.iter_mut().for_each(|v| *v /= total);
         let smooth = smoothing_taps(taps, alias);
@@ -76,14 +80,19 @@ impl DiskKernel {
             let bytes = if row == 0 { 1 } else { 2 };
             match classes.last_mut() {
                 Some(class)
-                    if weight - class.weight <= SAME_WEIGHT * weight && class.bytes + bytes <= MAX_BYTES =>
+                    if weight - class.weight <= SAME_WEIGHT * weight
+                        && class.bytes + bytes <= MAX_BYTES =>
                 {
                     let sum = class.weight * class.bytes as f64 + weight * bytes as f64;
                     class.bytes += bytes;
                     class.weight = sum / class.bytes as f64;
                     class.offsets.push((row, column));
                 }
-                _ => classes.push(WeightClass { weight, offsets: vec![(row, column)], bytes }),
+                _ => classes.push(WeightClass {
+                    weight,
+                    offsets: vec![(row, column)],
+                    bytes,
+                }),
             }
         }
         classes
@@ -95,8 +104,12 @@ impl DiskKernel {
             return Vec::new();
         }
         let anchor = (self.side / 2) as isize;
-        let taps = self.weights[..self.side].iter().zip(-anchor..).filter(|(weight, _)| **weight > NEGLIGIBLE);
-        taps.map(|(&weight, column)| (f64::from(weight), column)).collect()
+        let taps = self.weights[..self.side]
+            .iter()
+            .zip(-anchor..)
+            .filter(|(weight, _)| **weight > NEGLIGIBLE);
+        taps.map(|(&weight, column)| (f64::from(weight), column))
+            .collect()
     }
 
     /// Correlates every channel of `image` with the kernel, mirrored without repeating the edge, and truncates.
@@ -106,13 +119,18 @@ impl DiskKernel {
         let (width, height) = (image.width(), image.height());
         let (reach, stride) = (self.side / 2 + 1, 3 * width);
         let padded = pad_columns(image, reach);
-        let padded_stride = stride + 6 * reach;
+        let padded_stride = padded.len() / height;
         let (classes, lone_row) = (self.classes(), self.lone_row());
-        let rows = classes.iter().flat_map(|class| &class.offsets).map(|&(row, _)| row + 1).max().unwrap_or(0);
-        let source = |y: isize| &padded[Border::Mirror101.map(y, height) * padded_stride..][..padded_stride];
+        let rows = classes
+            .iter()
+            .flat_map(|class| &class.offsets)
+            .map(|&(row, _)| row + 1)
+            .max()
+            .unwrap_or(0);
+        let source =
+            |y: isize| &padded[Border::Mirror101.map(y, height) * padded_stride..][..padded_stride];
         let from = |column: isize| 3 * (reach as isize + column) as usize;
         let mut out = Vec::with_capacity(image.rgb().len());
-        let (mut total, mut sums) = (vec![0.0_f64; stride], vec![0_u16; stride]);
         let mut folded = vec![0_u16; rows * padded_stride];
         for y in 0..height as isize {
             for (row, folded) in (0..).zip(folded.chunks_exact_mut(padded_stride)) {
@@ -120,46 +138,68 @@ impl DiskKernel {
                     folded.copy_from_slice(source(y));
                     continue;
                 }
-                for ((sum, above), below) in folded.iter_mut().zip(source(y - row)).zip(source(y + row)) {
+                let rows = source(y - row).iter().zip(source(y + row));
+                for (sum, (above, below)) in folded.iter_mut().zip(rows) {
                     *sum = above + below;
                 }
             }
-            total.fill(0.0);
-            for class in &classes {
-                sums.fill(0);
-                for &(row, column) in &class.offsets {
-                    let values = &folded[row * padded_stride + from(column)..][..stride];
-                    for (sum, value) in sums.iter_mut().zip(values) {
-                        *sum += value;
+            let first_row = source(y - (self.side / 2) as isize);
+            for start in (0..stride).step_by(LANES) {
+                let mut total = [0.0_f64; LANES];
+                for class in &classes {
+                    let places = class
+                        .offsets
+                        .iter()
+                        .map(|&(row, column)| row * padded_stride + start + from(column));
+                    let sums = sum_at(&folded, places);
+                    for (value, sum) in total.iter_mut().zip(sums) {
+                        *value += class.weight * f64::from(sum);
                     }
                 }
-                for (value, &sum) in total.iter_mut().zip(&sums) {
-                    *value += class.weight * f64::from(sum);
+                for &(weight, column) in &lone_row {
+                    let bytes = &first_row[start + from(column)..][..LANES];
+                    for (value, &byte) in total.iter_mut().zip(bytes) {
+                        *value += weight * f64::from(byte);
+                    }
                 }
+                out.extend(
+                    total[..LANES.min(stride - start)]
+                        .iter()
+                        .map(|&value| value as u8),
+                );
             }
-            let first_row = source(y - (self.side / 2) as isize);
-            for &(weight, column) in &lone_row {
-                for (value, &byte) in total.iter_mut().zip(&first_row[from(column)..]) {
-                    *value += weight * f64::from(byte);
-                }
-            }
-            out.extend(total.iter().map(|&value| value as u8));
         }
         out
     }
 }
 
-/// The rows of `image` in 16 bits, continued by `reach` mirrored pixels on both sides.
+/// The sum of the chunks of `values` that start at `places`. A function of its own, so that the sums stay in registers.
+#[inline(never)]
+fn sum_at(values: &[u16], places: impl Iterator<Item = usize>) -> [u16; LANES] {
+    let mut sums = [0; LANES];
+    for place in places {
+        let chunk: &[u16; LANES] = values[place..]
+            .first_chunk()
+            .expect("rows end with a chunk of padding");
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *sum += value;
+        }
+    }
+    sums
+}
+
+/// The rows of `image` in 16 bits, continued by `reach` mirrored pixels on both sides and a chunk of zeros.
 fn pad_columns(image: &Image, reach: usize) -> Vec<u16> {
     let width = image.width();
     let origin: Vec<usize> = (0..width + 2 * reach)
         .map(|x| 3 * Border::Mirror101.map(x as isize - reach as isize, width))
         .collect();
-    let mut padded = Vec::with_capacity(3 * origin.len() * image.height());
+    let mut padded = Vec::with_capacity((3 * origin.len() + LANES) * image.height());
     for row in image.rgb().chunks_exact(3 * width) {
         for &from in &origin {
             padded.extend(row[from..from + 3].iter().map(|&byte| u16::from(byte)));
         }
+        padded.resize(padded.len() + LANES, 0);
     }
     padded
 }
@@ -181,7 +221,8 @@ fn smooth_axis(disk: &[f32], side: usize, taps: &[f32], step: usize) -> Vec<f32>
             let position = i / step % side;
             let line = i - position * step;
             taps.iter().zip(-half..).fold(0.0, |sum, (tap, offset)| {
-                sum + tap * disk[line + step * Border::Mirror101.map(position as isize + offset, side)]
+                sum + tap
+                    * disk[line + step * Border::Mirror101.map(position as isize + offset, side)]
             })
         })
         .collect()
@@ -194,7 +235,10 @@ mod tests {
     #[test]
     fn a_disk_smaller_than_a_pixel_is_a_point() {
         let kernel = DiskKernel::new(0.75, 0.025);
-        assert_eq!(kernel.weights().iter().filter(|&&w| w > NEGLIGIBLE).count(), 1);
+        assert_eq!(
+            kernel.weights().iter().filter(|&&w| w > NEGLIGIBLE).count(),
+            1
+        );
         assert_eq!(kernel.weights()[8 * 17 + 8], 1.0);
     }
 

@@ -4,7 +4,7 @@ use super::border::Border;
 use super::summation::pairwise_sum;
 
 /// Outputs accumulated together, so that the running sums stay in registers.
-const LANES: usize = 8;
+const LANES: usize = 16;
 
 /// Half of a symmetric, normalised kernel: `weights[0]` is the centre, `weights[i]` the taps `i` away.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,9 @@ impl GaussianKernel {
         let at = |i: usize| (scale * (i * i) as f64).exp();
         let both_sides: Vec<f64> = (0..=2 * radius).map(|i| at(i.abs_diff(radius))).collect();
         let total = pairwise_sum(&both_sides);
-        Self { weights: (0..=radius).map(|i| at(i) / total).collect() }
+        Self {
+            weights: (0..=radius).map(|i| at(i) / total).collect(),
+        }
     }
 
     /// Taps on each side of the centre.
@@ -50,7 +52,13 @@ impl GaussianKernel {
     }
 
     /// [`GaussianKernel::filter`], handing each finished row to `emit`.
-    pub fn filter_rows(&self, source: &[f64], extent: Extent, border: Border, mut emit: impl FnMut(&[f64])) {
+    pub fn filter_rows(
+        &self,
+        source: &[f64],
+        extent: Extent,
+        border: Border,
+        mut emit: impl FnMut(&[f64]),
+    ) {
         self.filter_through(source, extent, border, |value| value, &mut emit);
     }
 
@@ -59,7 +67,9 @@ impl GaussianKernel {
         let wide: Vec<f64> = source.iter().map(|&v| f64::from(v)).collect();
         let mut out = Vec::with_capacity(source.len());
         let to_single = |value: f64| f64::from(value as f32);
-        self.filter_through(&wide, extent, border, to_single, &mut |row| out.extend(row.iter().map(|&v| v as f32)));
+        self.filter_through(&wide, extent, border, to_single, &mut |row| {
+            out.extend(row.iter().map(|&v| v as f32))
+        });
         out
     }
 
@@ -72,7 +82,11 @@ impl GaussianKernel {
         store: impl Fn(f64) -> f64,
         emit: &mut dyn FnMut(&[f64]),
     ) {
-        let Extent { height, width, channels } = extent;
+        let Extent {
+            height,
+            width,
+            channels,
+        } = extent;
         let (radius, stride) = (self.radius(), width * channels);
         let row = |y: isize| &source[border.map(y, height) * stride..][..stride];
         if radius == 0 {
@@ -84,13 +98,26 @@ impl GaussianKernel {
         let mut out = vec![0.0; stride];
         let outside = |x: isize| lead + border.map(x, width) * channels;
         let before: Vec<usize> = (-(radius as isize)..0).map(outside).collect();
-        let after: Vec<usize> = (width..width + radius).map(|x| outside(x as isize)).collect();
+        let after: Vec<usize> = (width..width + radius)
+            .map(|x| outside(x as isize))
+            .collect();
         let mut pairs = Vec::with_capacity(radius);
         for y in 0..height as isize {
-            pairs.extend((1..=radius as isize).rev().map(|i| (row(y - i), row(y + i))));
-            symmetric_sum(&mut padded[lead..lead + stride], row(y), &pairs, &self.weights);
+            pairs.extend(
+                (1..=radius as isize)
+                    .rev()
+                    .map(|i| (row(y - i), row(y + i))),
+            );
+            symmetric_sum(
+                &mut padded[lead..lead + stride],
+                row(y),
+                &pairs,
+                &self.weights,
+            );
             pairs.clear();
-            padded[lead..lead + stride].iter_mut().for_each(|v| *v = store(*v));
+            padded[lead..lead + stride]
+                .iter_mut()
+                .for_each(|v| *v = store(*v));
             for (i, &from) in before.iter().enumerate() {
                 padded.copy_within(from..from + channels, i * channels);
             }
@@ -98,93 +125,150 @@ impl GaussianKernel {
                 padded.copy_within(from..from + channels, lead + stride + i * channels);
             }
             let shifted = |taps: usize| &padded[taps * channels..taps * channels + stride];
-            let neighbours: Vec<_> = (1..=radius).rev().map(|i| (shifted(radius - i), shifted(radius + i))).collect();
+            let neighbours: Vec<_> = (1..=radius)
+                .rev()
+                .map(|i| (shifted(radius - i), shifted(radius + i)))
+                .collect();
             symmetric_sum(&mut out, shifted(radius), &neighbours, &self.weights);
             emit(&out);
         }
     }
 
-    /// [`GaussianKernel::filter`] of one plane for kernels longer than the image: the taps that the mirror sends to the
-    /// same sample are added up first, so the cost is the image side per sample and not the kernel length.
-    pub fn filter_folded(&self, source: &[f64], extent: Extent, border: Border) -> Vec<f64> {
-        let Extent { height, width, channels } = extent;
-        debug_assert_eq!(channels, 1, "a folded filter works on one plane");
-        let mut middle = vec![0.0; source.len()];
-        multiply(&self.folded(height, border, Fold::ByOutput), source, &mut middle, (height, width));
-        let mut out = vec![0.0; source.len()];
-        multiply(&middle, &self.folded(width, border, Fold::ByInput), &mut out, (width, width));
-        out
+    /// [`GaussianKernel::filter`] of one plane, mirrored with the edge repeated, for kernels longer than the image.
+    ///
+    /// The taps that the mirror sends to the same sample are added up first, so the cost is the image side per sample and
+    /// not the kernel length. The folded filter looks the same from both ends, so sums and differences of mirrored
+    /// samples are filtered apart, which halves the work.
+    pub fn filter_folded(&self, source: &[f64], height: usize, width: usize) -> Vec<f64> {
+        let down = Folded::new(&self.weights, height).apply(source, width);
+        let turned = transpose(&down, height, width);
+        let across = Folded::new(&self.weights, width).apply(&turned, height);
+        transpose(&across, width, height)
     }
+}
 
-    /// The filter on `n` samples as a dense matrix.
-    fn folded(&self, n: usize, border: Border, fold: Fold) -> Vec<f64> {
-        let radius = self.radius() as isize;
-        let mut matrix = vec![0.0; n * n];
-        for output in 0..n {
+/// A filter on `n` samples as two dense matrices of half the size.
+struct Folded {
+    n: usize,
+    /// `ceil(n / 2)` square: acts on sums of mirrored samples.
+    even: Vec<f64>,
+    /// `floor(n / 2)` square: acts on differences.
+    odd: Vec<f64>,
+}
+
+impl Folded {
+    fn new(weights: &[f64], n: usize) -> Self {
+        let radius = weights.len() as isize - 1;
+        let (longer, shorter) = (n.div_ceil(2), n / 2);
+        let (mut even, mut odd) = (vec![0.0; longer * longer], vec![0.0; shorter * shorter]);
+        for output in 0..longer {
+            let mut row = vec![0.0; n];
             for offset in -radius..=radius {
-                let input = border.map(output as isize + offset, n);
-                let cell = match fold {
-                    Fold::ByOutput => output * n + input,
-                    Fold::ByInput => input * n + output,
-                };
-                matrix[cell] += self.weights[offset.unsigned_abs()];
+                row[Border::HalfMirror.map(output as isize + offset, n)] +=
+                    weights[offset.unsigned_abs()];
+            }
+            for input in 0..shorter {
+                let (near, far) = (row[input], row[n - 1 - input]);
+                even[output * longer + input] = (near + far) / 2.0;
+                if output < shorter {
+                    odd[output * shorter + input] = (near - far) / 2.0;
+                }
+            }
+            if longer > shorter {
+                even[output * longer + shorter] = row[shorter];
             }
         }
-        matrix
+        Self { n, even, odd }
+    }
+
+    /// Filters down the columns of `source`, which has `n` rows.
+    fn apply(&self, source: &[f64], width: usize) -> Vec<f64> {
+        let (longer, shorter) = (self.n.div_ceil(2), self.n / 2);
+        let row = |y: usize| &source[y * width..][..width];
+        let (mut sums, mut differences) = (
+            Vec::with_capacity(longer * width),
+            Vec::with_capacity(shorter * width),
+        );
+        for y in 0..shorter {
+            sums.extend(row(y).iter().zip(row(self.n - 1 - y)).map(|(a, b)| a + b));
+            differences.extend(row(y).iter().zip(row(self.n - 1 - y)).map(|(a, b)| a - b));
+        }
+        if longer > shorter {
+            sums.extend_from_slice(row(shorter));
+        }
+        let (mut even, mut odd) = (vec![0.0; longer * width], vec![0.0; shorter * width]);
+        multiply(&self.even, &sums, &mut even, (longer, width));
+        multiply(&self.odd, &differences, &mut odd, (shorter, width));
+        let mut out = even.clone();
+        for (value, odd) in out.iter_mut().zip(&odd) {
+            *value += odd;
+        }
+        for y in (0..shorter).rev() {
+            let (even, odd) = (&even[y * width..][..width], &odd[y * width..][..width]);
+            out.extend(even.iter().zip(odd).map(|(a, b)| a - b));
+        }
+        out
     }
 }
 
-/// Which index of the folded matrix is its row.
-#[derive(Clone, Copy)]
-enum Fold {
-    ByOutput,
-    ByInput,
+fn transpose(source: &[f64], height: usize, width: usize) -> Vec<f64> {
+    let mut out = Vec::with_capacity(source.len());
+    for x in 0..width {
+        out.extend((0..height).map(|y| source[y * width + x]));
+    }
+    out
 }
 
-/// `out = left * right`, where `right` is `inner` x `columns`.
+/// `out = left * right`, where `right` is `inner` x `columns`; nothing when `inner` is 0.
 fn multiply(left: &[f64], right: &[f64], out: &mut [f64], (inner, columns): (usize, usize)) {
+    if inner == 0 {
+        return;
+    }
     for (left_row, out_row) in left.chunks_exact(inner).zip(out.chunks_exact_mut(columns)) {
-        for (start, chunk) in (0..).step_by(LANES).zip(out_row.chunks_mut(LANES)) {
+        let (chunks, rest) = out_row.as_chunks_mut::<LANES>();
+        let whole = chunks.len() * LANES;
+        for (i, chunk) in chunks.iter_mut().enumerate() {
             let mut sums = [0.0; LANES];
-            if chunk.len() == LANES {
-                for (weight, row) in left_row.iter().zip(right.chunks_exact(columns)) {
-                    let values: &[f64; LANES] = row[start..start + LANES].try_into().expect("slice of LANES");
-                    for (sum, value) in sums.iter_mut().zip(values) {
-                        *sum += weight * value;
-                    }
-                }
-            } else {
-                for (weight, row) in left_row.iter().zip(right.chunks_exact(columns)) {
-                    for (sum, value) in sums.iter_mut().zip(&row[start..]) {
-                        *sum += weight * value;
-                    }
+            for (weight, row) in left_row.iter().zip(right.chunks_exact(columns)) {
+                for (sum, value) in sums.iter_mut().zip(&row.as_chunks::<LANES>().0[i]) {
+                    *sum += weight * value;
                 }
             }
-            chunk.copy_from_slice(&sums[..chunk.len()]);
+            *chunk = sums;
+        }
+        for (k, value) in (whole..).zip(rest) {
+            *value = left_row
+                .iter()
+                .zip(right.chunks_exact(columns))
+                .map(|(weight, row)| weight * row[k])
+                .sum();
         }
     }
 }
 
 /// `centre * weights[0]` plus each pair's sum times its weight, outermost pair first.
 fn symmetric_sum(out: &mut [f64], centre: &[f64], pairs: &[(&[f64], &[f64])], weights: &[f64]) {
-    let whole = out.len() - out.len() % LANES;
-    for (start, chunk) in (0..whole).step_by(LANES).zip(out.chunks_exact_mut(LANES)) {
-        let lanes = |row: &[f64]| -> [f64; LANES] { row[start..start + LANES].try_into().expect("slice of LANES") };
-        let mut sums = lanes(centre).map(|v| v * weights[0]);
+    let (chunks, rest) = out.as_chunks_mut::<LANES>();
+    let whole = chunks.len() * LANES;
+    for (i, chunk) in chunks.iter_mut().enumerate() {
+        let mut sums = centre.as_chunks::<LANES>().0[i].map(|v| v * weights[0]);
         for ((before, after), &weight) in pairs.iter().zip(weights[1..].iter().rev()) {
-            let (before, after) = (lanes(before), lanes(after));
+            let (before, after) = (
+                &before.as_chunks::<LANES>().0[i],
+                &after.as_chunks::<LANES>().0[i],
+            );
             for k in 0..LANES {
                 sums[k] += (before[k] + after[k]) * weight;
             }
         }
-        chunk.copy_from_slice(&sums);
+        *chunk = sums;
     }
-    for k in whole..out.len() {
+    for (k, value) in (whole..).zip(rest) {
         let mut sum = centre[k] * weights[0];
         for ((before, after), &weight) in pairs.iter().zip(weights[1..].iter().rev()) {
             sum += (before[k] + after[k]) * weight;
         }
-        out[k] = sum;
+        *value = sum;
     }
 }
 
@@ -193,19 +277,32 @@ mod tests {
     use super::*;
 
     fn noise(len: usize) -> Vec<f64> {
-        (0..len).map(|i| ((i * 7919 + 13) % 1009) as f64 / 1009.0).collect()
+        (0..len)
+            .map(|i| ((i * 7919 + 13) % 1009) as f64 / 1009.0)
+            .collect()
     }
 
     #[test]
     fn a_tiny_sigma_is_the_identity() {
-        let extent = Extent { height: 3, width: 5, channels: 2 };
+        let extent = Extent {
+            height: 3,
+            width: 5,
+            channels: 2,
+        };
         let source = noise(30);
-        assert_eq!(GaussianKernel::new(0.12, 4.0).filter(&source, extent, Border::Repeat), source);
+        assert_eq!(
+            GaussianKernel::new(0.12, 4.0).filter(&source, extent, Border::Repeat),
+            source
+        );
     }
 
     #[test]
     fn a_flat_image_stays_flat_under_every_border() {
-        let extent = Extent { height: 4, width: 7, channels: 3 };
+        let extent = Extent {
+            height: 4,
+            width: 7,
+            channels: 3,
+        };
         for border in [Border::Repeat, Border::HalfMirror, Border::Mirror101] {
             for value in GaussianKernel::new(2.0, 4.0).filter(&vec![0.5; 84], extent, border) {
                 assert!((value - 0.5).abs() < 1e-15);
@@ -215,24 +312,38 @@ mod tests {
 
     #[test]
     fn folding_the_kernel_changes_only_the_rounding() {
-        let extent = Extent { height: 9, width: 13, channels: 1 };
-        let source = noise(117);
-        let kernel = GaussianKernel::new(11.0, 3.0);
-        let plain = kernel.filter(&source, extent, Border::HalfMirror);
-        let folded = kernel.filter_folded(&source, extent, Border::HalfMirror);
-        for (a, b) in plain.iter().zip(&folded) {
-            assert!((a - b).abs() < 1e-13, "{a} and {b}");
+        for (height, width) in [(9, 13), (10, 6), (1, 4), (2, 1)] {
+            let extent = Extent {
+                height,
+                width,
+                channels: 1,
+            };
+            let source = noise(height * width);
+            let kernel = GaussianKernel::new(11.0, 3.0);
+            let plain = kernel.filter(&source, extent, Border::HalfMirror);
+            let folded = kernel.filter_folded(&source, height, width);
+            assert_eq!(plain.len(), folded.len());
+            for (a, b) in plain.iter().zip(&folded) {
+                assert!((a - b).abs() < 1e-13, "{a} and {b}");
+            }
         }
     }
 
     #[test]
     fn single_precision_follows_double_precision() {
-        let extent = Extent { height: 6, width: 11, channels: 3 };
+        let extent = Extent {
+            height: 6,
+            width: 11,
+            channels: 3,
+        };
         let source = noise(198);
         let single: Vec<f32> = source.iter().map(|&v| v as f32).collect();
         let kernel = GaussianKernel::new(1.3, 4.0);
         let wide = kernel.filter(&source, extent, Border::Repeat);
-        for (a, b) in wide.iter().zip(kernel.filter_f32(&single, extent, Border::Repeat)) {
+        for (a, b) in wide
+            .iter()
+            .zip(kernel.filter_f32(&single, extent, Border::Repeat))
+        {
             assert!((a - f64::from(b)).abs() < 1e-6);
         }
     }

@@ -1,5 +1,7 @@
 //! Resampling as Pillow does it: integer weights, horizontal pass first, rounded to bytes between the passes.
 
+use std::borrow::Cow;
+
 use flipcast_images::Image;
 
 /// Fractional bits of a weight.
@@ -49,8 +51,9 @@ impl Axis {
             let centre = (i as f64 + 0.5) * scale;
             let start = (centre - support + 0.5).max(0.0) as usize;
             let end = ((centre + support + 0.5) as usize).min(input);
-            let raw: Vec<f64> =
-                (start..end).map(|tap| filter.weight((tap as f64 - centre + 0.5) / widening)).collect();
+            let raw: Vec<f64> = (start..end)
+                .map(|tap| filter.weight((tap as f64 - centre + 0.5) / widening))
+                .collect();
             let total: f64 = raw.iter().sum();
             let whole = |weight: &f64| (weight / total * f64::from(1 << PRECISION) + 0.5) as i32;
             let mut weights: Vec<i32> = raw.iter().map(whole).collect();
@@ -58,8 +61,15 @@ impl Axis {
             weights.truncate(last + 1);
             rows.push((start, weights));
         }
-        let taps = rows.iter().map(|(_, weights)| weights.len()).max().unwrap_or(1);
-        let (mut first, mut weights) = (Vec::with_capacity(output), Vec::with_capacity(output * taps));
+        let taps = rows
+            .iter()
+            .map(|(_, weights)| weights.len())
+            .max()
+            .unwrap_or(1);
+        let (mut first, mut weights) = (
+            Vec::with_capacity(output),
+            Vec::with_capacity(output * taps),
+        );
         for (start, row) in rows {
             // Rows near the end are padded in front, so that every row reads `taps` samples inside the input.
             let shifted = start.min(input - taps.min(input));
@@ -69,11 +79,18 @@ impl Axis {
             weights.extend(row);
             weights.resize(end, 0);
         }
-        Self { first, weights, taps }
+        Self {
+            first,
+            weights,
+            taps,
+        }
     }
 
     fn rows(&self) -> impl Iterator<Item = (usize, &[i32])> {
-        self.first.iter().copied().zip(self.weights.chunks_exact(self.taps))
+        self.first
+            .iter()
+            .copied()
+            .zip(self.weights.chunks_exact(self.taps))
     }
 }
 
@@ -82,13 +99,16 @@ pub fn resize(image: &Image, width: usize, height: usize, filter: Filter) -> Ima
     if filter == Filter::Box && width >= image.width() && height >= image.height() {
         return repeat(image, width, height);
     }
-    let mut rgb = image.rgb().to_vec();
+    let mut rgb = Cow::Borrowed(image.rgb());
     if width != image.width() {
-        rgb = along_rows(&rgb, image.width(), &Axis::new(image.width(), width, filter));
+        let axis = Axis::new(image.width(), width, filter);
+        rgb = Cow::Owned(along_rows(&rgb, image.width(), &axis));
     }
     if height != image.height() {
-        rgb = down_columns(&rgb, 3 * width, &Axis::new(image.height(), height, filter));
+        let axis = Axis::new(image.height(), height, filter);
+        rgb = Cow::Owned(down_columns(&rgb, 3 * width, &axis));
     }
+    let rgb = rgb.into_owned();
     Image::new(width, height, rgb).expect("each axis gives one sample per output position")
 }
 
@@ -97,16 +117,55 @@ fn to_byte(sum: i32) -> u8 {
 }
 
 fn along_rows(rgb: &[u8], width: usize, axis: &Axis) -> Vec<u8> {
-    let mut out = Vec::with_capacity(rgb.len() / width * axis.first.len());
-    for row in rgb.chunks_exact(3 * width) {
-        for (first, weights) in axis.rows() {
-            let (mut r, mut g, mut b) = (HALF, HALF, HALF);
-            for (pixel, &weight) in row[3 * first..].chunks_exact(3).zip(weights) {
-                r += i32::from(pixel[0]) * weight;
-                g += i32::from(pixel[1]) * weight;
-                b += i32::from(pixel[2]) * weight;
+    // The common tap counts have loops of fixed length.
+    match axis.taps {
+        2 => along_rows_fixed::<2>(rgb, width, axis),
+        3 => along_rows_fixed::<3>(rgb, width, axis),
+        4 => along_rows_fixed::<4>(rgb, width, axis),
+        _ => along_rows_by(rgb, width, axis, |row, weights| {
+            let mut sums = [HALF; 3];
+            for (pixel, &weight) in row.chunks_exact(3).zip(weights) {
+                for (sum, &byte) in sums.iter_mut().zip(pixel) {
+                    *sum += i32::from(byte) * weight;
+                }
             }
-            out.extend_from_slice(&[to_byte(r), to_byte(g), to_byte(b)]);
+            sums
+        }),
+    }
+}
+
+fn along_rows_fixed<const TAPS: usize>(rgb: &[u8], width: usize, axis: &Axis) -> Vec<u8> {
+    along_rows_by(rgb, width, axis, |row, weights| {
+        let (Some(pixels), Some(weights)) = (
+            row.as_chunks::<3>().0.first_chunk::<TAPS>(),
+            weights.first_chunk::<TAPS>(),
+        ) else {
+            return [HALF; 3];
+        };
+        let mut sums = [HALF; 3];
+        for (pixel, weight) in pixels.iter().zip(weights) {
+            for channel in 0..3 {
+                sums[channel] += i32::from(pixel[channel]) * weight;
+            }
+        }
+        sums
+    })
+}
+
+fn along_rows_by(
+    rgb: &[u8],
+    width: usize,
+    axis: &Axis,
+    weigh: impl Fn(&[u8], &[i32]) -> [i32; 3],
+) -> Vec<u8> {
+    let mut out = vec![0; rgb.len() / width * axis.first.len()];
+    for (row, out_row) in rgb
+        .chunks_exact(3 * width)
+        .zip(out.chunks_exact_mut(3 * axis.first.len()))
+    {
+        for (pixel, (first, weights)) in out_row.as_chunks_mut::<3>().0.iter_mut().zip(axis.rows())
+        {
+            *pixel = weigh(&row[3 * first..], weights).map(to_byte);
         }
     }
     out
@@ -133,18 +192,25 @@ fn down_columns(rgb: &[u8], stride: usize, axis: &Axis) -> Vec<u8> {
 fn repeat(image: &Image, width: usize, height: usize) -> Image {
     let origins = |input: usize, output: usize| -> Vec<usize> {
         let scale = input as f64 / output as f64;
-        (0..output).map(|i| (((i as f64 + 0.5) * scale) as usize).min(input - 1)).collect()
+        (0..output)
+            .map(|i| (((i as f64 + 0.5) * scale) as usize).min(input - 1))
+            .collect()
     };
-    let (rows, columns) = (origins(image.height(), height), origins(image.width(), width));
-    let mut rgb: Vec<u8> = Vec::with_capacity(3 * width * height);
+    let (rows, columns) = (
+        origins(image.height(), height),
+        origins(image.width(), width),
+    );
+    let mut rgb = vec![0; 3 * width * height];
     for (y, &row) in rows.iter().enumerate() {
+        let (done, open) = rgb.split_at_mut(3 * width * y);
+        let out_row = &mut open[..3 * width];
         if y > 0 && rows[y - 1] == row {
-            rgb.extend_from_within(rgb.len() - 3 * width..);
+            out_row.copy_from_slice(&done[done.len() - 3 * width..]);
             continue;
         }
-        let source = &image.rgb()[3 * row * image.width()..][..3 * image.width()];
-        for &column in &columns {
-            rgb.extend_from_slice(&source[3 * column..3 * column + 3]);
+        let source = image.rgb()[3 * row * image.width()..].as_chunks::<3>().0;
+        for (pixel, &column) in out_row.as_chunks_mut::<3>().0.iter_mut().zip(&columns) {
+            *pixel = source[column];
         }
     }
     Image::new(width, height, rgb).expect("one pixel is read per output position")
@@ -156,7 +222,8 @@ mod tests {
 
     #[test]
     fn halving_averages_pairs_with_rounding() {
-        let image = Image::new(4, 1, vec![0, 10, 20, 1, 11, 21, 100, 0, 255, 103, 1, 255]).expect("4 x 1");
+        let image =
+            Image::new(4, 1, vec![0, 10, 20, 1, 11, 21, 100, 0, 255, 103, 1, 255]).expect("4 x 1");
         let small = resize(&image, 2, 1, Filter::Box);
         assert_eq!(small.rgb(), [1, 11, 21, 102, 1, 255]);
     }
@@ -165,7 +232,10 @@ mod tests {
     fn enlarging_with_the_box_repeats_pixels() {
         let image = Image::new(2, 1, vec![1, 2, 3, 4, 5, 6]).expect("2 x 1");
         let big = resize(&image, 3, 2, Filter::Box);
-        assert_eq!(big.rgb(), [1, 2, 3, 4, 5, 6, 4, 5, 6, 1, 2, 3, 4, 5, 6, 4, 5, 6]);
+        assert_eq!(
+            big.rgb(),
+            [1, 2, 3, 4, 5, 6, 4, 5, 6, 1, 2, 3, 4, 5, 6, 4, 5, 6]
+        );
     }
 
     #[test]
@@ -174,7 +244,10 @@ mod tests {
         for filter in [Filter::Box, Filter::Bilinear] {
             for (width, height) in [(1, 1), (5, 7), (13, 3), (29, 2), (40, 40)] {
                 let after = resize(&image, width, height, filter);
-                assert!(after.rgb().iter().all(|&byte| byte == 211), "{filter:?} {width} x {height}");
+                assert!(
+                    after.rgb().iter().all(|&byte| byte == 211),
+                    "{filter:?} {width} x {height}"
+                );
             }
         }
     }

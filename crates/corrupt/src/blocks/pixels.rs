@@ -49,7 +49,8 @@ pub fn finish_f32(unit: f32) -> u8 {
 /// # Panics
 /// When `rgb` does not hold three bytes per pixel of `like`: the callers make exactly that many.
 pub fn with_size_of(like: &Image, rgb: Vec<u8>) -> Image {
-    Image::new(like.width(), like.height(), rgb).expect("one output sample is made per input sample")
+    Image::new(like.width(), like.height(), rgb)
+        .expect("one output sample is made per input sample")
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ pub fn plasma_map(size: usize, decay: f64, mut uniform: impl FnMut() -> f64) -> 
     let (mut step, mut amplitude) = (size, 100.0_f64);
     while step >= 2 {
         let half = step / 2;
-        let mut jitter = |sum: f64| sum / 4.0 + amplitude * (-amplitude + 2.0 * amplitude * uniform());
+        let mut jitter =
+            |sum: f64| sum / 4.0 + amplitude * (-amplitude + 2.0 * amplitude * uniform());
         let at = |map: &[f64], y: usize, x: usize| map[(y & mask) * size + (x & mask)];
         for y in (0..size).step_by(step) {
             for x in (0..size).step_by(step) {
@@ -37,11 +38,23 @@ pub fn plasma_map(size: usize, decay: f64, mut uniform: impl FnMut() -> f64) -> 
         step = half;
         amplitude /= decay;
     }
-    let low = map.iter().copied().fold(f64::INFINITY, f64::min);
+    let low = extreme(&map, f64::min);
     map.iter_mut().for_each(|v| *v -= low);
-    let high = map.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let high = extreme(&map, f64::max);
     map.iter_mut().for_each(|v| *v /= high);
     map
+}
+
+/// The value that `pick` prefers to all others; several candidates are kept at a time.
+fn extreme(map: &[f64], pick: impl Fn(f64, f64) -> f64) -> f64 {
+    let (chunks, rest) = map.as_chunks::<8>();
+    let mut candidates = [map[0]; 8];
+    for chunk in chunks {
+        for (candidate, &value) in candidates.iter_mut().zip(chunk) {
+            *candidate = pick(*candidate, value);
+        }
+    }
+    candidates.iter().chain(rest).copied().fold(map[0], pick)
 }
 
 #[cfg(test)]

@@ -20,7 +20,9 @@ pub struct Field {
 /// Draws the phases.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
     let count = image.height() * image.width().div_ceil(2);
-    Field { phases: (0..count).map(|_| rng.uniform_in(0.0, TAU)).collect() }
+    Field {
+        phases: (0..count).map(|_| rng.uniform_in(0.0, TAU)).collect(),
+    }
 }
 
 /// Blackens pixels.
@@ -29,8 +31,9 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
     let noise = fourier_noise(&field.phases, image.width(), image.height(), |r| r);
     let mut rgb = image.rgb().to_vec();
     for (pixel, &noise) in rgb.chunks_exact_mut(3).zip(&noise) {
-        // Written so that undefined noise (a flat plane) blackens, as the published comparison does.
-        if !(noise > threshold) {
+        // Undefined noise (a flat plane) is not kept either, as in the published comparison.
+        let kept = noise > threshold;
+        if !kept {
             pixel.fill(0);
         }
     }

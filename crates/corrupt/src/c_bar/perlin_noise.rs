@@ -32,7 +32,10 @@ pub fn draw(rng: &mut CounterRng) -> Field {
     for i in (0..256).rev() {
         permutation.swap(i, rng.index(256));
     }
-    Field { permutation, gradients }
+    Field {
+        permutation,
+        gradients,
+    }
 }
 
 /// Blends in the haze.
@@ -49,7 +52,11 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
                 .map(|f| field.noise(f * down, f * across).abs() / f)
                 .sum();
             let haze = (0.5 * turbulence + 0.5).clamp(0.0, 1.0);
-            rgb.extend(pixel.iter().map(|&byte| (f64::from(keep * f32::from(byte)) + 255.0 * share * haze) as u8));
+            rgb.extend(
+                pixel
+                    .iter()
+                    .map(|&byte| (f64::from(keep * f32::from(byte)) + 255.0 * share * haze) as u8),
+            );
         }
     }
     with_size_of(image, rgb)
@@ -70,9 +77,15 @@ impl Field {
         };
         let next = (column + 1) % 256;
         let (ease_y, ease_x) = (fy * fy * (3.0 - 2.0 * fy), fx * fx * (3.0 - 2.0 * fx));
-        let (near, far) = (dot(upper + column, fy, fx), dot(lower + column, fy - 1.0, fx));
+        let (near, far) = (
+            dot(upper + column, fy, fx),
+            dot(lower + column, fy - 1.0, fx),
+        );
         let left = near + ease_y * (far - near);
-        let (near, far) = (dot(upper + next, fy, fx - 1.0), dot(lower + next, fy - 1.0, fx - 1.0));
+        let (near, far) = (
+            dot(upper + next, fy, fx - 1.0),
+            dot(lower + next, fy - 1.0, fx - 1.0),
+        );
         let right = near + ease_y * (far - near);
         1.5 * (left + ease_x * (right - left))
     }

@@ -26,7 +26,11 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[alpha, sigma, jitter]`.
     pub fn from_row(row: &[f64]) -> Self {
-        Self { alpha: row[0], sigma: row[1], jitter: row[2] }
+        Self {
+            alpha: row[0],
+            sigma: row[1],
+            jitter: row[2],
+        }
     }
 }
 
@@ -45,8 +49,16 @@ pub struct Field {
 pub fn draw(rng: &mut CounterRng, image: &Image, constants: &Constants) -> Field {
     let jitter = constants.jitter;
     let corners = std::array::from_fn(|_| std::array::from_fn(|_| rng.uniform_in(-jitter, jitter)));
-    let mut plane = || (0..image.width() * image.height()).map(|_| rng.uniform_in(-1.0, 1.0)).collect();
-    Field { corners, dx: plane(), dy: plane() }
+    let mut plane = || {
+        (0..image.width() * image.height())
+            .map(|_| rng.uniform_in(-1.0, 1.0))
+            .collect()
+    };
+    Field {
+        corners,
+        dx: plane(),
+        dy: plane(),
+    }
 }
 
 /// The affine map that moves the three anchor points of a `width` x `height` image by `corners`.
@@ -56,37 +68,63 @@ pub fn affine_of(width: usize, height: usize, corners: &[[f64; 2]; 3]) -> Affine
         return Affine::IDENTITY;
     }
     let (mid_x, mid_y) = ((width / 2) as f64, (height / 2) as f64);
-    let anchors = [[mid_x + arm, mid_y + arm], [mid_x + arm, mid_y - arm], [mid_x - arm, mid_y - arm]];
+    let anchors = [
+        [mid_x + arm, mid_y + arm],
+        [mid_x + arm, mid_y - arm],
+        [mid_x - arm, mid_y - arm],
+    ];
     // Points are single precision in the published code.
-    let moved: [[f64; 2]; 3] =
-        std::array::from_fn(|i| std::array::from_fn(|axis| f64::from(anchors[i][axis] as f32 + corners[i][axis] as f32)));
+    let moved: [[f64; 2]; 3] = std::array::from_fn(|i| {
+        std::array::from_fn(|axis| f64::from(anchors[i][axis] as f32 + corners[i][axis] as f32))
+    });
     Affine([0, 1].map(|axis| {
         let per_x = (moved[1][axis] - moved[2][axis]) / (2.0 * arm);
         let per_y = (moved[0][axis] - moved[1][axis]) / (2.0 * arm);
-        [per_x, per_y, moved[2][axis] - per_x * anchors[2][0] - per_y * anchors[2][1]]
+        [
+            per_x,
+            per_y,
+            moved[2][axis] - per_x * anchors[2][0] - per_y * anchors[2][1],
+        ]
     }))
 }
 
 /// Warps the image.
 pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
     let (width, height) = (image.width(), image.height());
-    let warped = warp_affine(&to_unit_f32(image), width, height, &affine_of(width, height, &field.corners));
+    let warped = warp_affine(
+        &to_unit_f32(image),
+        width,
+        height,
+        &affine_of(width, height, &field.corners),
+    );
     let dx = smooth(&field.dx, width, height, constants);
     let dy = smooth(&field.dy, width, height, constants);
     let mut rgb = Vec::with_capacity(image.rgb().len());
     for y in 0..height {
         for x in 0..width {
             let place = y * width + x;
-            let (row, column) = (y as f64 + f64::from(dy[place]), x as f64 + f64::from(dx[place]));
+            let (row, column) = (
+                y as f64 + f64::from(dy[place]),
+                x as f64 + f64::from(dx[place]),
+            );
             let (top, left) = (row.floor(), column.floor());
             let (fy, fx) = (row - top, column - left);
             let rows = [0, 1].map(|i| 3 * width * Border::HalfMirror.map(top as isize + i, height));
             let columns = [0, 1].map(|i| 3 * Border::HalfMirror.map(left as isize + i, width));
-            let weights = [(1.0 - fy) * (1.0 - fx), (1.0 - fy) * fx, fy * (1.0 - fx), fy * fx];
+            let weights = [
+                (1.0 - fy) * (1.0 - fx),
+                (1.0 - fy) * fx,
+                fy * (1.0 - fx),
+                fy * fx,
+            ];
             for channel in 0..3 {
-                let at = |row: usize, column: usize| f64::from(warped[rows[row] + columns[column] + channel]);
-                let value =
-                    at(0, 0) * weights[0] + at(0, 1) * weights[1] + at(1, 0) * weights[2] + at(1, 1) * weights[3];
+                let at = |row: usize, column: usize| {
+                    f64::from(warped[rows[row] + columns[column] + channel])
+                };
+                let value = at(0, 0) * weights[0]
+                    + at(0, 1) * weights[1]
+                    + at(1, 0) * weights[2]
+                    + at(1, 1) * weights[3];
                 rgb.push(finish_f32(value as f32));
             }
         }
@@ -96,14 +134,23 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
 
 /// The displacement of one axis in pixels.
 fn smooth(plane: &[f64], width: usize, height: usize, constants: &Constants) -> Vec<f32> {
-    let scaled = |values: &[f64]| values.iter().map(|v| (v * constants.alpha) as f32).collect();
+    let scaled = |values: &[f64]| {
+        values
+            .iter()
+            .map(|v| (v * constants.alpha) as f32)
+            .collect()
+    };
     if constants.sigma <= 0.0 {
         return scaled(plane);
     }
-    let extent = Extent { height, width, channels: 1 };
+    let extent = Extent {
+        height,
+        width,
+        channels: 1,
+    };
     let kernel = GaussianKernel::new(constants.sigma, 3.0);
     if kernel.radius() >= width.max(height) {
-        scaled(&kernel.filter_folded(plane, extent, Border::HalfMirror))
+        scaled(&kernel.filter_folded(plane, height, width))
     } else {
         scaled(&kernel.filter(plane, extent, Border::HalfMirror))
     }

@@ -22,7 +22,10 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[image_weight, frost_weight]`.
     pub fn from_row(row: &[f64]) -> Self {
-        Self { image_weight: row[0], frost_weight: row[1] }
+        Self {
+            image_weight: row[0],
+            frost_weight: row[1],
+        }
     }
 }
 
@@ -44,14 +47,22 @@ pub fn draw<'a>(rng: &mut CounterRng, image: &Image, textures: &'a FrostTextures
     let mut place = |texture: usize, image: usize| rng.index(texture.saturating_sub(image).max(1));
     let row = place(texture.height(), image.height());
     let column = place(texture.width(), image.width());
-    Field { texture, row, column }
+    Field {
+        texture,
+        row,
+        column,
+    }
 }
 
 /// Lays the frost over the image.
 pub fn apply(image: &Image, constants: &Constants, field: &Field<'_>) -> Image {
     let texture = field.texture;
-    let scaled = |weight: f64| -> Vec<f64> { (0..256).map(|byte| weight * f64::from(byte)).collect() };
-    let (image_part, frost_part) = (scaled(constants.image_weight), scaled(constants.frost_weight));
+    let scaled =
+        |weight: f64| -> Vec<f64> { (0..256).map(|byte| weight * f64::from(byte)).collect() };
+    let (image_part, frost_part) = (
+        scaled(constants.image_weight),
+        scaled(constants.frost_weight),
+    );
     let columns: Vec<usize> = (0..image.width())
         .map(|x| 3 * Border::HalfMirror.map((field.column + x) as isize, texture.width()))
         .collect();

@@ -57,8 +57,13 @@ pub struct Field {
 
 /// Draws the plane, then the direction.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
-    let normal = (0..image.width() * image.height()).map(|_| rng.normal()).collect();
-    Field { normal, angle: rng.uniform_in(-135.0, -45.0) }
+    let normal = (0..image.width() * image.height())
+        .map(|_| rng.normal())
+        .collect();
+    Field {
+        normal,
+        angle: rng.uniform_in(-135.0, -45.0),
+    }
 }
 
 /// Lets it snow.
@@ -67,7 +72,12 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
     let (single, unit) = (unit_table_f32(), unit_table());
     let (keep, rest) = (constants.keep as f32, (1.0 - constants.keep) as f32);
     let mut rgb = Vec::with_capacity(image.rgb().len());
-    for ((pixel, &flake), &turned) in image.rgb().chunks_exact(3).zip(&flakes).zip(flakes.iter().rev()) {
+    for ((pixel, &flake), &turned) in image
+        .rgb()
+        .chunks_exact(3)
+        .zip(&flakes)
+        .zip(flakes.iter().rev())
+    {
         let x = [pixel[0], pixel[1], pixel[2]].map(|byte| single[usize::from(byte)]);
         let grey = x[0] * 0.299 + x[1] * 0.587 + x[2] * 0.114;
         let lit = grey * 1.5 + 0.5;
@@ -79,11 +89,25 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
 
 /// The blurred flakes as bytes.
 fn flakes(image: &Image, constants: &Constants, field: &Field) -> Vec<u8> {
-    let extent = Extent { height: image.height(), width: image.width(), channels: 1 };
-    let noise: Vec<f64> = field.normal.iter().map(|n| constants.mean + constants.std * n).collect();
+    let extent = Extent {
+        height: image.height(),
+        width: image.width(),
+        channels: 1,
+    };
+    let noise: Vec<f64> = field
+        .normal
+        .iter()
+        .map(|n| constants.mean + constants.std * n)
+        .collect();
     let sharp: Vec<u8> = centre_zoom(&noise, extent, constants.zoom)
         .into_iter()
-        .map(|v| if v < constants.threshold { 0 } else { finish(v) })
+        .map(|v| {
+            if v < constants.threshold {
+                0
+            } else {
+                finish(v)
+            }
+        })
         .collect();
     let taps = taps(constants.radius, constants.sigma, field.angle);
     directional_blur(&sharp, image.width(), 1, &taps)

@@ -50,8 +50,18 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[mean, std, sigma, threshold, intensity or sigma, 0 for water or 1 for mud]`.
     pub fn from_row(row: &[f64]) -> Self {
-        let liquid = if row[5] == 0.0 { Liquid::Water { intensity: row[4] } } else { Liquid::Mud { sigma: row[4] } };
-        Self { mean: row[0], std: row[1], sigma: row[2], threshold: row[3], liquid }
+        let liquid = if row[5] == 0.0 {
+            Liquid::Water { intensity: row[4] }
+        } else {
+            Liquid::Mud { sigma: row[4] }
+        };
+        Self {
+            mean: row[0],
+            std: row[1],
+            sigma: row[2],
+            threshold: row[3],
+            liquid,
+        }
     }
 }
 
@@ -64,14 +74,27 @@ pub struct Field {
 
 /// Draws the noise.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
-    Field { normal: (0..image.width() * image.height()).map(|_| rng.normal()).collect() }
+    Field {
+        normal: (0..image.width() * image.height())
+            .map(|_| rng.normal())
+            .collect(),
+    }
 }
 
 /// Spatters the image.
 pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
-    let extent = Extent { height: image.height(), width: image.width(), channels: 1 };
-    let noise: Vec<f64> = field.normal.iter().map(|n| constants.mean + constants.std * n).collect();
-    let mut layer = GaussianKernel::new(constants.sigma, 4.0).filter(&noise, extent, Border::Repeat);
+    let extent = Extent {
+        height: image.height(),
+        width: image.width(),
+        channels: 1,
+    };
+    let noise: Vec<f64> = field
+        .normal
+        .iter()
+        .map(|n| constants.mean + constants.std * n)
+        .collect();
+    let mut layer =
+        GaussianKernel::new(constants.sigma, 4.0).filter(&noise, extent, Border::Repeat);
     for value in &mut layer {
         if *value < constants.threshold {
             *value = 0.0;
@@ -87,15 +110,28 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
 fn wet(image: &Image, layer: &[f64], intensity: f64) -> Vec<u8> {
     let liquid: Vec<u8> = layer.iter().map(|&v| (v * 255.0) as u8).collect();
     let stages = WaterStages::new(&liquid, image.width(), image.height());
-    let mask: Vec<f32> = liquid.iter().zip(&stages.soft).map(|(&a, &b)| f32::from(a) * f32::from(b)).collect();
+    let mut mask: Vec<f32> = liquid
+        .iter()
+        .zip(&stages.soft)
+        .map(|(&a, &b)| f32::from(a) * f32::from(b))
+        .collect();
     let top = mask.iter().copied().fold(0.0, f32::max);
+    mask.iter_mut()
+        .for_each(|v| *v = *v / top * intensity as f32);
     let tint = WATER.map(|v| (v / 255.0) as f32);
-    blend(image, &mask, |x, mask, channel| x + mask / top * intensity as f32 * tint[channel])
+    blend(image, &mask, |x, mask, channel| x + mask * tint[channel])
 }
 
 fn soil(image: &Image, layer: &[f64], threshold: f64, sigma: f64) -> Vec<u8> {
-    let extent = Extent { height: image.height(), width: image.width(), channels: 1 };
-    let covered: Vec<f32> = layer.iter().map(|&v| if v > threshold { 1.0 } else { 0.0 }).collect();
+    let extent = Extent {
+        height: image.height(),
+        width: image.width(),
+        channels: 1,
+    };
+    let covered: Vec<f32> = layer
+        .iter()
+        .map(|&v| if v > threshold { 1.0 } else { 0.0 })
+        .collect();
     let mut mask = GaussianKernel::new(sigma, 4.0).filter_f32(&covered, extent, Border::Repeat);
     for value in &mut mask {
         if *value < 0.8 {
@@ -103,15 +139,17 @@ fn soil(image: &Image, layer: &[f64], threshold: f64, sigma: f64) -> Vec<u8> {
         }
     }
     let tint = MUD.map(|v| (v / 255.0) as f32);
-    blend(image, &mask, |x, mask, channel| x * (1.0 - mask) + tint[channel] * mask)
+    blend(image, &mask, |x, mask, channel| {
+        x * (1.0 - mask) + tint[channel] * mask
+    })
 }
 
 fn blend(image: &Image, mask: &[f32], colour: impl Fn(f32, f32, usize) -> f32) -> Vec<u8> {
     let unit = unit_table_f32();
-    let mut rgb = Vec::with_capacity(image.rgb().len());
-    for (pixel, &mask) in image.rgb().chunks_exact(3).zip(mask) {
-        for (channel, &byte) in pixel.iter().enumerate() {
-            rgb.push(finish_f32(colour(unit[usize::from(byte)], mask, channel)));
+    let mut rgb = image.rgb().to_vec();
+    for (pixel, &mask) in rgb.as_chunks_mut::<3>().0.iter_mut().zip(mask) {
+        for (channel, byte) in pixel.iter_mut().enumerate() {
+            *byte = finish_f32(colour(unit[usize::from(*byte)], mask, channel));
         }
     }
     rgb
@@ -134,31 +172,47 @@ impl WaterStages {
         let edges = canny(liquid, width, height, 50, 150);
         let mut distance = chamfer_distance(&edges, width, height);
         distance.iter_mut().for_each(|d| *d = (*d).min(20 * ONE));
+        let total = |near: [[i32; 3]; 3]| near.as_flattened().iter().sum::<i32>();
         // Truncated to whole pixels: the mean of nine.
-        let near: Vec<u8> = neighbourhood(&distance, width, height, |sum| (sum / (9 * ONE)) as u8, &[[1; 3]; 3]);
+        let near = neighbourhood(&distance, width, height, |near| {
+            (total(near) / (9 * ONE)) as u8
+        });
         let equalised: Vec<i32> = equalise(&near).into_iter().map(i32::from).collect();
-        let emboss = [[-2, -1, 0], [-1, 1, 1], [0, 1, 2]];
-        let relief = neighbourhood(&equalised, width, height, |sum| sum.clamp(0, 255), &emboss);
-        let soft = neighbourhood(&relief, width, height, |sum| ((2 * sum + 9) / 18) as u8, &[[1; 3]; 3]);
-        Self { edges, distance, soft }
+        let relief = neighbourhood(&equalised, width, height, |[a, b, c]| {
+            (-2 * a[0] - a[1] - b[0] + b[1] + b[2] + c[1] + 2 * c[2]).clamp(0, 255)
+        });
+        let soft = neighbourhood(&relief, width, height, |near| {
+            ((2 * total(near) + 9) / 18) as u8
+        });
+        Self {
+            edges,
+            distance,
+            soft,
+        }
     }
 }
 
-/// Correlates with a 3 x 3 kernel, mirrored without repeating the edge, and maps each sum.
-fn neighbourhood<T>(source: &[i32], width: usize, height: usize, map: impl Fn(i32) -> T, kernel: &[[i32; 3]; 3]) -> Vec<T> {
+/// Maps the 3 x 3 pixels around every pixel, mirrored without repeating the edge.
+fn neighbourhood<T>(
+    source: &[i32],
+    width: usize,
+    height: usize,
+    map: impl Fn([[i32; 3]; 3]) -> T,
+) -> Vec<T> {
+    let columns: Vec<usize> = (-1..=width as isize)
+        .map(|x| Border::Mirror101.map(x, width))
+        .collect();
+    let stride = width + 2;
+    let mut framed: Vec<i32> = Vec::with_capacity(stride * (height + 2));
+    for y in -1..=height as isize {
+        let row = &source[Border::Mirror101.map(y, height) * width..][..width];
+        framed.extend(columns.iter().map(|&x| row[x]));
+    }
     let mut out = Vec::with_capacity(source.len());
-    let columns: Vec<usize> = (-1..=width as isize).map(|x| Border::Mirror101.map(x, width)).collect();
-    for y in 0..height as isize {
-        let rows = [-1, 0, 1].map(|dy| &source[Border::Mirror101.map(y + dy, height) * width..][..width]);
-        for near in columns.windows(3) {
-            let mut sum = 0;
-            for (row, weights) in rows.iter().zip(kernel) {
-                for (&column, weight) in near.iter().zip(weights) {
-                    sum += weight * row[column];
-                }
-            }
-            out.push(map(sum));
-        }
+    for rows in framed.windows(3 * stride).step_by(stride) {
+        let line = |i: usize| rows[i * stride..][..stride].windows(3);
+        let near = line(0).zip(line(1)).zip(line(2));
+        out.extend(near.map(|((a, b), c)| map([a, b, c].map(|row| [row[0], row[1], row[2]]))));
     }
     out
 }
@@ -182,7 +236,10 @@ fn equalise(levels: &[u8]) -> Vec<u8> {
         running += histogram[level];
         table[level] = (running as f32 * scale).round_ties_even() as u8;
     }
-    levels.iter().map(|&level| table[usize::from(level)]).collect()
+    levels
+        .iter()
+        .map(|&level| table[usize::from(level)])
+        .collect()
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Image {
@@ -198,8 +255,20 @@ mod tests {
     fn no_liquid_at_all_gives_a_black_image_as_published() {
         let image = Image::new(4, 4, vec![200; 48]).expect("4 x 4");
         let liquid = Liquid::Water { intensity: 0.5 };
-        let constants = Constants { mean: 0.0, std: 0.0, sigma: 1.0, threshold: 0.5, liquid };
-        let after = apply(&image, &constants, &Field { normal: vec![0.0; 16] });
+        let constants = Constants {
+            mean: 0.0,
+            std: 0.0,
+            sigma: 1.0,
+            threshold: 0.5,
+            liquid,
+        };
+        let after = apply(
+            &image,
+            &constants,
+            &Field {
+                normal: vec![0.0; 16],
+            },
+        );
         assert!(after.rgb().iter().all(|&byte| byte == 0));
     }
 }

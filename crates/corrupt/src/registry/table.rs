@@ -18,7 +18,12 @@ const fn entry(
     run: fn(&mut Job<'_>) -> Image,
     rows: [&'static [f64]; 5],
 ) -> Entry {
-    Entry { set, name, rows, run }
+    Entry {
+        set,
+        name,
+        rows,
+        run,
+    }
 }
 
 #[rustfmt::skip]

@@ -46,12 +46,20 @@ pub fn write_arrays(
     claim(out, &settings)?;
     write_labels(out, source)?;
     let per_file = 5 * source.len();
-    let mut progress = Progress { done: 0, skipped: 0, total: names.len() * per_file };
+    let mut progress = Progress {
+        done: 0,
+        skipped: 0,
+        total: names.len() * per_file,
+    };
     for name in names {
         let specs = Severity::ALL.map(|severity| CorruptionSpec::new(set, name, severity));
         let mut plan = Vec::with_capacity(specs.len());
         for spec in specs {
-            plan.push(spec.map_err(|source| WriteError::Corrupt { index: 0, path: String::new(), source })?);
+            plan.push(spec.map_err(|source| WriteError::Corrupt {
+                index: 0,
+                path: String::new(),
+                source,
+            })?);
         }
         let path = out.join(format!("{name}.npy"));
         if path.exists() {
@@ -60,14 +68,24 @@ pub fn write_arrays(
             (options.on_progress)(progress);
             continue;
         }
-        let array = Array { source, plan: &plan, corruptor, options, size };
+        let array = Array {
+            source,
+            plan: &plan,
+            corruptor,
+            options,
+            size,
+        };
         array.write(&path, &mut progress)?;
     }
     Ok(progress)
 }
 
 fn load(source: &dyn ImageSource, index: usize) -> Result<Image, WriteError> {
-    source.load(index).map_err(|cause| WriteError::Load { index, path: source.relative_path(index), source: cause })
+    source.load(index).map_err(|cause| WriteError::Load {
+        index,
+        path: source.relative_path(index),
+        source: cause,
+    })
 }
 
 /// `labels.npy`: the labels five times over. Without labels there is no such file.
@@ -94,7 +112,10 @@ struct Array<'a> {
 impl Array<'_> {
     fn write(&self, path: &Path, progress: &mut Progress) -> Result<(), WriteError> {
         let partial = partial_path(path);
-        let failed = |source| WriteError::Io { path: partial.clone(), source };
+        let failed = |source| WriteError::Io {
+            path: partial.clone(),
+            source,
+        };
         let count = self.source.len();
         let total = self.plan.len() * count;
         let header = header("|u1", &[total, self.size.1, self.size.0, 3]);
@@ -105,7 +126,11 @@ impl Array<'_> {
         let mut position = there;
         while position < total {
             // A chunk ends with its severity at the latest.
-            let chunk = (position..total.min(position + CHUNK).min((position / count + 1) * count)).collect::<Vec<_>>();
+            let chunk = (position
+                ..total
+                    .min(position + CHUNK)
+                    .min((position / count + 1) * count))
+                .collect::<Vec<_>>();
             for image in self.corrupt_all(&chunk)? {
                 file.write_all(image.rgb()).map_err(failed)?;
             }
@@ -121,7 +146,12 @@ impl Array<'_> {
     /// Opens the unfinished file behind its last whole image, or a new one; says how many images are in it.
     fn resume(&self, partial: &Path, header: &[u8], total: usize) -> io::Result<(File, usize)> {
         let image_bytes = (3 * self.size.0 * self.size.1) as u64;
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(partial)?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(partial)?;
         let length = fs::metadata(partial)?.len();
         let mut start = vec![0; header.len()];
         let same_header = length >= header.len() as u64
@@ -144,11 +174,22 @@ impl Array<'_> {
     fn corrupt_all(&self, chunk: &[usize]) -> Result<Vec<Image>, WriteError> {
         let share = chunk.len().div_ceil(self.options.threads.max(1));
         let parts: Vec<Result<Vec<Image>, WriteError>> = std::thread::scope(|scope| {
-            let work = |part: &[usize]| part.iter().map(|&position| self.corrupt_one(position)).collect();
-            let workers: Vec<_> = chunk.chunks(share).map(|part| scope.spawn(move || work(part))).collect();
+            let work = |part: &[usize]| {
+                part.iter()
+                    .map(|&position| self.corrupt_one(position))
+                    .collect()
+            };
+            let workers: Vec<_> = chunk
+                .chunks(share)
+                .map(|part| scope.spawn(move || work(part)))
+                .collect();
             workers
                 .into_iter()
-                .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .map(|worker| {
+                    worker
+                        .join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                })
                 .collect()
         });
         let mut images = Vec::with_capacity(chunk.len());
@@ -170,10 +211,12 @@ impl Array<'_> {
                 expected_height: self.size.1,
             });
         }
-        self.corruptor.corrupt(&image, &self.plan[severity], index as u64).map_err(|cause| WriteError::Corrupt {
-            index,
-            path: self.source.relative_path(index),
-            source: cause,
-        })
+        self.corruptor
+            .corrupt(&image, &self.plan[severity], index as u64)
+            .map_err(|cause| WriteError::Corrupt {
+                index,
+                path: self.source.relative_path(index),
+                source: cause,
+            })
     }
 }

@@ -53,7 +53,9 @@ pub enum WriteError {
         source: EncodeJpegError,
     },
     /// A path of the dataset would leave the output folder.
-    #[error("image path `{path}` found, but a path of plain names expected, such as `class/name.jpg`")]
+    #[error(
+        "image path `{path}` found, but a path of plain names expected, such as `class/name.jpg`"
+    )]
     UnsafePath {
         /// The path.
         path: String,
@@ -69,7 +71,9 @@ pub enum WriteError {
         path: String,
     },
     /// Arrays need images of one size.
-    #[error("image {index} of {width} x {height} pixels found, but {expected_width} x {expected_height} expected")]
+    #[error(
+        "image {index} of {width} x {height} pixels found, but {expected_width} x {expected_height} expected"
+    )]
     SizeMismatch {
         /// Position in the dataset.
         index: usize,
@@ -101,9 +105,15 @@ impl WriteError {
     /// What the user can do about it, where there is something to say.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::OtherSettings { .. } => Some("choose an empty folder, or use the settings of the earlier run"),
-            Self::SizeMismatch { .. } => Some("resize and crop the images first, or write a folder tree"),
-            Self::Load { .. } | Self::Io { .. } => Some("finished files are kept; start the same command again"),
+            Self::OtherSettings { .. } => {
+                Some("choose an empty folder, or use the settings of the earlier run")
+            }
+            Self::SizeMismatch { .. } => {
+                Some("resize and crop the images first, or write a folder tree")
+            }
+            Self::Load { .. } | Self::Io { .. } => {
+                Some("finished files are kept; start the same command again")
+            }
             _ => None,
         }
     }

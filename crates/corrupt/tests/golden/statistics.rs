@@ -19,14 +19,32 @@ fn measure(clean: &Image, corrupted: &Image) -> [f64; 8] {
     let pixels = (clean.width() * clean.height()) as f64;
     let mut row = [0.0; 8];
     for channel in 0..3 {
-        let samples = || corrupted.rgb().iter().skip(channel).step_by(3).map(|&byte| f64::from(byte));
+        let samples = || {
+            corrupted
+                .rgb()
+                .iter()
+                .skip(channel)
+                .step_by(3)
+                .map(|&byte| f64::from(byte))
+        };
         row[channel] = samples().sum::<f64>() / pixels;
-        row[3 + channel] = (samples().map(|v| (v - row[channel]).powi(2)).sum::<f64>() / pixels).sqrt();
+        row[3 + channel] =
+            (samples().map(|v| (v - row[channel]).powi(2)).sum::<f64>() / pixels).sqrt();
     }
-    let differences = || clean.rgb().iter().zip(corrupted.rgb()).map(|(a, b)| f64::from(a.abs_diff(*b)));
+    let differences = || {
+        clean
+            .rgb()
+            .iter()
+            .zip(corrupted.rgb())
+            .map(|(a, b)| f64::from(a.abs_diff(*b)))
+    };
     row[6] = differences().sum::<f64>() / (3.0 * pixels);
     let squared = differences().map(|d| d * d).sum::<f64>() / (3.0 * pixels);
-    row[7] = if squared == 0.0 { 60.0 } else { (10.0 * (255.0_f64.powi(2) / squared).log10()).min(60.0) };
+    row[7] = if squared == 0.0 {
+        60.0
+    } else {
+        (10.0 * (255.0_f64.powi(2) / squared).log10()).min(60.0)
+    };
     row
 }
 
@@ -60,15 +78,22 @@ fn draws_have_the_published_statistics() {
                     }
                 }
                 for (i, (own, (mean, sd))) in own.into_iter().zip(published(cell)).enumerate() {
-                    let bound = 4.0 * sd * (1.0 / number(&cell["seeds"]) + 1.0 / seeds as f64).sqrt() + 0.02;
+                    let bound =
+                        4.0 * sd * (1.0 / number(&cell["seeds"]) + 1.0 / seeds as f64).sqrt()
+                            + 0.02;
                     checked += 1;
                     if (own - mean).abs() > bound {
-                        failures.push(format!("{spec} measure {i}: {own:.3} found, {mean:.3} +- {bound:.3} expected"));
+                        failures.push(format!(
+                            "{spec} measure {i}: {own:.3} found, {mean:.3} +- {bound:.3} expected"
+                        ));
                     }
                 }
             }
         }
     }
-    println!("{} of {checked} measures within their bounds", checked - failures.len());
+    println!(
+        "{} of {checked} measures within their bounds",
+        checked - failures.len()
+    );
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -5,7 +5,7 @@ use super::pass::{Class, Pass};
 use super::window::Window;
 use crate::Buffer;
 use crate::isa::Isa;
-use crate::lanes::{Lanes, Task};
+use crate::lanes::{Lanes, Task, load, store};
 use crate::scratch::SharedScratch;
 use crate::sink::{OutRun, Region, SharedSink};
 use crate::{Scratch, Sink, Source, Workers};
@@ -173,7 +173,7 @@ impl Task for Step<'_> {
                             from: window.as_ptr().add(from),
                             to: out.as_mut_ptr().add(to),
                         };
-                        line.run::<L>();
+                        L::vectorize(line);
                     }
                 }
             }
@@ -200,7 +200,9 @@ struct Line<'a> {
     to: *mut f32,
 }
 
-impl Line<'_> {
+impl Task for Line<'_> {
+    type Output = ();
+
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let channels = self.pass.target.channels;
@@ -217,7 +219,9 @@ impl Line<'_> {
             x += 1;
         }
     }
+}
 
+impl Line<'_> {
     /// `COUNT` neighbouring targets from `x` on.
     #[inline(always)]
     unsafe fn pixels<L: Lanes, const COUNT: usize>(&self, x: usize, channels: usize) {
@@ -231,28 +235,17 @@ impl Line<'_> {
             let mut c = 0;
             while c < channels {
                 let part = L::N.min(channels - c);
-                let load = |p: *const f32| {
-                    if part == L::N {
-                        L::load(p)
-                    } else {
-                        L::load_part(p, part)
-                    }
-                };
                 let mut acc = [L::splat(0.0); COUNT];
                 for (t, tap) in self.class.taps.iter().enumerate() {
-                    let w = load(self.weights.add(t * channels + c));
+                    let w = load::<L>(self.weights.add(t * channels + c), part);
                     let from = from.add(self.depthwise.window.tap_offset(tap.dy, tap.dx) + c);
                     for (i, sum) in acc.iter_mut().enumerate() {
-                        *sum = L::fma(load(from.add(i * source)), w, *sum);
+                        *sum = L::fma(load::<L>(from.add(i * source), part), w, *sum);
                     }
                 }
                 for (i, sum) in acc.into_iter().enumerate() {
                     let to = to.add(i * target + c);
-                    if part == L::N {
-                        L::store(to, sum)
-                    } else {
-                        L::store_part(to, part, sum)
-                    }
+                    store::<L>(to, part, sum);
                 }
                 c += L::N;
             }

@@ -172,7 +172,7 @@ impl Case {
     }
 
     /// The values of a parameter, to change in place.
-    pub(super) fn param_mut(&mut self, param: &str) -> &mut [f32] {
+    pub(crate) fn param_mut(&mut self, param: &str) -> &mut [f32] {
         match self.params.get_mut(param) {
             Some(tensor) => tensor.values_mut(),
             None => panic!("`{}` has no parameter `{param}`", self.name),

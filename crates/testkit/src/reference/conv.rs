@@ -22,12 +22,8 @@ pub(super) fn convolve(
         for y in 0..dims.height {
             for x in 0..dims.width {
                 for tap in 0..taps {
-                    let (row, column) = (tap / conv.kernel[1], tap % conv.kernel[1]);
-                    let from_y = (y * conv.stride + row * conv.dilation).checked_sub(corner[0]);
-                    let from_x = (x * conv.stride + column * conv.dilation).checked_sub(corner[1]);
-                    let pixel = inside(from_y, input.dims.height)
-                        .zip(inside(from_x, input.dims.width))
-                        .map(|(y, x)| input.pixel(n, y, x));
+                    let pixel = pixel_under(conv, corner, input.dims, [y, x], tap)
+                        .map(|[y, x]| input.pixel(n, y, x));
                     for c in 0..conv.in_channels {
                         seen[c * taps + tap] = pixel.map_or(0.0, |pixel| pixel[c]);
                     }
@@ -45,8 +41,58 @@ pub(super) fn convolve(
     ReferenceValue { dims, values }
 }
 
-fn inside(position: Option<usize>, size: usize) -> Option<usize> {
-    position.filter(|&p| p < size)
+/// The gradient of a convolution's input, whose extents are `dims`, from the gradient of its output.
+pub(super) fn convolve_backward(
+    gradient: &ReferenceValue,
+    conv: &Conv2d,
+    (corner, dims): ([usize; 2], Dims),
+    weight: &[f64],
+) -> ReferenceValue {
+    let in_group = conv.in_channels / conv.groups;
+    let out_group = conv.out_channels / conv.groups;
+    let taps = conv.kernel[0] * conv.kernel[1];
+    let filter_len = in_group * taps;
+    let mut result = ReferenceValue::zeros(gradient.images(), dims);
+    // The gradient of what one output pixel sees, laid out as in `convolve`.
+    let mut seen = vec![0.0; conv.groups * filter_len];
+    for n in 0..gradient.images() {
+        for y in 0..gradient.dims.height {
+            for x in 0..gradient.dims.width {
+                seen.fill(0.0);
+                for (out, &slope) in gradient.pixel(n, y, x).iter().enumerate() {
+                    let group = out / out_group;
+                    let seen = &mut seen[group * filter_len..(group + 1) * filter_len];
+                    let filter = &weight[out * filter_len..(out + 1) * filter_len];
+                    seen.iter_mut()
+                        .zip(filter)
+                        .for_each(|(s, w)| *s += slope * w);
+                }
+                for tap in 0..taps {
+                    if let Some([y, x]) = pixel_under(conv, corner, dims, [y, x], tap) {
+                        let pixel = result.pixel_mut(n, y, x);
+                        for c in 0..conv.in_channels {
+                            pixel[c] += seen[c * taps + tap];
+                        }
+                    }
+                }
+            }
+        }
+    }
+    result
+}
+
+/// Row and column of the input of `dims` that a filter tap reads for the output at `[y, x]`; `None` in the padding.
+fn pixel_under(
+    conv: &Conv2d,
+    corner: [usize; 2],
+    dims: Dims,
+    [y, x]: [usize; 2],
+    tap: usize,
+) -> Option<[usize; 2]> {
+    let (row, column) = (tap / conv.kernel[1], tap % conv.kernel[1]);
+    let y = (y * conv.stride + row * conv.dilation).checked_sub(corner[0])?;
+    let x = (x * conv.stride + column * conv.dilation).checked_sub(corner[1])?;
+    (y < dims.height && x < dims.width).then_some([y, x])
 }
 
 #[cfg(test)]
@@ -128,5 +174,28 @@ mod tests {
         let resolved = conv.resolve(input.dims).unwrap();
         let out = convolve(&input, &conv, resolved, &[1., 2.], Some(&[10., 20.]));
         assert_eq!(out.values, [11., 22., 12., 24.]);
+    }
+
+    #[test]
+    fn the_gradient_goes_back_to_the_pixels_that_were_read() {
+        let conv = Conv2d::new(1, 1, 2).stride(2).padding(1);
+        let dims = Dims::new(3, 3, 1);
+        let (corner, _) = conv.resolve(dims).unwrap();
+        let gradient = image(2, 2, &[1., 2., 3., 4.]);
+        let found = convolve_backward(&gradient, &conv, (corner, dims), &[1., 10., 100., 1000.]);
+        let expected = [1000., 200., 2000., 30., 4., 40., 3000., 400., 4000.];
+        assert_eq!(found.values, expected);
+    }
+
+    #[test]
+    fn the_gradient_stays_in_its_group() {
+        let conv = Conv2d::new(4, 2, 1).groups(2);
+        let dims = Dims::new(1, 1, 4);
+        let gradient = ReferenceValue {
+            dims: Dims::new(1, 1, 2),
+            values: vec![2., 3.],
+        };
+        let found = convolve_backward(&gradient, &conv, ([0, 0], dims), &[1., 10., 100., 1000.]);
+        assert_eq!(found.values, [2., 20., 300., 3000.]);
     }
 }

@@ -16,6 +16,17 @@ pub(super) fn linear(input: &ReferenceValue, weight: &[f64], bias: &[f64]) -> Re
     })
 }
 
+/// The gradient of a fully connected layer's input.
+pub(super) fn linear_backward(gradient: &ReferenceValue, weight: &[f64]) -> ReferenceValue {
+    let outputs = gradient.dims.channels;
+    let inputs = weight.len() / outputs;
+    let dims = Dims::new(1, 1, inputs);
+    ReferenceValue::from_fn(gradient.images(), dims, |n, _, _, i| {
+        let slopes = gradient.pixel(n, 0, 0).iter().enumerate();
+        slopes.map(|(out, g)| g * weight[out * inputs + i]).sum()
+    })
+}
+
 /// Sum of two values of the same extents.
 pub(super) fn add(left: &ReferenceValue, right: &ReferenceValue) -> ReferenceValue {
     ReferenceValue {
@@ -41,6 +52,26 @@ pub(super) fn mul(value: &ReferenceValue, gate: &ReferenceValue) -> ReferenceVal
     })
 }
 
+/// The gradients of a value and of its gate; a repeated gate collects from all pixels.
+pub(super) fn mul_backward(
+    gradient: &ReferenceValue,
+    value: &ReferenceValue,
+    gate: &ReferenceValue,
+) -> [ReferenceValue; 2] {
+    let of_value = mul(gradient, gate);
+    let product = mul(gradient, value);
+    if gate.dims == value.dims {
+        return [of_value, product];
+    }
+    let mut of_gate = ReferenceValue::zeros(gate.images(), gate.dims);
+    let (pixels, channels) = (value.dims.pixels(), value.dims.channels);
+    for (i, pixel) in product.values.chunks_exact(channels).enumerate() {
+        let sums = of_gate.pixel_mut(i / pixels, 0, 0);
+        sums.iter_mut().zip(pixel).for_each(|(sum, g)| *sum += g);
+    }
+    [of_value, of_gate]
+}
+
 /// All values of an image in the order channel, row, column, as the channels of one pixel.
 pub(super) fn flatten(input: &ReferenceValue) -> ReferenceValue {
     let Dims { height, width, .. } = input.dims;
@@ -51,6 +82,13 @@ pub(super) fn flatten(input: &ReferenceValue) -> ReferenceValue {
     })
 }
 
+/// The gradient of a flattened value of `dims`.
+pub(super) fn flatten_backward(gradient: &ReferenceValue, dims: Dims) -> ReferenceValue {
+    ReferenceValue::from_fn(gradient.images(), dims, |n, y, x, c| {
+        gradient.pixel(n, 0, 0)[(c * dims.height + y) * dims.width + x]
+    })
+}
+
 /// Every `stride`-th pixel, with zero channels on both sides: `(out - in) / 2` in front, the rest behind.
 pub(super) fn shortcut_a(input: &ReferenceValue, stride: usize, dims: Dims) -> ReferenceValue {
     let in_front = (dims.channels - input.dims.channels) / 2;
@@ -58,6 +96,22 @@ pub(super) fn shortcut_a(input: &ReferenceValue, stride: usize, dims: Dims) -> R
         let pixel = input.pixel(n, y * stride, x * stride);
         let channel = c.checked_sub(in_front);
         channel.and_then(|c| pixel.get(c)).copied().unwrap_or(0.0)
+    })
+}
+
+/// The gradient of a shortcut's input of `dims`: zero at the pixels left out.
+pub(super) fn shortcut_a_backward(
+    gradient: &ReferenceValue,
+    stride: usize,
+    dims: Dims,
+) -> ReferenceValue {
+    let in_front = (gradient.dims.channels - dims.channels) / 2;
+    ReferenceValue::from_fn(gradient.images(), dims, |n, y, x, c| {
+        if y.is_multiple_of(stride) && x.is_multiple_of(stride) {
+            gradient.at(n, y / stride, x / stride, c + in_front)
+        } else {
+            0.0
+        }
     })
 }
 
@@ -109,5 +163,31 @@ mod tests {
     #[test]
     fn a_sum_is_element_by_element() {
         assert_eq!(add(&pixel(&[1., 2.]), &pixel(&[3., 5.])).values, [4., 7.]);
+    }
+
+    #[test]
+    fn the_gradient_of_a_linear_layer_uses_its_columns() {
+        let found = linear_backward(&pixel(&[2., 3.]), &[1., 10., 100., 1000.]);
+        assert_eq!(found.values, [302., 3020.]);
+    }
+
+    #[test]
+    fn a_repeated_gate_collects_from_all_pixels() {
+        let gradient = two_channels().map(|_| 1.0);
+        let [value, gate] = mul_backward(&gradient, &two_channels(), &pixel(&[2., 3.]));
+        assert_eq!(value.values, [2., 3., 2., 3., 2., 3., 2., 3.]);
+        assert_eq!(gate.values, [10., 100.]);
+    }
+
+    #[test]
+    fn going_back_through_flatten_restores_the_order() {
+        let value = two_channels();
+        assert_eq!(flatten_backward(&flatten(&value), value.dims), value);
+    }
+
+    #[test]
+    fn pixels_a_shortcut_left_out_get_no_gradient() {
+        let found = shortcut_a_backward(&pixel(&[1., 2., 3., 4., 5.]), 2, Dims::new(2, 2, 2));
+        assert_eq!(found.values, [2., 3., 0., 0., 0., 0., 0., 0.]);
     }
 }

@@ -1,4 +1,4 @@
-use flipcast_graph::PlanError;
+use flipcast_graph::{Node, PlanError};
 use flipcast_tensor::Shape;
 
 /// Why the reference could not run.
@@ -42,6 +42,14 @@ pub enum ReferenceError {
         /// Length given.
         found: usize,
     },
+    /// The logit gradient does not fit the logits.
+    #[error("the logit gradient has {found} elements, but the run has {expected} logits")]
+    GradientLength {
+        /// Logits of the run.
+        expected: usize,
+        /// Length given.
+        found: usize,
+    },
     /// The graph has an operator that the reference does not know yet.
     #[error("`{node}` is an operator the reference does not know: {op}")]
     UnknownOp {
@@ -50,4 +58,13 @@ pub enum ReferenceError {
         /// Its operator.
         op: String,
     },
+}
+
+impl ReferenceError {
+    pub(super) fn unknown_op(node: &Node) -> Self {
+        Self::UnknownOp {
+            node: node.name.clone(),
+            op: format!("{:?}", node.op),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 use super::norm::{NormParams, normalise};
 use super::{ReferenceError, ReferenceNorm, ReferenceRun, ReferenceValue};
 use super::{activation, conv, dense, pool};
-use flipcast_graph::{AffineTable, Dims, Graph, Node, Op};
+use flipcast_graph::{AffineTable, Dims, Graph, Node, NormLayer, Op};
 use flipcast_tensor::{Batch, Shape, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -120,14 +120,8 @@ impl Reference {
         run: &ReferenceRun,
     ) -> Result<ReferenceValue, ReferenceError> {
         let input = |i: usize| run.values[node.inputs[i].index()].as_ref();
-        let param = |suffix: &str| {
-            let name = format!("{}.{suffix}", node.name);
-            self.params.get(&name).map_or(&[][..], Vec::as_slice)
-        };
-        let unknown = || ReferenceError::UnknownOp {
-            node: node.name.clone(),
-            op: format!("{:?}", node.op),
-        };
+        let param = |suffix: &str| self.param(node, suffix);
+        let unknown = || ReferenceError::unknown_op(node);
         Ok(match &node.op {
             Op::Conv2d(conv) => {
                 let resolved = conv.resolve(input(0).dims).ok_or_else(unknown)?;
@@ -135,13 +129,7 @@ impl Reference {
                 conv::convolve(input(0), conv, resolved, param("weight"), bias)
             }
             Op::Norm(layer) => {
-                let (scale, shift) = run.affine[self.affine_range(node)].split_at(layer.channels);
-                let params = NormParams {
-                    scale,
-                    shift,
-                    running_mean: param("running_mean"),
-                    running_var: param("running_var"),
-                };
+                let params = self.norm_params(node, layer, run);
                 normalise(input(0), layer, run.mode, &params)
             }
             Op::Activation(kind) => input(0).map(activation::activate(*kind).ok_or_else(unknown)?),
@@ -157,8 +145,30 @@ impl Reference {
         })
     }
 
+    /// A parameter of `node`; empty when it has none of that name.
+    pub(super) fn param(&self, node: &Node, suffix: &str) -> &[f64] {
+        let name = format!("{}.{suffix}", node.name);
+        self.params.get(&name).map_or(&[][..], Vec::as_slice)
+    }
+
+    /// The parameters of a norm layer, with the scale and shift of `run`.
+    pub(super) fn norm_params<'a>(
+        &'a self,
+        node: &Node,
+        layer: &NormLayer,
+        run: &'a ReferenceRun,
+    ) -> NormParams<'a> {
+        let (scale, shift) = run.affine[self.affine_range(node)].split_at(layer.channels);
+        NormParams {
+            scale,
+            shift,
+            running_mean: self.param(node, "running_mean"),
+            running_var: self.param(node, "running_var"),
+        }
+    }
+
     /// Where a norm's scale and shift lie in the affine vector; empty for other nodes.
-    fn affine_range(&self, node: &Node) -> std::ops::Range<usize> {
+    pub(super) fn affine_range(&self, node: &Node) -> std::ops::Range<usize> {
         let entry = match node.op {
             Op::Norm(_) => self.table.entries().iter().find(|e| e.name == node.name),
             _ => None,

@@ -27,10 +27,7 @@ impl ReferenceRun {
                 }
                 Op::MaxPool(pool) => {
                     for (i, &best) in out.values.iter().enumerate() {
-                        let (pixel, c) = (i / out.dims.channels, i % out.dims.channels);
-                        let (row, x) = (pixel / out.dims.width, pixel % out.dims.width);
-                        let (n, y) = (row / out.dims.height, row % out.dims.height);
-                        pool::window(input, *pool, [n, y, x, c]).for_each(|v| count(best - v));
+                        pool::window(input, *pool, out.position(i)).for_each(|v| count(best - v));
                     }
                 }
                 _ => {}

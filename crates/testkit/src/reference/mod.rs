@@ -1,7 +1,9 @@
-//! A plain `f64` interpreter of a graph: forward only, one node after the other, as a textbook would write it.
+//! A plain `f64` interpreter of a graph, forward and back, one node after the other, as a textbook would write it.
 
 mod activation;
+mod backward;
 mod conv;
+mod crossings;
 mod dense;
 mod error;
 mod interpreter;
@@ -9,8 +11,10 @@ mod kinks;
 mod norm;
 mod pool;
 mod run;
+mod statistics;
 mod value;
 
+pub use crossings::{Crossing, crossing_taps};
 pub use error::ReferenceError;
 pub use interpreter::Reference;
 pub use norm::ReferenceNorm;

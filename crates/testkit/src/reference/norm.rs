@@ -1,5 +1,6 @@
+use super::statistics::Sharing;
 use super::value::ReferenceValue;
-use flipcast_graph::{NormKind, NormLayer};
+use flipcast_graph::NormLayer;
 
 /// Which statistics batch norms use. Group and layer norms always use those of the image or pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,90 +31,67 @@ pub(super) fn normalise(
     mode: ReferenceNorm,
     params: &NormParams<'_>,
 ) -> ReferenceValue {
-    let pixels = input.dims.pixels();
+    let sharing = Sharing::new(layer, input);
+    let statistics = sharing.statistics(input, mode, params);
+    let mut out = input.clone();
+    for (i, value) in out.values.iter_mut().enumerate() {
+        let c = i % input.dims.channels;
+        let normalised = statistics[sharing.key(i)].normalise(*value);
+        *value = params.scale[c] * normalised + params.shift[c];
+    }
+    out
+}
+
+/// What a norm layer passes back.
+pub(super) struct NormGradient {
+    pub input: ReferenceValue,
+    pub scale: Vec<f64>,
+    pub shift: Vec<f64>,
+}
+
+/// The gradients of a norm's input, scale and shift, from that of its output.
+///
+/// With `z = (x - m) / d`, `d^2 = v + eps` and `h = scale * gradient`, the statistics have the gradients
+/// `dL/dm = -sum(h) / d` and `dL/dv = -sum(h z) / (2 d^2)`, and an input gets `h / d` plus its share in both of them.
+pub(super) fn normalise_backward(
+    gradient: &ReferenceValue,
+    input: &ReferenceValue,
+    layer: &NormLayer,
+    mode: ReferenceNorm,
+    params: &NormParams<'_>,
+) -> NormGradient {
     let channels = input.dims.channels;
-    // Elements with the same key share a mean and a variance.
-    let key = |n: usize, pixel: usize, c: usize| match layer.kind {
-        NormKind::Batch => c,
-        NormKind::Group { groups } => n * groups + c / (channels / groups),
-        NormKind::Layer => n * pixels + pixel,
+    let sharing = Sharing::new(layer, input);
+    let statistics = sharing.statistics(input, mode, params);
+    let mut found = NormGradient {
+        input: ReferenceValue::zeros(input.images(), input.dims),
+        scale: vec![0.0; channels],
+        shift: vec![0.0; channels],
     };
-    let keys = match layer.kind {
-        NormKind::Batch => channels,
-        NormKind::Group { groups } => input.images() * groups,
-        NormKind::Layer => input.images() * pixels,
-    };
-    let mut members = vec![Vec::new(); keys];
-    for (i, &value) in input.values.iter().enumerate() {
-        let (n, pixel, c) = (i / channels / pixels, i / channels % pixels, i % channels);
-        members[key(n, pixel, c)].push(value);
+    let mut of_mean = vec![0.0; statistics.len()];
+    let mut of_variance = vec![0.0; statistics.len()];
+    for (i, (&x, &slope)) in input.values.iter().zip(&gradient.values).enumerate() {
+        let (k, c) = (sharing.key(i), i % channels);
+        let (normalised, deviation) = (statistics[k].normalise(x), statistics[k].deviation);
+        found.scale[c] += slope * normalised;
+        found.shift[c] += slope;
+        of_mean[k] -= params.scale[c] * slope / deviation;
+        of_variance[k] -= 0.5 * params.scale[c] * slope * normalised / deviation.powi(2);
     }
-    let moments: Vec<Moments> = members
-        .iter()
-        .enumerate()
-        .map(|(k, members)| {
-            let found = Moments::of(members);
-            match layer.kind {
-                NormKind::Batch => {
-                    let running = Moments {
-                        mean: params.running_mean[k],
-                        variance: params.running_var[k],
-                    };
-                    found.in_mode(mode, running, members.len())
-                }
-                NormKind::Group { .. } | NormKind::Layer => found,
-            }
-        })
-        .collect();
-    let eps = f64::from(layer.eps);
-    let deviations: Vec<f64> = moments
-        .iter()
-        .map(|moments| (moments.variance + eps).sqrt())
-        .collect();
-    let width = input.dims.width;
-    ReferenceValue::from_fn(input.images(), input.dims, |n, y, x, c| {
-        let k = key(n, y * width + x, c);
-        let normalised = (input.at(n, y, x, c) - moments[k].mean) / deviations[k];
-        params.scale[c] * normalised + params.shift[c]
-    })
-}
-
-#[derive(Clone, Copy)]
-struct Moments {
-    mean: f64,
-    variance: f64,
-}
-
-impl Moments {
-    /// Mean and biased variance, in two passes.
-    fn of(values: &[f64]) -> Self {
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count;
-        Self { mean, variance }
+    for (i, out) in found.input.values.iter_mut().enumerate() {
+        let (k, c) = (sharing.key(i), i % channels);
+        let statistic = &statistics[k];
+        *out = params.scale[c] * gradient.values[i] / statistic.deviation
+            + of_mean[k] * statistic.mean_slope
+            + of_variance[k] * statistic.variance_slope * (input.values[i] - statistic.own_mean);
     }
-
-    /// The moments a batch norm uses when a batch of `count` values has the moments `self`.
-    fn in_mode(self, mode: ReferenceNorm, running: Self, count: usize) -> Self {
-        match mode {
-            ReferenceNorm::Running => running,
-            ReferenceNorm::Batch => self,
-            ReferenceNorm::Mixed { source_weight: w } => {
-                // A single value has variance 0, biased or not.
-                let unbiased = self.variance * count as f64 / (count.max(2) - 1) as f64;
-                Self {
-                    mean: w * running.mean + (1.0 - w) * self.mean,
-                    variance: w * running.variance + (1.0 - w) * unbiased,
-                }
-            }
-        }
-    }
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipcast_graph::Dims;
+    use flipcast_graph::{Dims, NormKind};
 
     /// Two images of one pixel and two channels, with scale 1 and 2, shift 0 and 10.
     fn run(kind: NormKind, mode: ReferenceNorm) -> Vec<f64> {

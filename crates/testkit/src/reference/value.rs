@@ -29,6 +29,14 @@ impl ReferenceValue {
         Self { dims, values }
     }
 
+    /// Zeros for `images` images.
+    pub(super) fn zeros(images: usize, dims: Dims) -> Self {
+        Self {
+            dims,
+            values: vec![0.0; images * dims.len()],
+        }
+    }
+
     /// The same extents with every element replaced.
     pub(super) fn map(&self, element: impl Fn(f64) -> f64) -> Self {
         Self {
@@ -49,7 +57,24 @@ impl ReferenceValue {
 
     /// All channels of one pixel.
     pub fn pixel(&self, n: usize, y: usize, x: usize) -> &[f64] {
-        let start = ((n * self.dims.height + y) * self.dims.width + x) * self.dims.channels;
+        let start = self.start(n, y, x);
         &self.values[start..start + self.dims.channels]
+    }
+
+    /// Image, row, column and channel of the element at `index`.
+    pub(super) fn position(&self, index: usize) -> [usize; 4] {
+        let (pixel, c) = (index / self.dims.channels, index % self.dims.channels);
+        let (row, x) = (pixel / self.dims.width, pixel % self.dims.width);
+        [row / self.dims.height, row % self.dims.height, x, c]
+    }
+
+    /// All channels of one pixel, to change in place.
+    pub(super) fn pixel_mut(&mut self, n: usize, y: usize, x: usize) -> &mut [f64] {
+        let start = self.start(n, y, x);
+        &mut self.values[start..start + self.dims.channels]
+    }
+
+    fn start(&self, n: usize, y: usize, x: usize) -> usize {
+        ((n * self.dims.height + y) * self.dims.width + x) * self.dims.channels
     }
 }

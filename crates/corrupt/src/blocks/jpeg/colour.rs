@@ -26,7 +26,11 @@ pub fn split(image: &Image) -> [Plane; 3] {
     let [luma, blue, red] = &mut planes;
     for (y, row) in image.rgb().chunks_exact(3 * width).enumerate() {
         let line = y * stride..y * stride + stride;
-        let (luma, blue, red) = (&mut luma[line.clone()], &mut blue[line.clone()], &mut red[line]);
+        let (luma, blue, red) = (
+            &mut luma[line.clone()],
+            &mut blue[line.clone()],
+            &mut red[line],
+        );
         for (x, pixel) in row.chunks_exact(3).enumerate() {
             let [r, g, b] = [pixel[0], pixel[1], pixel[2]].map(i32::from);
             luma[x] = ((19595 * r + 38470 * g + 7471 * b + HALF) >> 16) as u8;
@@ -39,8 +43,17 @@ pub fn split(image: &Image) -> [Plane; 3] {
         }
     }
     let [luma, blue, red] = planes;
-    let luma = Plane { width, height, stride, samples: luma };
-    [pad_rows(luma), pad_rows(halve(&blue, width, height)), pad_rows(halve(&red, width, height))]
+    let luma = Plane {
+        width,
+        height,
+        stride,
+        samples: luma,
+    };
+    [
+        pad_rows(luma),
+        pad_rows(halve(&blue, width, height)),
+        pad_rows(halve(&red, width, height)),
+    ]
 }
 
 /// Averages 2 x 2 samples, rounding down and up in turn along the row.
@@ -55,7 +68,12 @@ fn halve(samples: &[u8], width: usize, height: usize) -> Plane {
             halved.push(((sum + 1 + (pair as u16 & 1)) >> 2) as u8);
         }
     }
-    Plane { width: width.div_ceil(2), height: height.div_ceil(2), stride: stride / 2, samples: halved }
+    Plane {
+        width: width.div_ceil(2),
+        height: height.div_ceil(2),
+        stride: stride / 2,
+        samples: halved,
+    }
 }
 
 /// Repeats the last row until the rows fill whole blocks.
@@ -79,7 +97,12 @@ pub fn merge(planes: &[Plane; 3]) -> Image {
         double_row(blue, y, &mut column, &mut blue_row);
         double_row(red, y, &mut column, &mut red_row);
         let luma = &luma.samples[y * luma.stride..][..width];
-        for (((pixel, &y), &cb), &cr) in out.chunks_exact_mut(3).zip(luma).zip(&blue_row).zip(&red_row) {
+        for (((pixel, &y), &cb), &cr) in out
+            .chunks_exact_mut(3)
+            .zip(luma)
+            .zip(&blue_row)
+            .zip(&red_row)
+        {
             let (y, cb, cr) = (i32::from(y), i32::from(cb) - 128, i32::from(cr) - 128);
             let r = y + ((91881 * cr + HALF) >> 16);
             let g = y + ((-22554 * cb - 46802 * cr + HALF) >> 16);
@@ -103,14 +126,21 @@ fn double_row(plane: &Plane, y: usize, column: &mut [u16], out: &mut [u8]) {
         }
         return;
     }
-    let far = if y % 2 == 0 { near.saturating_sub(1) } else { (near + 1).min(plane.height - 1) };
+    let far = if y.is_multiple_of(2) {
+        near.saturating_sub(1)
+    } else {
+        (near + 1).min(plane.height - 1)
+    };
     let far_row = &plane.samples[far * plane.stride..][..plane.width];
     for ((sum, &near), &far) in column.iter_mut().zip(near_row).zip(far_row) {
         *sum = 3 * u16::from(near) + u16::from(far);
     }
     let last = column.len() - 1;
     out[0] = ((4 * column[0] + 8) >> 4) as u8;
-    for (pair, three) in out[1..2 * last + 1].chunks_exact_mut(2).zip(column.windows(2)) {
+    for (pair, three) in out[1..2 * last + 1]
+        .chunks_exact_mut(2)
+        .zip(column.windows(2))
+    {
         pair[0] = ((3 * three[0] + three[1] + 7) >> 4) as u8;
         pair[1] = ((3 * three[1] + three[0] + 8) >> 4) as u8;
     }
@@ -124,7 +154,8 @@ mod tests {
     #[test]
     fn grey_survives_any_size() {
         for (width, height) in [(16, 16), (1, 1), (5, 3), (17, 9)] {
-            let image = Image::new(width, height, vec![90; 3 * width * height]).expect("sizes match");
+            let image =
+                Image::new(width, height, vec![90; 3 * width * height]).expect("sizes match");
             assert_eq!(merge(&split(&image)), image);
         }
     }
@@ -134,6 +165,9 @@ mod tests {
         let image = Image::new(17, 9, vec![1; 3 * 17 * 9]).expect("17 x 9");
         let [luma, blue, _] = split(&image);
         assert_eq!((luma.stride, luma.samples.len()), (32, 32 * 16));
-        assert_eq!((blue.width, blue.height, blue.stride, blue.samples.len()), (9, 5, 16, 16 * 8));
+        assert_eq!(
+            (blue.width, blue.height, blue.stride, blue.samples.len()),
+            (9, 5, 16, 16 * 8)
+        );
     }
 }
