@@ -1,11 +1,37 @@
 //! How errors reach the user: what failed, why, and what to do about it.
 
+use crate::commands::corrupt::SettingsError;
+use flipcast_corrupt::ccc::PlanError;
+use flipcast_corrupt::write::WriteError;
+use flipcast_corrupt::{CorruptError, FrostError};
+use flipcast_images::dataset::DataError;
+use flipcast_images::decode::DecodeError;
+use flipcast_images::labelspace::LabelError;
+use flipcast_images::loader::LoadError;
 use flipcast_models::{ImportError, ModelError};
+use std::error::Error;
+use std::io::ErrorKind;
 use std::process::ExitCode;
+
+/// Most unusable images that are named.
+const MAX_NAMED: usize = 20;
 
 /// The environment lacks something the user asked for.
 #[derive(Debug)]
 pub struct Environment(pub String);
+
+/// A check found what it looks for.
+#[derive(Debug)]
+pub struct Fired(pub String);
+
+/// An error with advice of its own.
+#[derive(Debug)]
+pub struct Advised {
+    /// What is wrong.
+    pub problem: String,
+    /// What to do about it.
+    pub hint: String,
+}
 
 impl std::fmt::Display for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -13,27 +39,157 @@ impl std::fmt::Display for Environment {
     }
 }
 
-impl std::error::Error for Environment {}
+impl std::fmt::Display for Fired {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
-/// Prints an error with its causes and a hint, and gives its exit code.
+impl std::fmt::Display for Advised {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.problem)
+    }
+}
+
+impl Error for Environment {}
+impl Error for Fired {}
+impl Error for Advised {}
+
+/// Prints an error with its causes and hints, and gives its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     eprintln!("error: {error}");
     for cause in error.chain().skip(1) {
         eprintln!("  caused by: {cause}");
     }
-    let hint = error.chain().find_map(|cause| {
-        let model = cause
-            .downcast_ref::<ModelError>()
-            .and_then(ModelError::hint);
-        model.or_else(|| {
-            cause
-                .downcast_ref::<ImportError>()
-                .and_then(ImportError::hint)
-        })
-    });
-    if let Some(hint) = hint {
-        eprintln!("  hint: {hint}");
+    for cause in error.chain() {
+        if let Some(LoadError::BadImages { bad, count }) = cause.downcast_ref() {
+            for image in bad.iter().take(MAX_NAMED) {
+                eprintln!("  unusable: {image}");
+            }
+            if *count > MAX_NAMED {
+                eprintln!("  and {} more", count - MAX_NAMED);
+            }
+        }
     }
-    let environment = error.chain().any(|cause| cause.is::<Environment>());
-    ExitCode::from(if environment { 3 } else { 2 })
+    let mut told: Vec<String> = Vec::new();
+    for hint in error.chain().filter_map(hint) {
+        if !told.contains(&hint) {
+            eprintln!("  hint: {hint}");
+            told.push(hint);
+        }
+    }
+    ExitCode::from(exit_code(error))
+}
+
+/// 1 when a check fired, 3 when the environment is at fault, otherwise 2.
+fn exit_code(error: &anyhow::Error) -> u8 {
+    if error.is::<Fired>() {
+        return 1;
+    }
+    if error.chain().any(|cause| cause.is::<Environment>()) || error.chain().any(cannot_write) {
+        return 3;
+    }
+    2
+}
+
+/// Whether the disk, and not what the user asked for, stopped a write.
+fn cannot_write(cause: &(dyn Error + 'static)) -> bool {
+    let kind = match (cause.downcast_ref(), cause.downcast_ref()) {
+        (Some(WriteError::Io { source, .. }), _) | (_, Some(SettingsError::Io { source, .. })) => {
+            source.kind()
+        }
+        _ => return false,
+    };
+    matches!(
+        kind,
+        ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::StorageFull
+            | ErrorKind::QuotaExceeded
+    )
+}
+
+/// What one error of a chain advises.
+fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(error) = cause.downcast_ref::<Advised>() {
+        return Some(error.hint.clone());
+    }
+    if let Some(error) = cause.downcast_ref::<ModelError>() {
+        return error.hint();
+    }
+    if let Some(error) = cause.downcast_ref::<ImportError>() {
+        return error.hint();
+    }
+    if let Some(error) = cause.downcast_ref::<DataError>() {
+        return error.hint().or_else(|| match error {
+            DataError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
+                Some("check the path; a corruption is added as in `DATA@gaussian_noise:3`".into())
+            }
+            DataError::UnknownDataset { .. } | DataError::UnknownSplit { .. } => {
+                Some("`flipcast data list` shows the known datasets, `flipcast data list NAME` the splits of one".into())
+            }
+            DataError::NoImages { .. } => {
+                Some("give the folder that holds the images or the class folders".into())
+            }
+            _ => None,
+        });
+    }
+    if let Some(error) = cause.downcast_ref::<WriteError>() {
+        return error.hint().map(str::to_owned);
+    }
+    let fixed = [
+        cause
+            .downcast_ref::<DecodeError>()
+            .and_then(DecodeError::hint),
+        cause
+            .downcast_ref::<LabelError>()
+            .and_then(LabelError::hint),
+        cause.downcast_ref::<LoadError>().and_then(LoadError::hint),
+        cause
+            .downcast_ref::<CorruptError>()
+            .and_then(CorruptError::hint),
+        cause.downcast_ref::<FrostError>().map(FrostError::hint),
+        cause.downcast_ref::<PlanError>().map(PlanError::hint),
+        cause
+            .downcast_ref::<SettingsError>()
+            .and_then(SettingsError::hint),
+    ];
+    fixed.into_iter().flatten().next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn exit_codes_tell_checks_input_and_environment_apart() {
+        let io = |kind: ErrorKind| WriteError::Io {
+            path: "out".into(),
+            source: kind.into(),
+        };
+        let plain: anyhow::Error = anyhow::anyhow!("bad input");
+        assert_eq!(exit_code(&plain), 2);
+        assert_eq!(exit_code(&Fired("found".into()).into()), 1);
+        let wrapped = Err::<(), _>(CorruptError::BadSeverity { found: "9".into() })
+            .context(Fired("found".into()))
+            .expect_err("an error");
+        assert_eq!(exit_code(&wrapped), 1);
+        assert_eq!(exit_code(&Environment("no such set".into()).into()), 3);
+        assert_eq!(exit_code(&io(ErrorKind::StorageFull).into()), 3);
+        assert_eq!(exit_code(&io(ErrorKind::NotFound).into()), 2);
+    }
+
+    #[test]
+    fn hints_are_found_in_every_crate_s_errors() {
+        let error = CorruptError::UnknownCorruption {
+            name: "fogg".into(),
+            set: None,
+            nearest: vec!["fog"],
+        };
+        assert!(hint(&error).is_some_and(|text| text.contains("spelling")));
+        let error = DataError::NoImages { path: "x".into() };
+        assert!(hint(&error).is_some());
+        assert!(hint(&DecodeError::Empty).is_some());
+    }
 }

@@ -5,6 +5,7 @@
 
 mod commands;
 mod failure;
+mod progress;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -24,6 +25,10 @@ enum Command {
     Demo,
     /// List known architectures and weights, or look into a weight file
     Models(commands::models::Args),
+    /// List the published datasets, or look into a folder, archive or array of images
+    Data(commands::data::Args),
+    /// Write a corrupted copy of a dataset in the layout of ImageNet-C and its relatives
+    Corrupt(commands::corrupt::Args),
     /// Time a forward pass and an adaptation step on this machine
     Bench(commands::bench::Args),
     /// Tell what this machine offers and which settings are in force
@@ -34,6 +39,8 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Demo => commands::demo::run(),
         Command::Models(args) => commands::models::run(&args),
+        Command::Data(args) => commands::data::run(&args),
+        Command::Corrupt(args) => commands::corrupt::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Env => commands::env::run(),
     };

@@ -18,6 +18,7 @@ pub mod blocks;
 pub mod c_bar;
 pub mod ccc;
 mod corruptor;
+mod dataset;
 mod error;
 pub mod frost_textures;
 pub mod imagenet_c;
@@ -31,6 +32,7 @@ mod storage;
 pub mod write;
 
 pub use corruptor::{Corruptor, MAX_SIDE, corrupt};
+pub use dataset::{CorruptionStep, DataSpec, StepError};
 pub use error::CorruptError;
 pub use frost_textures::{FrostError, FrostTextures};
 pub use poisson::Poisson;

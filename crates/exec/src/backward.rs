@@ -1,13 +1,17 @@
 //! The backward pass, step by step: from the logit gradient to the affine gradient.
 
 use crate::kernels::{pool_shape, shortcut_shape};
-use crate::network::{Identity, Network, views};
+use crate::network::{Identity, Network, cut, views};
 use crate::norms::{Norm, Sums};
 use flipcast_graph::{
-    Activation, BackwardStep, BufferId, GradSource, GradTarget, NodeId, Plan, Storage, ValueId,
+    Activation, BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NodeId, Plan,
+    Storage, Then, ValueId,
 };
 use flipcast_kernels as k;
-use flipcast_kernels::{Carried, Gather, JoinedNorm, NormGradient, Passage, Sink, Source};
+use flipcast_kernels::{
+    Carried, Gather, JoinGradient, JoinedNorm, NormGradient, Passage, Sink, Source,
+};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -39,14 +43,7 @@ impl Network {
             } => {
                 self.through_norm(plan, *value, *gradient, *target);
             }
-            BackwardStep::Join {
-                joined,
-                activation,
-                gradient,
-                sums,
-            } => {
-                self.join_backward(plan, *joined, *activation, *gradient, sums);
-            }
+            BackwardStep::Join { gradient, join } => self.join_backward(plan, *gradient, join),
             BackwardStep::Copy {
                 gradient, target, ..
             } => {
@@ -65,9 +62,9 @@ impl Network {
                 node,
                 gradient,
                 target,
-                sums,
+                then,
             } => {
-                self.conv_backward(plan, *node, *gradient, *target, *sums);
+                self.conv_backward(plan, *node, *gradient, *target, then);
             }
             BackwardStep::MaxPool {
                 forward,
@@ -276,66 +273,26 @@ impl Network {
         }
     }
 
-    fn join_backward(
-        &mut self,
-        plan: &Plan,
-        joined: ValueId,
-        activation: Activation,
-        gradient: BufferId,
-        sums: &[ValueId],
-    ) {
-        let extent = self.extent(joined);
-        let (out, gradient) = (self.stored_range(joined), self.gradient_range(gradient));
-        let norm_at = |i: usize| {
-            sums.get(i)
-                .and_then(|&value| norm_of(plan, value))
-                .map(|(norm, _)| norm)
+    fn join_backward(&mut self, plan: &Plan, gradient: BufferId, join: &JoinBackward) {
+        let extent = self.extent(join.joined);
+        let gradient = self.gradient_range(gradient);
+        let mut below = self.take_below(plan, &join.sums);
+        let (isa, workers, scratch) = (self.isa, &mut self.workers, &mut self.scratch);
+        let parts = cut(
+            &mut self.arena,
+            [Some(gradient), below[0].range(), below[1].range()],
+        );
+        let [Some(gradient), a, b] = parts else {
+            unreachable!("a gradient has a place")
         };
-        let values = |net: &Self, i: usize| sums.get(i).and_then(|&value| net.base_range(value));
-        let (values_a, values_b) = (values(self, 0), values(self, 1));
-        let mut taken =
-            [0, 1].map(|i| norm_at(i).map(|norm| std::mem::take(&mut self.norms[norm].sums)));
-        {
-            let [sums_a, sums_b] = &mut taken;
-            let norms = &self.norms;
-            let mut run = |out: &[f32], gradient: &mut [f32], norms| {
-                let (workers, scratch) = (&mut self.workers, &mut self.scratch);
-                k::join_backward(
-                    self.isa, workers, scratch, extent, out, activation, gradient, norms,
-                );
-            };
-            match (values_a, values_b) {
-                (Some(a), Some(b)) => {
-                    let [out, gradient, a, b] = views(&mut self.arena, [out, gradient, a, b]);
-                    run(
-                        out,
-                        gradient,
-                        [
-                            joined_norm(norms, norm_at(0), sums_a, a),
-                            joined_norm(norms, norm_at(1), sums_b, b),
-                        ],
-                    );
-                }
-                (Some(a), None) => {
-                    let [out, gradient, a] = views(&mut self.arena, [out, gradient, a]);
-                    run(
-                        out,
-                        gradient,
-                        [joined_norm(norms, norm_at(0), sums_a, a), None],
-                    );
-                }
-                _ => {
-                    let [out, gradient] = views(&mut self.arena, [out, gradient]);
-                    run(out, gradient, [None, None]);
-                }
-            }
-        }
-        for (i, sums) in taken.into_iter().enumerate() {
-            if let (Some(norm), Some(sums)) = (norm_at(i), sums) {
-                self.norms[norm].sums = sums;
-                self.finish_norm(norm);
-            }
-        }
+        let through = join_gradient(
+            &self.masks[join.joined.index()],
+            &self.norms,
+            &mut below,
+            [a, b],
+        );
+        k::join_backward(isa, workers, scratch, extent, gradient, through);
+        self.put_below(below);
     }
 
     fn conv_backward(
@@ -344,7 +301,7 @@ impl Network {
         node: NodeId,
         gradient: GradSource,
         target: GradTarget,
-        sums: Option<ValueId>,
+        then: &Then,
     ) {
         let kernels = Arc::clone(&self.kernels);
         let conv = kernels
@@ -352,73 +309,93 @@ impl Network {
             .backward
             .as_ref()
             .expect("planned backward convolutions have a kernel");
-        let to = self.gradient_range(target.buffer);
         let (from, through) = match gradient {
-            GradSource::Plain(buffer) => (self.gradient_range(buffer), None),
-            GradSource::ThroughNorm { value, gradient } => {
-                (self.gradient_range(gradient), Some(value))
-            }
+            GradSource::Plain(buffer) => (buffer, None),
+            GradSource::ThroughNorm { value, gradient } => (gradient, Some(value)),
         };
-        let below = sums.and_then(|value| {
-            norm_of(plan, value).map(|(norm, activation)| (value, norm, activation))
-        });
-        let mut taken = below.map(|(_, norm, _)| std::mem::take(&mut self.norms[norm].sums));
-        {
-            let through_range = through.and_then(|value| self.base_range(value));
-            let sums_range = below.and_then(|(value, ..)| self.base_range(value));
-            let (norms, identity) = (&self.norms, &self.identity);
-            let (workers, scratch, images) = (&mut self.workers, &mut self.scratch, self.images);
-            let mut run = |source: Source, out: &mut [f32], values: Option<&[f32]>| {
-                let gather = match (below, &mut taken, values) {
-                    (Some((_, norm, activation)), Some(sums), Some(values)) => Gather::Sums {
-                        values,
-                        norm: norms[norm].tables(),
-                        activation,
-                        centre: &norms[norm].centre,
-                        sum: &mut sums.sum,
-                        product: &mut sums.product,
-                    },
-                    _ => Gather::Nothing,
-                };
-                let sink = Sink {
-                    out,
-                    accumulate: target.accumulate,
-                    bias: None,
-                    gather,
-                };
-                conv.run(workers, scratch, images, source, sink);
-            };
-            let arena = &mut self.arena;
-            match (through_range, sums_range) {
-                (Some(y), Some(below)) => {
-                    let [from, to, y, below] = views(arena, [from, to, y, below]);
-                    run(
-                        gradient_source(plan, norms, identity, through, from, y),
-                        to,
-                        Some(below),
-                    );
-                }
-                (Some(y), None) => {
-                    let [from, to, y] = views(arena, [from, to, y]);
-                    run(
-                        gradient_source(plan, norms, identity, through, from, y),
-                        to,
-                        None,
-                    );
-                }
-                (None, Some(below)) => {
-                    let [from, to, below] = views(arena, [from, to, below]);
-                    run(Source::Plain(from), to, Some(below));
-                }
-                (None, None) => {
-                    let [from, to] = views(arena, [from, to]);
-                    run(Source::Plain(from), to, None);
+        let sums = match then {
+            Then::Sums(value) => std::slice::from_ref(value),
+            Then::Join(join) => &join.sums,
+            _ => &[],
+        };
+        let mut below = self.take_below(plan, sums);
+        let ranges = [
+            Some(self.gradient_range(from)),
+            Some(self.gradient_range(target.buffer)),
+            through.and_then(|value| self.base_range(value)),
+            below[0].range(),
+            below[1].range(),
+        ];
+        let parts = cut(&mut self.arena, ranges);
+        let [Some(from), Some(to), values, a, b] = parts else {
+            unreachable!("gradients have a place")
+        };
+        let source = match (through, values) {
+            (Some(value), Some(values)) => {
+                passage(plan, &self.norms, &self.identity, value, values).of(from)
+            }
+            _ => Source::Plain(from),
+        };
+        let gather = match then {
+            Then::Sums(value) => {
+                let (norm, activation) = norm_of(plan, *value).expect("sums are of norms");
+                let Below { sums, .. } = &mut below[0];
+                Gather::Sums {
+                    values: a.expect("norms read stored values"),
+                    norm: self.norms[norm].tables(),
+                    activation,
+                    centre: &self.norms[norm].centre,
+                    sum: &mut sums.sum,
+                    product: &mut sums.product,
                 }
             }
-        }
-        if let (Some((_, norm, _)), Some(sums)) = (below, taken) {
-            self.norms[norm].sums = sums;
-            self.finish_norm(norm);
+            Then::Join(join) => {
+                let mask = &self.masks[join.joined.index()];
+                Gather::Join(join_gradient(mask, &self.norms, &mut below, [a, b]))
+            }
+            _ => Gather::Nothing,
+        };
+        let sink = Sink {
+            out: to,
+            accumulate: target.accumulate,
+            bias: None,
+            gather,
+        };
+        conv.run(
+            &mut self.workers,
+            &mut self.scratch,
+            self.images,
+            source,
+            sink,
+        );
+        self.put_below(below);
+    }
+
+    /// Takes the sums of the norms below up to two values, to be filled.
+    fn take_below(&mut self, plan: &Plan, values: &[ValueId]) -> [Below; 2] {
+        std::array::from_fn(|i| {
+            let Some(&value) = values.get(i) else {
+                return Below::default();
+            };
+            let (norm, _) = norm_of(plan, value).expect("sums are of norms");
+            let sums = std::mem::take(&mut self.norms[norm].sums);
+            Below {
+                norm: Some((
+                    norm,
+                    self.base_range(value).expect("norms read stored values"),
+                )),
+                sums,
+            }
+        })
+    }
+
+    /// Gives filled sums back and makes of them what a norm needs.
+    fn put_below(&mut self, below: [Below; 2]) {
+        for Below { norm, sums } in below {
+            if let Some((norm, _)) = norm {
+                self.norms[norm].sums = sums;
+                self.finish_norm(norm);
+            }
         }
     }
 
@@ -519,34 +496,46 @@ fn norm_of(plan: &Plan, value: ValueId) -> Option<(usize, Activation)> {
     }
 }
 
-/// A norm directly below a join, with the numbers of its base.
-fn joined_norm<'a>(
-    norms: &'a [Norm],
-    norm: Option<usize>,
-    sums: &'a mut Option<Sums>,
-    values: &'a [f32],
-) -> Option<JoinedNorm<'a>> {
-    let Sums { sum, product } = sums.as_mut()?;
-    Some(JoinedNorm {
-        values,
-        centre: &norms[norm?].centre,
-        sum,
-        product,
-    })
+/// A norm whose sums are being gathered: its number, the place of its base, and the sums.
+#[derive(Default)]
+struct Below {
+    norm: Option<(usize, Range<usize>)>,
+    sums: Sums,
 }
 
-/// The gradient of the base of `through`, read from that of `through` itself.
-fn gradient_source<'a>(
-    plan: &Plan,
+impl Below {
+    fn range(&self) -> Option<Range<usize>> {
+        self.norm.as_ref().map(|(_, range)| range.clone())
+    }
+
+    /// The norm as a join sees it, given the numbers of its base.
+    fn joined<'a>(
+        &'a mut self,
+        norms: &'a [Norm],
+        values: Option<&'a mut [f32]>,
+    ) -> Option<JoinedNorm<'a>> {
+        let (norm, _) = self.norm.as_ref()?;
+        let Sums { sum, product } = &mut self.sums;
+        Some(JoinedNorm {
+            values: values?,
+            centre: &norms[*norm].centre,
+            sum,
+            product,
+        })
+    }
+}
+
+/// What the gradient of a join passes, given the noted slopes and the numbers of the norms' bases.
+fn join_gradient<'a>(
+    mask: &'a [u8],
     norms: &'a [Norm],
-    identity: &'a Identity,
-    through: Option<ValueId>,
-    gradient: &'a [f32],
-    values: &'a [f32],
-) -> Source<'a> {
-    match through {
-        Some(value) => passage(plan, norms, identity, value, values).of(gradient),
-        None => Source::Plain(gradient),
+    [first, second]: &'a mut [Below; 2],
+    [a, b]: [Option<&'a mut [f32]>; 2],
+) -> JoinGradient<'a> {
+    let mask = (!mask.is_empty()).then_some(mask);
+    JoinGradient {
+        mask,
+        norms: [first.joined(norms, a), second.joined(norms, b)],
     }
 }
 

@@ -247,8 +247,12 @@ impl Network {
         let (norms, identity) = (&self.norms, &self.identity);
         let source = |term: usize, base| source_of(plan, norms, identity, terms[term], base);
         let (isa, workers, scratch) = (self.isa, &mut self.workers, &mut self.scratch);
+        let mask = &mut self.masks[target.index()];
         let mut run = |sources: &[Source], out: &mut [f32]| {
-            k::join(isa, workers, scratch, extent, sources, activation, out)
+            let mask = (!mask.is_empty()).then_some(mask.as_mut_slice());
+            k::join(
+                isa, workers, scratch, extent, sources, activation, out, mask,
+            );
         };
         match (terms.len(), bases) {
             (1, [None, _]) => run(&[source(0, batch)], &mut self.arena[out]),
@@ -327,6 +331,7 @@ impl Network {
             &[source],
             Activation::Identity,
             to,
+            None,
         );
     }
 }

@@ -98,7 +98,8 @@ impl Kernels {
         for conv in convs.flatten() {
             floats = floats.max(conv.scratch_floats());
             offsets = offsets.max(conv.scratch_offsets());
-            partials = partials.max(conv.partials(images));
+            // A join may gather for two norms at once.
+            partials = partials.max(2 * conv.partials(images));
         }
         for value in plan.values() {
             let extent = Extent {
@@ -107,7 +108,6 @@ impl Kernels {
                 channels: value.dims.channels,
             };
             floats = floats.max(extent.scratch_floats());
-            // A join may gather for two norms at once.
             partials = partials.max(2 * extent.partials());
         }
         for step in plan.forward() {

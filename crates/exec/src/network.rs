@@ -2,8 +2,8 @@ use crate::kernels::{Kernels, param};
 use crate::norms::Norm;
 use crate::{Exactness, ExecError, Executor, Isa, Logits, NormMode};
 use flipcast_graph::{
-    AffineTable, BufferId, Dims, Graph, NormKind, Plan, PlanOptions, Purpose, Step, Storage,
-    ValueId,
+    Activation, AffineTable, BufferId, Dims, Graph, NormKind, Plan, PlanOptions, Purpose, Step,
+    Storage, ValueId,
 };
 use flipcast_kernels::{Buffer, Extent, NormTables, Scratch, Source, ThroughTables, Workers};
 use flipcast_tensor::{Batch, Tensor};
@@ -79,8 +79,9 @@ pub struct Network {
     pub(crate) workers: Workers,
     pub(crate) scratch: Scratch,
     pub(crate) arena: Buffer,
-    /// Winning taps of max pools, by value.
+    /// Winning taps of max pools, and slopes of joins, by value.
     pub(crate) choices: Vec<Vec<u8>>,
+    pub(crate) masks: Vec<Vec<u8>>,
     pub(crate) norms: Vec<Norm>,
     pub(crate) identity: Identity,
     pub(crate) affine: Vec<f32>,
@@ -173,9 +174,25 @@ impl Network {
             .max()
             .unwrap_or(0);
         let mut choices: Vec<Vec<u8>> = plan.values().iter().map(|_| Vec::new()).collect();
+        let mut masks = choices.clone();
         for step in plan.forward() {
-            if let Step::MaxPool { target, .. } = step {
-                choices[target.index()] = vec![0; options.batch * plan.value(*target).dims.len()];
+            match step {
+                Step::MaxPool { target, .. } => {
+                    choices[target.index()] =
+                        vec![0; options.batch * plan.value(*target).dims.len()];
+                }
+                Step::Join {
+                    activation, target, ..
+                } if *activation != Activation::Identity && options.purpose == Purpose::Adapt => {
+                    let dims = plan.value(*target).dims;
+                    let extent = Extent {
+                        images: options.batch,
+                        pixels: dims.pixels(),
+                        channels: dims.channels,
+                    };
+                    masks[target.index()] = vec![0; flipcast_kernels::mask_len(extent)];
+                }
+                _ => {}
             }
         }
         Ok(Self {
@@ -186,6 +203,7 @@ impl Network {
             isa,
             workers,
             choices,
+            masks,
             norms,
             identity: Identity {
                 ones: vec![1.0; widest],
@@ -471,4 +489,17 @@ pub(crate) fn views<const N: usize>(
     arena
         .get_disjoint_mut(ranges)
         .expect("buffers that live together do not overlap")
+}
+
+/// As [`views`], for parts of which some may be absent.
+pub(crate) fn cut<const N: usize>(
+    arena: &mut [f32],
+    ranges: [Option<std::ops::Range<usize>>; N],
+) -> [Option<&mut [f32]>; N] {
+    // An absent part is an empty range at the end, which overlaps nothing.
+    let end = arena.len();
+    let present: [bool; N] = std::array::from_fn(|i| ranges[i].is_some());
+    let parts = views(arena, ranges.map(|range| range.unwrap_or(end..end)));
+    let mut present = present.into_iter();
+    parts.map(|part| present.next().unwrap_or(false).then_some(part))
 }

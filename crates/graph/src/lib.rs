@@ -23,6 +23,6 @@ pub use error::{GraphError, PlanError};
 pub use graph::{Graph, Node, NodeId, ParamSpec};
 pub use op::{Conv2d, NormKind, NormLayer, Op, Padding, Pool};
 pub use plan::{
-    BackwardStep, BufferId, GradSource, GradTarget, NormId, NormSlot, Plan, PlanOptions, Purpose,
-    Step, Storage, Value, ValueId,
+    BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NormId, NormSlot, Plan,
+    PlanOptions, Purpose, Step, Storage, Then, Value, ValueId,
 };

@@ -56,6 +56,11 @@ mod x86 {
             unsafe { _mm256_stream_ps(to, v) }
         }
         #[inline(always)]
+        unsafe fn prefetch(at: *const f32) {
+            // SAFETY: part of every x86-64; a prefetch never faults.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        }
+        #[inline(always)]
         unsafe fn fence() {
             // SAFETY: part of every x86-64.
             unsafe { _mm_sfence() }
@@ -114,6 +119,20 @@ mod x86 {
         unsafe fn select_gt(a: __m256, b: __m256, yes: __m256, no: __m256) -> __m256 {
             // SAFETY: see the impl.
             unsafe { _mm256_blendv_ps(no, yes, _mm256_cmp_ps::<_CMP_GT_OQ>(a, b)) }
+        }
+        #[inline(always)]
+        unsafe fn bits_gt(a: __m256, b: __m256) -> u32 {
+            // SAFETY: see the impl.
+            unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(a, b)) as u32 }
+        }
+        #[inline(always)]
+        unsafe fn keep(bits: u32, v: __m256) -> __m256 {
+            // SAFETY: see the impl.
+            unsafe {
+                let lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+                let set = _mm256_and_si256(_mm256_set1_epi32(bits as i32), lane);
+                _mm256_and_ps(v, _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lane)))
+            }
         }
         #[inline(always)]
         unsafe fn round(a: __m256) -> __m256 {

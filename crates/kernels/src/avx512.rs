@@ -54,6 +54,11 @@ mod x86 {
             unsafe { _mm512_stream_ps(to, v) }
         }
         #[inline(always)]
+        unsafe fn prefetch(at: *const f32) {
+            // SAFETY: part of every x86-64; a prefetch never faults.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        }
+        #[inline(always)]
         unsafe fn fence() {
             // SAFETY: part of every x86-64.
             unsafe { _mm_sfence() }
@@ -112,6 +117,16 @@ mod x86 {
         unsafe fn select_gt(a: __m512, b: __m512, yes: __m512, no: __m512) -> __m512 {
             // SAFETY: see the impl.
             unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b), no, yes) }
+        }
+        #[inline(always)]
+        unsafe fn bits_gt(a: __m512, b: __m512) -> u32 {
+            // SAFETY: see the impl.
+            unsafe { u32::from(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b)) }
+        }
+        #[inline(always)]
+        unsafe fn keep(bits: u32, v: __m512) -> __m512 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_maskz_mov_ps(bits as __mmask16, v) }
         }
         #[inline(always)]
         unsafe fn round(a: __m512) -> __m512 {

@@ -6,6 +6,7 @@
 use crate::Buffer;
 use crate::conv::Exactness;
 use crate::lanes::{Lanes, Task};
+use std::ops::Range;
 
 /// Longest stretch of the summed axis worked on at once, so that a panel of weights stays near the core.
 const BLOCK: usize = 320;
@@ -36,6 +37,9 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
+    /// Widest panel of any instruction set: column ranges start at multiples of it.
+    pub const PANELS: usize = 32;
+
     /// Packs `weight(k, column)`, `k` counting along `runs`, for vectors of `lanes` floats.
     pub fn new(
         runs: &[Run],
@@ -53,7 +57,7 @@ impl Packed {
         for runs in split_runs(runs, total) {
             let len: usize = runs.iter().map(|run| run.len as usize).sum();
             let mut at = start;
-            for (first, width) in panels(padded, lanes) {
+            for (first, width) in panels(0..padded, lanes) {
                 for k in 0..len {
                     for j in 0..width {
                         if first + j < columns {
@@ -110,18 +114,23 @@ impl Packed {
     ) {
         for block in 0..self.blocks.len() {
             // SAFETY: handed on.
-            unsafe { self.multiply_block::<L>(block, a, a_rows, c, c_rows, block > 0) };
+            unsafe {
+                self.multiply_block::<L>(block, 0..self.columns, a, a_rows, c, c_rows, block > 0)
+            };
         }
     }
 
-    /// The share of one block; adds to `c` when `accumulate` is set.
+    /// The share of one block, for `columns` only, which start at a multiple of [`Self::PANELS`] and of which the first
+    /// goes to the start of a row of `c`; adds to `c` when `accumulate` is set.
     ///
     /// # Safety
     /// As for `multiply`.
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "raw pieces of a matrix product")]
     pub unsafe fn multiply_block<L: Lanes>(
         &self,
         block: usize,
+        columns: Range<usize>,
         a: *const f32,
         a_rows: &[u32],
         c: *mut f32,
@@ -135,15 +144,22 @@ impl Packed {
         let block = &self.blocks[block];
         if self.exactness == Exactness::Double {
             // SAFETY: handed on.
-            return unsafe { self.multiply_double(block, a, a_rows, c, c_rows, accumulate) };
+            return unsafe {
+                self.multiply_double(block, columns, a, a_rows, c, c_rows, accumulate)
+            };
         }
-        // Tiles of nearly equal height: a tile of one row would wait for its own additions.
-        let tiles = rows.div_ceil(L::TILE_ROWS);
-        let (height, taller) = (rows / tiles, rows % tiles);
         // SAFETY: panels lie inside `data` by construction; the caller vouches for `a` and `c`.
         unsafe {
-            let mut panel = self.data.as_ptr().add(block.start);
-            for (first, width) in panels(self.columns, L::N) {
+            let mut panel = self
+                .data
+                .as_ptr()
+                .add(block.start + block.len * columns.start);
+            for (first, width) in panels(columns.clone(), L::N) {
+                let two = width > L::N;
+                // Tiles of nearly equal height: a tile of one row would wait for its own additions. One vector of
+                // columns leaves room for twice the rows.
+                let tiles = rows.div_ceil(if two { L::TILE_ROWS } else { 2 * L::TILE_ROWS });
+                let (height, taller) = (rows / tiles, rows % tiles);
                 let mut row = 0;
                 for tile in 0..tiles {
                     let height = height + usize::from(tile < taller);
@@ -152,11 +168,11 @@ impl Packed {
                         a_rows: a_rows.as_ptr().add(row),
                         runs: &block.runs,
                         b: panel,
-                        c: c.add(first),
+                        c: c.add(first - columns.start),
                         c_rows: c_rows.as_ptr().add(row),
                         accumulate,
                     };
-                    tile.dispatch::<L>(height, width > L::N);
+                    tile.dispatch::<L>(height, two);
                     row += height;
                 }
                 panel = panel.add(block.len * width);
@@ -168,22 +184,24 @@ impl Packed {
     ///
     /// # Safety
     /// As for `multiply`.
+    #[expect(clippy::too_many_arguments, reason = "those of `multiply_block`")]
     unsafe fn multiply_double(
         &self,
         block: &Block,
+        columns: Range<usize>,
         a: *const f32,
         a_rows: &[u32],
         c: *mut f32,
         c_rows: &[u32],
         accumulate: bool,
     ) {
-        let mut start = block.start;
-        for (first, width) in panels(self.columns, self.lanes) {
+        let mut start = block.start + block.len * columns.start;
+        for (first, width) in panels(columns.clone(), self.lanes) {
             for (&a_row, &c_row) in a_rows.iter().zip(c_rows) {
                 for j in 0..width {
                     // SAFETY: as for `multiply_block`.
                     unsafe {
-                        let to = c.add(c_row as usize + first + j);
+                        let to = c.add(c_row as usize + first - columns.start + j);
                         let mut sum = if accumulate { f64::from(*to) } else { 0.0 };
                         let mut k = 0;
                         for run in &block.runs {
@@ -204,10 +222,11 @@ impl Packed {
 }
 
 /// First column and width of every panel: two vectors, or one at the end.
-fn panels(columns: usize, lanes: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..columns)
+fn panels(columns: Range<usize>, lanes: usize) -> impl Iterator<Item = (usize, usize)> {
+    let end = columns.end;
+    columns
         .step_by(2 * lanes)
-        .map(move |first| (first, (columns - first).min(2 * lanes)))
+        .map(move |first| (first, (end - first).min(2 * lanes)))
 }
 
 /// Cuts the runs into blocks of nearly equal length, none longer than `BLOCK`.
@@ -260,18 +279,25 @@ impl Tile<'_> {
     #[inline(always)]
     unsafe fn dispatch<L: Lanes>(self, rows: usize, two: bool) {
         macro_rules! heights {
-            ($($n:literal)*) => {
+            ($($n:literal)*; $($tall:literal)*) => {
                 match (rows, two) {
                     $(
+                        // SAFETY: handed on from `multiply`.
                         ($n, true) if $n <= L::TILE_ROWS => unsafe { L::vectorize(FixedTile::<$n, 2>(self)) },
-                        ($n, false) if $n <= L::TILE_ROWS => unsafe { L::vectorize(FixedTile::<$n, 1>(self)) },
+                        // SAFETY: as above.
+                        ($n, false) if $n <= 2 * L::TILE_ROWS => unsafe { L::vectorize(FixedTile::<$n, 1>(self)) },
                     )*
-                    _ => unreachable!("tiles are at most TILE_ROWS high"),
+                    $(
+                        // SAFETY: as above.
+                        ($tall, false) if $tall <= 2 * L::TILE_ROWS => unsafe {
+                            L::vectorize(FixedTile::<$tall, 1>(self))
+                        },
+                    )*
+                    _ => unreachable!("tiles are at most TILE_ROWS high, or twice that with one vector"),
                 }
             };
         }
-        // SAFETY: handed on from `multiply`.
-        heights!(1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+        heights!(1 2 3 4 5 6 7 8 9 10 11 12 13 14; 15 16 17 18 19 20 21 22 23 24 25 26 27 28)
     }
 }
 

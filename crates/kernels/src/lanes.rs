@@ -20,6 +20,8 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn store(to: *mut f32, v: Self::V);
     /// Stores past the caches where the instruction set can and `to` is aligned to the vector.
     unsafe fn stream(to: *mut f32, v: Self::V);
+    /// Asks for the cache line at `at`, which need not be valid.
+    unsafe fn prefetch(at: *const f32);
     /// Makes streamed stores visible before whatever follows.
     unsafe fn fence();
     /// Loads the first `count` floats, zeros behind them. `count` is at most `N`.
@@ -41,6 +43,10 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
     /// Lane by lane, `yes` where `a > b`, else `no`; a NaN compares false.
     unsafe fn select_gt(a: Self::V, b: Self::V, yes: Self::V, no: Self::V) -> Self::V;
+    /// A bit per lane where `a > b`, the first lane lowest.
+    unsafe fn bits_gt(a: Self::V, b: Self::V) -> u32;
+    /// The lanes whose bit is set, zeros elsewhere.
+    unsafe fn keep(bits: u32, v: Self::V) -> Self::V;
     /// Nearest integers.
     unsafe fn round(a: Self::V) -> Self::V;
     /// `2^k` for integral `k` in -126..=127.

@@ -31,7 +31,7 @@ pub use buffer::Buffer;
 pub use conv::{Conv, ConvShape, Exactness};
 pub use elementwise::{accumulate, all_finite, multiply, multiply_backward};
 pub use isa::Isa;
-pub use join::{JoinedNorm, join, join_backward};
+pub use join::{JoinGradient, JoinedNorm, join, join_backward, mask_len};
 pub use layer_norm::{layer_norm, layer_norm_backward};
 pub use layout::{ShortcutShape, flatten, flatten_backward, shortcut_a, shortcut_a_backward};
 pub use norm::{

@@ -4,7 +4,7 @@ use crate::activation::{Curve, with_curve};
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task, load, store};
 use crate::shared::Shared;
-use crate::sink::{PARTIAL_ROWS, SHORT_SUM, Totals};
+use crate::sink::{PARTIAL_ROWS, SHORT_SUM, Totals, prefetch_pixels};
 use crate::source::{NormTables, PixelRun, Source, ThroughTables};
 use crate::{Scratch, Workers};
 use flipcast_graph::Activation;
@@ -183,6 +183,7 @@ impl Task for Statistics<'_> {
                 while c < channels {
                     let part = L::N.min(channels - c);
                     let pivot = load::<L>(pivots.add(c), part);
+                    prefetch_pixels::<L>(values, end, channels, c, channels);
                     let (mut sum, mut square) = (L::splat(0.0), L::splat(0.0));
                     for pixel in start..end {
                         let d = L::sub(load::<L>(values.add(pixel * channels + c), part), pivot);
@@ -350,6 +351,8 @@ impl Task for SumsInto<'_> {
                     let scale = load::<L>(scale.as_ptr().add(c), part);
                     let shift = load::<L>(shift.as_ptr().add(c), part);
                     let centre = load::<L>(centre.as_ptr().add(c), part);
+                    prefetch_pixels::<L>(values.as_ptr(), end, channels, c, channels);
+                    prefetch_pixels::<L>(gradient.as_ptr(), end, channels, c, channels);
                     let (mut sum, mut product) = (L::splat(0.0), L::splat(0.0));
                     for pixel in start..end {
                         let offset = pixel * channels + c;

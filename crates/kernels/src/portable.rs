@@ -43,6 +43,8 @@ impl Lanes for Portable {
         unsafe { Self::store(to, v) }
     }
     #[inline(always)]
+    unsafe fn prefetch(_: *const f32) {}
+    #[inline(always)]
     unsafe fn fence() {}
     #[inline(always)]
     unsafe fn load_part(from: *const f32, count: usize) -> V {
@@ -106,6 +108,14 @@ impl Lanes for Portable {
     #[inline(always)]
     unsafe fn select_gt(a: V, b: V, yes: V, no: V) -> V {
         each(|i| if a[i] > b[i] { yes[i] } else { no[i] })
+    }
+    #[inline(always)]
+    unsafe fn bits_gt(a: V, b: V) -> u32 {
+        (0..N).map(|i| u32::from(a[i] > b[i]) << i).sum()
+    }
+    #[inline(always)]
+    unsafe fn keep(bits: u32, v: V) -> V {
+        each(|i| if bits >> i & 1 == 1 { v[i] } else { 0.0 })
     }
     #[inline(always)]
     unsafe fn round(a: V) -> V {

@@ -2,6 +2,7 @@
 
 use crate::Workers;
 use crate::activation::{Curve, with_curve};
+use crate::join::{Gradient, JoinGradient, JoinPass, SharedJoin};
 use crate::lanes::{Lanes, Task, load, store};
 use crate::shared::Shared;
 use crate::source::NormTables;
@@ -56,6 +57,8 @@ pub enum Gather<'a> {
         /// Receives the sums of `dz * (value - centre)`.
         product: &'a mut [f32],
     },
+    /// The tensor is the complete gradient of a join.
+    Join(JoinGradient<'a>),
 }
 
 /// A sink as the workers of a region see it.
@@ -68,6 +71,7 @@ pub(crate) struct SharedSink<'a> {
     gather: SharedGather<'a>,
     partials: Shared<'a, f32>,
     channels: usize,
+    chunks: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -80,6 +84,7 @@ enum SharedGather<'a> {
         activation: Activation,
         centre: &'a [f32],
     },
+    Join(SharedJoin<'a>),
 }
 
 /// Where finished sums go after the region.
@@ -119,6 +124,9 @@ pub(crate) struct OutRun {
     pub count: usize,
     /// Floats between pixels of the finished values.
     pub stride: usize,
+    /// First channel of the finished values, and their number.
+    pub channel: usize,
+    pub width: usize,
 }
 
 impl Sink<'_> {
@@ -147,7 +155,7 @@ impl Sink<'_> {
             "bias too short"
         );
         let (gather, totals) = match self.gather {
-            Gather::Nothing => (SharedGather::Nothing, Totals::Nothing),
+            Gather::Nothing => (SharedGather::Nothing, [Totals::Nothing, Totals::Nothing]),
             Gather::Statistics { mean, variance } => {
                 assert!(
                     mean.len() >= channels && variance.len() >= channels,
@@ -155,7 +163,7 @@ impl Sink<'_> {
                 );
                 (
                     SharedGather::Statistics,
-                    Totals::Statistics { mean, variance },
+                    [Totals::Statistics { mean, variance }, Totals::Nothing],
                 )
             }
             Gather::Sums {
@@ -182,15 +190,20 @@ impl Sink<'_> {
                     activation,
                     centre,
                 };
-                (shared, Totals::Sums { sum, product })
+                (shared, [Totals::Sums { sum, product }, Totals::Nothing])
+            }
+            Gather::Join(join) => {
+                let (join, totals) = join.share(pixels, channels);
+                (SharedGather::Join(join), totals)
             }
         };
-        let gathers = !matches!(totals, Totals::Nothing);
-        let needed = if gathers {
-            chunks * PARTIAL_ROWS * channels
-        } else {
-            0
+        let gathered = match gather {
+            SharedGather::Nothing => 0,
+            SharedGather::Join(join) => join.count,
+            _ => 1,
         };
+        let rows = chunks * PARTIAL_ROWS * channels;
+        let needed = gathered * rows;
         assert!(
             partials.len() >= needed,
             "partial sums of {} < {needed}",
@@ -205,9 +218,17 @@ impl Sink<'_> {
             gather,
             partials: Shared::new(&mut partials[..needed]),
             channels,
+            chunks,
         };
         workers.each(chunks, |chunk, worker| work(&sink, chunk, worker));
-        totals.merge(workers, &partials[..needed], channels, &pixels_of);
+        for (n, totals) in totals.into_iter().enumerate().take(gathered) {
+            totals.merge(
+                workers,
+                &partials[n * rows..(n + 1) * rows],
+                channels,
+                &pixels_of,
+            );
+        }
     }
 }
 
@@ -247,26 +268,51 @@ impl Task for Finish<'_> {
         let channels = sink.channels;
         // SAFETY: pixels and chunks belong to one worker; slice lengths were checked by `receive`.
         unsafe {
-            let span = ((run.count - 1) * run.step + 1) * channels;
-            let out = sink.out.part(run.first * channels, span).as_mut_ptr();
-            let partial = |sink: &SharedSink| {
-                let row = PARTIAL_ROWS * channels;
-                sink.partials.part(run.chunk * row, row).as_mut_ptr()
-            };
+            let span = (run.count - 1) * run.step * channels + run.width;
+            let out = sink
+                .out
+                .part(run.first * channels + run.channel, span)
+                .as_mut_ptr();
             match sink.gather {
                 SharedGather::Nothing => self.store::<L>(out),
-                SharedGather::Statistics => self.store_statistics::<L>(out, partial(sink)),
+                SharedGather::Statistics => self.store_statistics::<L>(out, self.partial(0)),
                 SharedGather::Sums {
                     values,
                     norm,
                     activation,
                     centre,
                 } => {
-                    let values = values[run.first * channels..][..span].as_ptr();
-                    let tables = [norm.scale.as_ptr(), norm.shift.as_ptr(), centre.as_ptr()];
+                    let values = values[run.first * channels + run.channel..][..span].as_ptr();
+                    let tables =
+                        [norm.scale, norm.shift, centre].map(|table| table[run.channel..].as_ptr());
                     with_curve!(activation, curve => {
-                        self.store_sums::<L, _>(out, partial(sink), values, tables, curve);
+                        self.store_sums::<L, _>(out, self.partial(0), values, tables, curve);
                     });
+                }
+                SharedGather::Join(join) => {
+                    let mut partials = [std::ptr::null_mut(); 2];
+                    for (n, partial) in partials.iter_mut().enumerate().take(join.count) {
+                        *partial = self.partial(n);
+                    }
+                    let pass = JoinPass {
+                        join,
+                        first: run.first,
+                        step: run.step,
+                        count: run.count,
+                        channels: run.channel..run.channel + run.width,
+                        row: channels,
+                        opens: run.opens,
+                        partials,
+                    };
+                    let through = Through {
+                        finish: &self,
+                        out: out.sub(run.channel),
+                    };
+                    match join.count {
+                        0 => pass.run::<L, _, 0>(through),
+                        1 => pass.run::<L, _, 1>(through),
+                        _ => pass.run::<L, _, 2>(through),
+                    }
                 }
             }
             if sink.stream {
@@ -276,7 +322,74 @@ impl Task for Finish<'_> {
     }
 }
 
+/// A finished gradient on its way to the tensor, with a join in between.
+#[derive(Clone, Copy)]
+struct Through<'a> {
+    finish: &'a Finish<'a>,
+    /// The tensor at the run's first pixel and channel zero.
+    out: *mut f32,
+}
+
+impl Gradient for Through<'_> {
+    #[inline(always)]
+    unsafe fn prefetch<L: Lanes>(self, next: usize, c: usize, channels: &std::ops::Range<usize>) {
+        let Finish { sink, run, .. } = *self.finish;
+        if sink.accumulate {
+            let out = self.out.wrapping_add(channels.start);
+            // SAFETY: a prefetch may name any address.
+            unsafe {
+                prefetch_pixels::<L>(
+                    out,
+                    next * run.step,
+                    sink.channels,
+                    c - channels.start,
+                    channels.len(),
+                );
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn get<L: Lanes>(self, i: usize, c: usize, part: usize) -> L::V {
+        let Finish { sink, from, run } = *self.finish;
+        // SAFETY: handed on.
+        unsafe {
+            let mut v = load::<L>(from.add(i * run.stride + c - run.channel), part);
+            if sink.accumulate {
+                v = L::add(
+                    v,
+                    load::<L>(self.out.add(i * run.step * sink.channels + c), part),
+                );
+            }
+            v
+        }
+    }
+    #[inline(always)]
+    unsafe fn put<L: Lanes>(self, i: usize, c: usize, part: usize, v: L::V) {
+        let Finish { sink, run, .. } = *self.finish;
+        // SAFETY: handed on; streamed rows are aligned because channels and the tensor are.
+        unsafe {
+            let to = self.out.add(i * run.step * sink.channels + c);
+            if sink.stream {
+                L::stream(to, v)
+            } else {
+                store::<L>(to, part, v)
+            }
+        }
+    }
+}
+
 impl Finish<'_> {
+    /// The chunk's partial sums of the `n`-th thing gathered, from the run's first channel on.
+    unsafe fn partial(&self, n: usize) -> *mut f32 {
+        let (sink, row) = (self.sink, PARTIAL_ROWS * self.sink.channels);
+        // SAFETY: a chunk belongs to one worker.
+        let rows = unsafe {
+            sink.partials
+                .part((n * sink.chunks + self.run.chunk) * row, row)
+        };
+        rows[self.run.channel..].as_mut_ptr()
+    }
+
     /// Writes one finished vector (plus bias, plus what is there) and returns it.
     #[inline(always)]
     unsafe fn put<L: Lanes>(&self, from: *const f32, out: *mut f32, c: usize, part: usize) -> L::V {
@@ -284,7 +397,7 @@ impl Finish<'_> {
         unsafe {
             let mut v = load::<L>(from, part);
             if let Some(bias) = self.sink.bias {
-                v = L::add(v, load::<L>(bias.as_ptr().add(c), part));
+                v = L::add(v, load::<L>(bias.as_ptr().add(self.run.channel + c), part));
             }
             if self.sink.accumulate {
                 v = L::add(v, load::<L>(out, part));
@@ -300,14 +413,11 @@ impl Finish<'_> {
 
     #[inline(always)]
     unsafe fn store<L: Lanes>(&self, out: *mut f32) {
-        let (run, channels) = (self.run, self.sink.channels);
+        let (run, row, channels) = (self.run, self.sink.channels, self.run.width);
         // SAFETY: see `run`.
         unsafe {
             for i in 0..run.count {
-                let (from, out) = (
-                    self.from.add(i * run.stride),
-                    out.add(i * run.step * channels),
-                );
+                let (from, out) = (self.from.add(i * run.stride), out.add(i * run.step * row));
                 let mut c = 0;
                 while c < channels {
                     self.put::<L>(from.add(c), out.add(c), c, L::N.min(channels - c));
@@ -320,10 +430,10 @@ impl Finish<'_> {
     /// A few pixels at a time, so that memory is walked in order, and vector by vector, so that sums stay in registers.
     #[inline(always)]
     unsafe fn store_statistics<L: Lanes>(&self, out: *mut f32, partial: *mut f32) {
-        let (run, channels) = (self.run, self.sink.channels);
+        let (run, row, channels) = (self.run, self.sink.channels, self.run.width);
         // SAFETY: see `run`; `partial` holds three rows.
         unsafe {
-            let [p_pivot, p_sum, p_square] = [0, 1, 2].map(|row| partial.add(row * channels));
+            let [p_pivot, p_sum, p_square] = [0, 1, 2].map(|n| partial.add(n * row));
             for start in (0..run.count).step_by(SHORT_SUM) {
                 let end = run.count.min(start + SHORT_SUM);
                 let opens = run.opens && start == 0;
@@ -336,7 +446,7 @@ impl Finish<'_> {
                     }
                     let (mut sum, mut square) = (L::splat(0.0), L::splat(0.0));
                     for i in start..end {
-                        let out = out.add(i * run.step * channels + c);
+                        let out = out.add(i * run.step * row + c);
                         let v = self.put::<L>(self.from.add(i * run.stride + c), out, c, part);
                         if opens && i == 0 {
                             pivot = v;
@@ -368,10 +478,10 @@ impl Finish<'_> {
         [scale, shift, centre]: [*const f32; 3],
         curve: C,
     ) {
-        let (run, channels) = (self.run, self.sink.channels);
+        let (run, row, channels) = (self.run, self.sink.channels, self.run.width);
         // SAFETY: see `run`; `values` covers the same pixels as `out`.
         unsafe {
-            let (p_sum, p_product) = (partial, partial.add(channels));
+            let (p_sum, p_product) = (partial, partial.add(row));
             for start in (0..run.count).step_by(SHORT_SUM) {
                 let end = run.count.min(start + SHORT_SUM);
                 let opens = run.opens && start == 0;
@@ -381,9 +491,10 @@ impl Finish<'_> {
                     let (scale, shift) =
                         (load::<L>(scale.add(c), part), load::<L>(shift.add(c), part));
                     let centre = load::<L>(centre.add(c), part);
+                    prefetch_pixels::<L>(values, end * run.step, row, c, channels);
                     let (mut sum, mut product) = (L::splat(0.0), L::splat(0.0));
                     for i in start..end {
-                        let at = i * run.step * channels + c;
+                        let at = i * run.step * row + c;
                         let v =
                             self.put::<L>(self.from.add(i * run.stride + c), out.add(at), c, part);
                         let y = load::<L>(values.add(at), part);
@@ -401,6 +512,28 @@ impl Finish<'_> {
                 }
             }
         }
+    }
+}
+
+/// Asks ahead for the next few pixels of a tensor that is read vector by vector: such reads jump from pixel to pixel, which
+/// the machine does not foresee. Called once per vector of the current pixels, it covers the next ones in memory order.
+#[inline(always)]
+pub(crate) unsafe fn prefetch_pixels<L: Lanes>(
+    tensor: *const f32,
+    next: usize,
+    row: usize,
+    c: usize,
+    width: usize,
+) {
+    const LINE: usize = 16;
+    let lines = width.div_ceil(LINE);
+    let per_vector = (SHORT_SUM * L::N).div_ceil(LINE);
+    let first = c / L::N * per_vector;
+    for line in first..(first + per_vector).min(SHORT_SUM * lines) {
+        // SAFETY: a prefetch may name any address.
+        unsafe {
+            L::prefetch(tensor.wrapping_add((next + line / lines) * row + line % lines * LINE))
+        };
     }
 }
 

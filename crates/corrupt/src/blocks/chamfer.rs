@@ -1,5 +1,7 @@
 //! Two-pass 5 x 5 chamfer distance in 16.16 fixed point.
 
+use multiversion::multiversion;
+
 /// One pixel sideways, in 1/65536 pixel.
 pub const ONE: i32 = 1 << 16;
 /// One pixel diagonally: 1.4.
@@ -49,6 +51,7 @@ pub fn chamfer_distance(marked: &[bool], width: usize, height: usize) -> Vec<i32
 }
 
 /// The shortest way to each pixel through the two rows on one side of it.
+#[multiversion(targets("x86_64+avx2+fma"))]
 fn neighbours(far: &[i32], near: &[i32], nearest: &mut [i32]) {
     let width = nearest.len();
     let shifted = |row: &'_ [i32], by: usize, x: usize| row[x + by];

@@ -1,7 +1,9 @@
 //! The anti-aliased disk of defocus blur, and correlation with it.
 
-use super::border::Border;
 use flipcast_images::Image;
+use multiversion::multiversion;
+
+use super::border::Border;
 
 /// Weights below this are noise of the disk's own smoothing and are skipped, as the reference filter does.
 const NEGLIGIBLE: f32 = f64::EPSILON as f32;

@@ -1,5 +1,7 @@
 //! Separable Gaussian smoothing, vertical pass first, as scipy's `gaussian_filter` does it.
 
+use multiversion::multiversion;
+
 use super::border::Border;
 use super::summation::pairwise_sum;
 
@@ -220,6 +222,7 @@ fn transpose(source: &[f64], height: usize, width: usize) -> Vec<f64> {
 }
 
 /// `out = left * right`, where `right` is `inner` x `columns`; nothing when `inner` is 0.
+#[multiversion(targets("x86_64+avx2+fma"))]
 fn multiply(left: &[f64], right: &[f64], out: &mut [f64], (inner, columns): (usize, usize)) {
     if inner == 0 {
         return;
@@ -247,6 +250,7 @@ fn multiply(left: &[f64], right: &[f64], out: &mut [f64], (inner, columns): (usi
 }
 
 /// `centre * weights[0]` plus each pair's sum times its weight, outermost pair first.
+#[multiversion(targets("x86_64+avx2+fma"))]
 fn symmetric_sum(out: &mut [f64], centre: &[f64], pairs: &[(&[f64], &[f64])], weights: &[f64]) {
     let (chunks, rest) = out.as_chunks_mut::<LANES>();
     let whole = chunks.len() * LANES;

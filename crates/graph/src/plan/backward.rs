@@ -5,7 +5,7 @@
 
 use super::lower::Lowered;
 use super::types::*;
-use crate::{Activation, NormKind};
+use crate::{Activation, Graph, NormKind, Op};
 use std::collections::HashSet;
 
 /// The backward half of a plan; buffers are appended to those of the forward half.
@@ -14,8 +14,8 @@ pub(super) struct Backward {
     pub logit_gradient: Option<BufferId>,
 }
 
-pub(super) fn lower(lowered: &mut Lowered) -> Backward {
-    let mut lowering = Lowering::new(lowered);
+pub(super) fn lower(graph: &Graph, lowered: &mut Lowered) -> Backward {
+    let mut lowering = Lowering::new(graph, lowered);
     let logits = lowering.lowered.logits;
     if !lowering.wanted[logits.0] {
         return Backward {
@@ -46,13 +46,20 @@ struct Lowering<'a> {
     gradient: Vec<Option<BufferId>>,
     /// Gradient buffers that serve two values.
     shared: HashSet<BufferId>,
+    /// Nodes whose backward convolution writes every pixel: not so a pointwise one with a stride.
+    covered: Vec<bool>,
     /// Derived values whose norm sums are already gathered.
     summed: HashSet<ValueId>,
     steps: Vec<BackwardStep>,
 }
 
 impl<'a> Lowering<'a> {
-    fn new(lowered: &'a mut Lowered) -> Self {
+    fn new(graph: &Graph, lowered: &'a mut Lowered) -> Self {
+        let covers = |op: &Op| match op {
+            Op::Conv2d(conv) => conv.stride == 1 || conv.kernel != [1, 1],
+            _ => true,
+        };
+        let covered = graph.nodes().iter().map(|node| covers(&node.op)).collect();
         let count = lowered.values.len();
         let mut readers = vec![Vec::new(); count];
         let mut writer = vec![None; count];
@@ -95,6 +102,7 @@ impl<'a> Lowering<'a> {
             derived,
             gradient: vec![None; count],
             shared: HashSet::new(),
+            covered,
             summed: HashSet::new(),
             steps: Vec::new(),
         }
@@ -253,12 +261,16 @@ impl<'a> Lowering<'a> {
         }
         let target = self.contribute(source);
         let complete = self.has_batch_norm(source) && self.readers[source.0].len() == 1;
-        let sums = (complete && self.summed.insert(source)).then_some(source);
+        let then = if complete && self.summed.insert(source) {
+            Then::Sums(source)
+        } else {
+            Then::Nothing
+        };
         self.steps.push(BackwardStep::Conv {
             node,
             gradient,
             target,
-            sums,
+            then,
         });
     }
 
@@ -284,12 +296,23 @@ impl<'a> Lowering<'a> {
             })
             .collect();
         if activation != Activation::Identity || !sums.is_empty() {
-            self.steps.push(BackwardStep::Join {
+            let join = JoinBackward {
                 joined,
                 activation,
-                gradient,
                 sums,
-            });
+            };
+            match self.steps.last_mut() {
+                // The convolution that completed the gradient passes it on while it is at hand.
+                Some(BackwardStep::Conv {
+                    node,
+                    target,
+                    then: then @ Then::Nothing,
+                    ..
+                }) if target.buffer == gradient && self.covered[node.index()] => {
+                    *then = Then::Join(join);
+                }
+                _ => self.steps.push(BackwardStep::Join { gradient, join }),
+            }
         }
         // The first term without a gradient takes the buffer over; the second may share it.
         let mut owner: Option<ValueId> = None;

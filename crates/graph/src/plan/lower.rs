@@ -27,7 +27,7 @@ impl Plan {
             tapped.push(node);
         }
         let lowered = Lowering::new(graph, dims, tapped).run();
-        super::memory::assign(lowered, options)
+        super::memory::assign(graph, lowered, options)
     }
 }
 

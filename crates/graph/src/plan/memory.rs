@@ -3,12 +3,16 @@
 use super::backward::{self, Backward};
 use super::lower::Lowered;
 use super::types::*;
-use crate::PlanError;
+use crate::{Graph, PlanError};
 
 /// Buffers start on cache lines.
 const ALIGN: usize = 16;
 
-pub(super) fn assign(mut lowered: Lowered, options: PlanOptions) -> Result<Plan, PlanError> {
+pub(super) fn assign(
+    graph: &Graph,
+    mut lowered: Lowered,
+    options: PlanOptions,
+) -> Result<Plan, PlanError> {
     let Backward {
         steps: backward,
         logit_gradient,
@@ -17,7 +21,7 @@ pub(super) fn assign(mut lowered: Lowered, options: PlanOptions) -> Result<Plan,
             steps: Vec::new(),
             logit_gradient: None,
         },
-        Purpose::Adapt => backward::lower(&mut lowered),
+        Purpose::Adapt => backward::lower(graph, &mut lowered),
     };
     let mut plan = Plan {
         buffers: lowered
@@ -144,15 +148,18 @@ impl BackwardStep {
     pub fn reads(&self) -> Vec<ValueId> {
         match self {
             Self::NormSums { value, .. } | Self::ThroughNorm { value, .. } => vec![*value],
-            Self::Join { joined, sums, .. } => std::iter::once(*joined)
-                .chain(sums.iter().copied())
-                .collect(),
-            Self::Conv { gradient, sums, .. } => {
+            Self::Join { join, .. } => join.sums.clone(),
+            Self::Conv { gradient, then, .. } => {
                 let through = match gradient {
                     GradSource::ThroughNorm { value, .. } => Some(*value),
                     GradSource::Plain(_) => None,
                 };
-                through.into_iter().chain(*sums).collect()
+                let below = match then {
+                    Then::Nothing => &[][..],
+                    Then::Sums(value) => std::slice::from_ref(value),
+                    Then::Join(join) => &join.sums,
+                };
+                through.into_iter().chain(below.iter().copied()).collect()
             }
             Self::Mul { source, gate, .. } => vec![*source, *gate],
             Self::LayerNorm { source, .. } => vec![*source],

@@ -13,6 +13,6 @@ mod tests;
 mod types;
 
 pub use types::{
-    BackwardStep, BufferId, GradSource, GradTarget, NormId, NormSlot, Plan, PlanOptions, Purpose,
-    Step, Storage, Value, ValueId,
+    BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NormId, NormSlot, Plan,
+    PlanOptions, Purpose, Step, Storage, Then, Value, ValueId,
 };

@@ -216,6 +216,29 @@ pub struct GradTarget {
     pub accumulate: bool,
 }
 
+/// What happens to the gradient of a join once it is complete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JoinBackward {
+    /// The joined value.
+    pub joined: ValueId,
+    /// Its activation, whose slope was noted in the forward pass.
+    pub activation: Activation,
+    /// Terms that are batch norms with nothing on top, whose sums are gathered in the same pass.
+    pub sums: Vec<ValueId>,
+}
+
+/// What happens to a gradient while a convolution writes it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Then {
+    /// Nothing: others add to it, or somebody else goes on.
+    Nothing,
+    /// It is that of a derived value: its norm's sums are gathered.
+    Sums(ValueId),
+    /// It is that of a join.
+    Join(JoinBackward),
+}
+
 /// A backward step. Named after the forward step it undoes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -236,16 +259,12 @@ pub enum BackwardStep {
         /// The gradient of its base.
         target: GradTarget,
     },
-    /// Multiplies the gradient of a join by its activation's derivative, in place.
+    /// Passes the complete gradient of a join on, in place.
     Join {
-        /// The joined value.
-        joined: ValueId,
-        /// The activation.
-        activation: Activation,
         /// The gradient.
         gradient: BufferId,
-        /// Derived terms whose norm sums are gathered in the same pass.
-        sums: Vec<ValueId>,
+        /// What happens to it.
+        join: JoinBackward,
     },
     /// Adds or copies one gradient buffer into another.
     Copy {
@@ -264,8 +283,8 @@ pub enum BackwardStep {
         gradient: GradSource,
         /// Gradient of its input.
         target: GradTarget,
-        /// The derived value it read, when its norm's sums can be gathered in the same pass.
-        sums: Option<ValueId>,
+        /// What happens to the target while it is written, if it is complete then.
+        then: Then,
     },
     /// Max pool.
     MaxPool {

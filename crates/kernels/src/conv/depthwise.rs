@@ -184,6 +184,8 @@ impl Task for Step<'_> {
                 step: 1,
                 count: chunk.images * chunk.rows * target.width,
                 stride: target.channels,
+                channel: 0,
+                width: target.channels,
             };
             self.sink.finish::<L>(out.as_ptr(), run);
         }

@@ -264,6 +264,8 @@ impl Task for Step<'_> {
                 step: 1,
                 count: chunk.images * chunk.rows * target.width,
                 stride: direct.stride,
+                channel: 0,
+                width: target.channels,
             };
             self.sink.finish::<L>(out.as_ptr(), run);
         }

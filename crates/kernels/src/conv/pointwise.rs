@@ -13,6 +13,8 @@ use crate::{Scratch, Sink, Source, Workers};
 /// Most pixels per chunk, and the number of chunks to aim for when there are few pixels.
 const PIXELS: usize = 224;
 const CHUNKS: usize = 16;
+/// Columns per group: a chunk of them takes a quarter of a core's own cache.
+const GROUP: usize = 8 * Packed::PANELS;
 /// Floats between rows of the copied input beyond their length: rows a power of two apart would share cache sets.
 const SKEW: usize = 16;
 
@@ -89,7 +91,7 @@ impl Pointwise {
     }
 
     pub fn scratch_floats(&self) -> usize {
-        self.most_pixels() * (self.input_stride + self.weights.padded_columns())
+        self.most_pixels() * (self.input_stride + self.group())
     }
 
     pub fn scratch_offsets(&self) -> usize {
@@ -155,37 +157,60 @@ impl Pointwise {
         );
     }
 
-    /// Cuts the pixels `first..first + count` of the grid into runs with a constant step on both sides, and calls
-    /// `f(image, source pixel, target pixel, start in the chunk, length)` for each.
-    #[inline(always)]
-    fn each_run(
-        &self,
-        pass: &Pass,
-        first: usize,
-        count: usize,
-        mut f: impl FnMut(usize, usize, usize, usize, usize),
-    ) {
+    /// Columns worked on at once. With the whole summed axis at hand, few enough that their results stay near the core;
+    /// with several blocks of it, all, since each block adds to them.
+    fn group(&self) -> usize {
+        let columns = self.weights.padded_columns();
+        if self.weights.blocks() > 1 {
+            columns
+        } else {
+            columns.min(GROUP)
+        }
+    }
+
+    /// Cuts the pixels `first..first + count` of the grid into lines with a constant step on both sides.
+    fn lines(&self, pass: &Pass, first: usize, count: usize) -> impl Iterator<Item = Line> {
         let [rows, columns] = self.grid;
-        let dense = self.source_step == 1 && self.target_step == 1;
-        // Without strides an image is one run; with them each row is.
+        let (source_step, target_step) = (self.source_step, self.target_step);
+        let (source, target) = (pass.source, pass.target);
+        let dense = source_step == 1 && target_step == 1;
+        // Without strides an image is one line; with them each row is.
         let len = if dense { rows * columns } else { columns };
-        let mut done = 0;
-        while done < count {
-            let (line, start) = ((first + done) / len, (first + done) % len);
-            let take = (len - start).min(count - done);
+        let mut start = 0;
+        std::iter::from_fn(move || {
+            if start == count {
+                return None;
+            }
+            let (line, at) = ((first + start) / len, (first + start) % len);
             let (image, row) = if dense {
                 (line, 0)
             } else {
                 (line / rows, line % rows)
             };
-            let source = (image * pass.source.height + row * self.source_step) * pass.source.width
-                + start * self.source_step;
-            let target = (image * pass.target.height + row * self.target_step) * pass.target.width
-                + start * self.target_step;
-            f(image, source, target, done, take);
-            done += take;
-        }
+            let line = Line {
+                image,
+                source: (image * source.height + row * source_step) * source.width
+                    + at * source_step,
+                target: (image * target.height + row * target_step) * target.width
+                    + at * target_step,
+                start,
+                count: (len - at).min(count - start),
+            };
+            start += line.count;
+            Some(line)
+        })
     }
+}
+
+/// Pixels in a row, on both sides.
+struct Line {
+    image: usize,
+    /// First pixel in the whole batch, on either side.
+    source: usize,
+    target: usize,
+    /// First pixel in the chunk.
+    start: usize,
+    count: usize,
 }
 
 /// One chunk.
@@ -207,13 +232,10 @@ impl Task for Step<'_> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let Self {
-            pointwise,
-            pass,
-            first,
-            count,
-            ..
+            pointwise, count, ..
         } = self;
-        let stride = pointwise.weights.padded_columns();
+        let weights = &pointwise.weights;
+        let group = pointwise.group();
         // SAFETY: `of`: a worker runs one chunk at a time. The scratch has the lengths asked for (checked by slicing),
         // and every run lies inside the batch the source and the sink were checked for.
         unsafe {
@@ -221,53 +243,99 @@ impl Task for Step<'_> {
             let (input, out) = scratch
                 .floats
                 .split_at_mut(pointwise.most_pixels() * pointwise.input_stride);
-            let out = &mut out[..count * stride];
+            let out = &mut out[..count * group];
             let (a_rows, c_rows) = scratch.offsets.split_at_mut(pointwise.most_pixels());
             for i in 0..count {
                 a_rows[i] = (i * pointwise.input_stride) as u32;
-                c_rows[i] = (i * stride) as u32;
+                c_rows[i] = (i * group) as u32;
             }
-            let mut channel = 0;
-            for block in 0..pointwise.weights.blocks() {
-                let width = pointwise.weights.block_len(block);
-                pointwise.each_run(pass, first, count, |image, source, _, start, len| {
-                    let run = PixelRun {
-                        first: source,
-                        step: pointwise.source_step,
-                        count: len,
-                        image,
-                        channel,
-                        width,
-                        channels: pass.source.channels,
-                    };
-                    let to = input.as_mut_ptr().add(start * pointwise.input_stride);
-                    self.source.fill::<L>(run, to, pointwise.input_stride);
-                });
-                // The runs of later blocks start at their own channel, the copied rows always at the first.
-                let base = input.as_ptr().wrapping_sub(channel);
-                pointwise.weights.multiply_block::<L>(
-                    block,
-                    base,
-                    &a_rows[..count],
+            let (a_rows, c_rows) = (&a_rows[..count], &c_rows[..count]);
+            if weights.blocks() > 1 {
+                let mut channel = 0;
+                for block in 0..weights.blocks() {
+                    let width = weights.block_len(block);
+                    self.fill::<L>(input, channel, width);
+                    // The runs of later blocks start at their own channel, the copied rows always at the first.
+                    let base = input.as_ptr().wrapping_sub(channel);
+                    weights.multiply_block::<L>(
+                        block,
+                        0..group,
+                        base,
+                        a_rows,
+                        out.as_mut_ptr(),
+                        c_rows,
+                        block > 0,
+                    );
+                    channel += width;
+                }
+                self.finish::<L>(out, 0..self.pass.target.channels);
+                return;
+            }
+            self.fill::<L>(input, 0, self.pass.source.channels);
+            let mut column = 0;
+            while column < weights.padded_columns() {
+                let end = weights.padded_columns().min(column + group);
+                weights.multiply_block::<L>(
+                    0,
+                    column..end,
+                    input.as_ptr(),
+                    a_rows,
                     out.as_mut_ptr(),
-                    &c_rows[..count],
-                    block > 0,
+                    c_rows,
+                    false,
                 );
-                channel += width;
+                self.finish::<L>(out, column..end.min(self.pass.target.channels));
+                column = end;
             }
-            let mut opens = true;
-            pointwise.each_run(pass, first, count, |_, _, target, start, len| {
-                let run = OutRun {
-                    chunk: self.chunk,
-                    opens,
-                    first: target,
-                    step: pointwise.target_step,
-                    count: len,
-                    stride,
-                };
-                self.sink.finish::<L>(out.as_ptr().add(start * stride), run);
-                opens = false;
-            });
+        }
+    }
+}
+
+impl Step<'_> {
+    /// Copies `width` channels from `channel` on of every pixel of the chunk.
+    #[inline(always)]
+    unsafe fn fill<L: Lanes>(&self, input: &mut [f32], channel: usize, width: usize) {
+        let Self {
+            pointwise, pass, ..
+        } = self;
+        for line in pointwise.lines(pass, self.first, self.count) {
+            let run = PixelRun {
+                first: line.source,
+                step: pointwise.source_step,
+                count: line.count,
+                image: line.image,
+                channel,
+                width,
+                channels: pass.source.channels,
+            };
+            let to = input[line.start * pointwise.input_stride..].as_mut_ptr();
+            // SAFETY: see `run`.
+            unsafe { self.source.fill::<L>(run, to, pointwise.input_stride) };
+        }
+    }
+
+    /// Sends the finished `columns` of every pixel of the chunk on their way.
+    #[inline(always)]
+    unsafe fn finish<L: Lanes>(&self, out: &[f32], columns: std::ops::Range<usize>) {
+        let Self {
+            pointwise, pass, ..
+        } = self;
+        for line in pointwise.lines(pass, self.first, self.count) {
+            let run = OutRun {
+                chunk: self.chunk,
+                opens: line.start == 0,
+                first: line.target,
+                step: pointwise.target_step,
+                count: line.count,
+                stride: pointwise.group(),
+                channel: columns.start,
+                width: columns.len(),
+            };
+            // SAFETY: see `run`.
+            unsafe {
+                self.sink
+                    .finish::<L>(out[line.start * pointwise.group()..].as_ptr(), run)
+            };
         }
     }
 }

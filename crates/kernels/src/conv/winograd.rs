@@ -108,8 +108,8 @@ impl Winograd {
             down: chunking.rows().div_ceil(OUT),
             chunking,
             weights,
-            source_stride: pass.source.channels + SKEW,
-            target_stride: target.channels + SKEW,
+            source_stride: stride(pass.source.channels),
+            target_stride: stride(target.channels),
             channels: target.channels,
             width: target.width,
         }
@@ -200,6 +200,15 @@ impl Winograd {
     }
 }
 
+/// Floats between rows of a matrix: long rows are kept from lying a multiple of the cache's way apart.
+fn stride(channels: usize) -> usize {
+    if channels < 256 {
+        channels
+    } else {
+        channels + SKEW
+    }
+}
+
 /// Filter transform: a row per point, a column per tap.
 fn filter_matrix() -> [[f64; 3]; IN] {
     let (a, b) = (f64::from(A), f64::from(B));
@@ -286,6 +295,8 @@ impl Task for Step<'_> {
                 step: 1,
                 count: chunk.images * chunk.rows * target.width,
                 stride: target.channels,
+                channel: 0,
+                width: target.channels,
             };
             self.sink.finish::<L>(out.as_ptr(), run);
         }

@@ -1,9 +1,6 @@
 //! The accurate integer 8 x 8 DCT and its inverse (Loeffler, Ligtenberg and Moschytz), 13-bit constants.
 //!
-//! Both passes work on eight lines at once, one line per lane.
-
-/// Eight lines, one value each.
-type Lanes = [i32; 8];
+//! `N` blocks lie side by side, one per lane, column by column: `blocks[8 * column + row][lane]`.
 
 const BITS: i32 = 13;
 const EXTRA: i32 = 2;
@@ -22,71 +19,87 @@ const C2_053119869: i32 = 16819;
 const C2_562915447: i32 = 20995;
 const C3_072711026: i32 = 25172;
 
-/// The DCT of `block` (row by row, level-shifted samples), scaled by 8.
-#[inline]
-pub fn forward(block: &mut [i32; 64]) {
-    let mut lines = transpose(block);
-    forward_pass::<{ BITS - EXTRA }>(&mut lines, |sum| sum << EXTRA);
-    let mut lines = transpose(lines.as_flattened().try_into().expect("8 x 8"));
-    forward_pass::<{ BITS + EXTRA }>(&mut lines, descale::<EXTRA>);
-    block.copy_from_slice(lines.as_flattened());
+/// The DCT of samples, scaled by 8. The level shift by 128 only moves the mean, so that is where it is made.
+#[inline(always)]
+pub fn forward<const N: usize>(blocks: &mut [[i32; N]; 64]) {
+    for row in 0..8 {
+        let line = forward_pass::<N, { BITS - EXTRA }>(row_of(blocks, row), |sum| sum << EXTRA);
+        set_row(blocks, row, line);
+    }
+    for column in blocks.as_chunks_mut::<8>().0 {
+        *column = forward_pass::<N, { BITS + EXTRA }>(*column, |sum| (sum + 2) >> EXTRA);
+    }
+    blocks[0] = blocks[0].map(|mean| mean - 64 * 128);
 }
 
-/// The samples (before the level shift back) of a block of dequantised coefficients.
-#[inline]
-pub fn inverse(block: &mut [i32; 64]) {
-    let mut lines = [[0; 8]; 8];
-    lines.as_flattened_mut().copy_from_slice(block);
-    inverse_pass::<{ BITS - EXTRA }>(&mut lines);
-    let mut lines = transpose(lines.as_flattened().try_into().expect("8 x 8"));
-    inverse_pass::<{ BITS + EXTRA + 3 }>(&mut lines);
-    *block = *transpose(lines.as_flattened().try_into().expect("8 x 8"))
-        .as_flattened()
-        .first_chunk()
-        .expect("8 x 8");
+/// The samples of dequantised coefficients, not yet clipped. The level shift back is made on the mean.
+#[inline(always)]
+pub fn inverse<const N: usize>(blocks: &mut [[i32; N]; 64]) {
+    blocks[0] = blocks[0].map(|mean| mean + 8 * 128);
+    for column in blocks.as_chunks_mut::<8>().0 {
+        // Zeros stay zeros.
+        if column.as_flattened().iter().fold(0, |any, v| any | v) == 0 {
+            continue;
+        }
+        *column = inverse_pass::<N, { BITS - EXTRA }>(*column);
+    }
+    for row in 0..8 {
+        let line = inverse_pass::<N, { BITS + EXTRA + 3 }>(row_of(blocks, row));
+        set_row(blocks, row, line);
+    }
 }
 
-#[inline]
-fn transpose(block: &[i32; 64]) -> [Lanes; 8] {
-    std::array::from_fn(|i| std::array::from_fn(|j| block[8 * j + i]))
+#[inline(always)]
+fn row_of<const N: usize>(blocks: &[[i32; N]; 64], row: usize) -> [[i32; N]; 8] {
+    std::array::from_fn(|column| blocks[8 * column + row])
 }
 
-#[inline]
-fn descale<const SHIFT: i32>(value: i32) -> i32 {
-    (value + (1 << (SHIFT - 1))) >> SHIFT
+#[inline(always)]
+fn set_row<const N: usize>(blocks: &mut [[i32; N]; 64], row: usize, line: [[i32; N]; 8]) {
+    for (column, lanes) in line.into_iter().enumerate() {
+        blocks[8 * column + row] = lanes;
+    }
 }
 
-#[inline]
-fn forward_pass<const SHIFT: i32>(lines: &mut [Lanes; 8], plain: impl Fn(i32) -> i32) {
-    for k in 0..8 {
+#[inline(always)]
+fn forward_pass<const N: usize, const SHIFT: i32>(
+    mut lines: [[i32; N]; 8],
+    plain: impl Fn(i32) -> i32,
+) -> [[i32; N]; 8] {
+    // Enters every sum that is shifted, so that the shift rounds.
+    let half = 1 << (SHIFT - 1);
+    for k in 0..N {
         let d: [i32; 8] = std::array::from_fn(|i| lines[i][k]);
         let (s0, s1, s2, s3) = (d[0] + d[7], d[1] + d[6], d[2] + d[5], d[3] + d[4]);
         let (t7, t6, t5, t4) = (d[0] - d[7], d[1] - d[6], d[2] - d[5], d[3] - d[4]);
         let (e0, e3, e1, e2) = (s0 + s3, s0 - s3, s1 + s2, s1 - s2);
         lines[0][k] = plain(e0 + e1);
         lines[4][k] = plain(e0 - e1);
-        let z = (e2 + e3) * C0_541196100;
-        lines[2][k] = descale::<SHIFT>(z + e3 * C0_765366865);
-        lines[6][k] = descale::<SHIFT>(z - e2 * C1_847759065);
-        let z5 = (t4 + t6 + t5 + t7) * C1_175875602;
+        let z = (e2 + e3) * C0_541196100 + half;
+        lines[2][k] = (z + e3 * C0_765366865) >> SHIFT;
+        lines[6][k] = (z - e2 * C1_847759065) >> SHIFT;
+        let z5 = (t4 + t6 + t5 + t7) * C1_175875602 + half;
         let z1 = (t4 + t7) * -C0_899976223;
         let z2 = (t5 + t6) * -C2_562915447;
         let z3 = (t4 + t6) * -C1_961570560 + z5;
         let z4 = (t5 + t7) * -C0_390180644 + z5;
-        lines[7][k] = descale::<SHIFT>(t4 * C0_298631336 + z1 + z3);
-        lines[5][k] = descale::<SHIFT>(t5 * C2_053119869 + z2 + z4);
-        lines[3][k] = descale::<SHIFT>(t6 * C3_072711026 + z2 + z3);
-        lines[1][k] = descale::<SHIFT>(t7 * C1_501321110 + z1 + z4);
+        lines[7][k] = (t4 * C0_298631336 + z1 + z3) >> SHIFT;
+        lines[5][k] = (t5 * C2_053119869 + z2 + z4) >> SHIFT;
+        lines[3][k] = (t6 * C3_072711026 + z2 + z3) >> SHIFT;
+        lines[1][k] = (t7 * C1_501321110 + z1 + z4) >> SHIFT;
     }
+    lines
 }
 
-#[inline]
-fn inverse_pass<const SHIFT: i32>(lines: &mut [Lanes; 8]) {
-    for k in 0..8 {
+#[inline(always)]
+fn inverse_pass<const N: usize, const SHIFT: i32>(mut lines: [[i32; N]; 8]) -> [[i32; N]; 8] {
+    let half = 1 << (SHIFT - 1);
+    for k in 0..N {
         let d: [i32; 8] = std::array::from_fn(|i| lines[i][k]);
         let z = (d[2] + d[6]) * C0_541196100;
         let (low, high) = (z - d[6] * C1_847759065, z + d[2] * C0_765366865);
-        let (sum, difference) = ((d[0] + d[4]) << BITS, (d[0] - d[4]) << BITS);
+        let sum = ((d[0] + d[4]) << BITS) + half;
+        let difference = ((d[0] - d[4]) << BITS) + half;
         let (e0, e3, e1, e2) = (sum + high, sum - high, difference + low, difference - low);
         let z5 = (d[7] + d[3] + d[5] + d[1]) * C1_175875602;
         let z1 = (d[7] + d[1]) * -C0_899976223;
@@ -97,15 +110,16 @@ fn inverse_pass<const SHIFT: i32>(lines: &mut [Lanes; 8]) {
         let o1 = d[5] * C2_053119869 + z2 + z4;
         let o2 = d[3] * C3_072711026 + z2 + z3;
         let o3 = d[1] * C1_501321110 + z1 + z4;
-        lines[0][k] = descale::<SHIFT>(e0 + o3);
-        lines[7][k] = descale::<SHIFT>(e0 - o3);
-        lines[1][k] = descale::<SHIFT>(e1 + o2);
-        lines[6][k] = descale::<SHIFT>(e1 - o2);
-        lines[2][k] = descale::<SHIFT>(e2 + o1);
-        lines[5][k] = descale::<SHIFT>(e2 - o1);
-        lines[3][k] = descale::<SHIFT>(e3 + o0);
-        lines[4][k] = descale::<SHIFT>(e3 - o0);
+        lines[0][k] = (e0 + o3) >> SHIFT;
+        lines[7][k] = (e0 - o3) >> SHIFT;
+        lines[1][k] = (e1 + o2) >> SHIFT;
+        lines[6][k] = (e1 - o2) >> SHIFT;
+        lines[2][k] = (e2 + o1) >> SHIFT;
+        lines[5][k] = (e2 - o1) >> SHIFT;
+        lines[3][k] = (e3 + o0) >> SHIFT;
+        lines[4][k] = (e3 - o0) >> SHIFT;
     }
+    lines
 }
 
 #[cfg(test)]
@@ -114,32 +128,34 @@ mod tests {
 
     #[test]
     fn a_flat_block_has_only_a_mean() {
-        let mut block = [-37; 64];
+        let mut block = [[91]; 64];
         forward(&mut block);
-        assert_eq!(block[0], -37 * 64);
-        assert!(block[1..].iter().all(|&v| v == 0));
+        assert_eq!(block[0], [-37 * 64]);
+        assert!(block[1..].iter().all(|&v| v == [0]));
     }
 
     #[test]
     fn a_mean_alone_gives_a_flat_block() {
         for mean in -1100..1100 {
-            let mut block = [0; 64];
-            block[0] = mean;
+            let mut block = [[0]; 64];
+            block[0] = [mean];
             inverse(&mut block);
-            assert_eq!(block, [(mean + 4) >> 3; 64]);
+            assert_eq!(block, [[((mean + 4) >> 3) + 128]; 64]);
         }
     }
 
     #[test]
-    fn inverse_undoes_forward() {
-        let source: [i32; 64] = std::array::from_fn(|i| (i as i32 * 89 + 7) % 256 - 128);
-        let mut block = source;
-        forward(&mut block);
-        block
-            .iter_mut()
-            .for_each(|v| *v = (*v + v.signum() * 4) / 8);
-        inverse(&mut block);
-        for (a, b) in source.iter().zip(&block) {
+    fn inverse_undoes_forward_in_every_lane() {
+        let source: [[i32; 3]; 64] = std::array::from_fn(|i| {
+            std::array::from_fn(|lane| ((i + 5 * lane) as i32 * 89 + 7) % 256)
+        });
+        let mut blocks = source;
+        forward(&mut blocks);
+        for value in blocks.as_flattened_mut() {
+            *value = (*value + value.signum() * 4) / 8;
+        }
+        inverse(&mut blocks);
+        for (a, b) in source.as_flattened().iter().zip(blocks.as_flattened()) {
             assert!((a - b).abs() <= 1, "{a} came back as {b}");
         }
     }

@@ -130,7 +130,7 @@ fn magnitude(value: i32) -> (u32, u8) {
 /// The blocks in the order of the file: four of luma, one of each chroma plane, square by square.
 ///
 /// A square that reaches beyond a plane is filled with blocks that repeat the mean of the block before.
-fn coded_blocks(planes: &[Plane; 3], quantisers: &[Quantiser; 2]) -> Vec<CodedBlock> {
+fn coded_blocks(planes: &[Plane; 3], quantisers: &[Quantiser<1>; 2]) -> Vec<CodedBlock> {
     let [luma, blue, red] = planes;
     let (across, down) = (luma.width.div_ceil(16), luma.height.div_ceil(16));
     let mut previous = [0; 3];
@@ -167,21 +167,18 @@ fn quantised(
     plane: &Plane,
     block_row: usize,
     block_column: usize,
-    quantiser: &Quantiser,
+    quantiser: &Quantiser<1>,
 ) -> [i32; 64] {
-    let mut block = [0; 64];
+    let mut block = [[0]; 64];
     let start = 8 * block_row * plane.stride + 8 * block_column;
-    for (row, line) in block
-        .chunks_exact_mut(8)
-        .zip(plane.samples[start..].chunks(plane.stride))
-    {
-        for (value, &sample) in row.iter_mut().zip(line) {
-            *value = i32::from(sample) - 128;
+    for (row, line) in plane.samples[start..].chunks(plane.stride).take(8).enumerate() {
+        for (column, &sample) in line.iter().take(8).enumerate() {
+            block[8 * column + row] = [i32::from(sample)];
         }
     }
     dct::forward(&mut block);
     quantiser.quantise(&mut block);
-    ZIGZAG.map(|i| block[i] / quantiser.steps()[i])
+    ZIGZAG.map(|i| block[8 * (i % 8) + i / 8][0] / quantiser.steps()[i])
 }
 
 /// Tables for luma (first, rest) and chroma (first, rest).

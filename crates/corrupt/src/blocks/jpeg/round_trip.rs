@@ -1,6 +1,7 @@
 //! JPEG without a file: exactly the pixels that encoding and decoding would give.
 
 use flipcast_images::Image;
+use multiversion::multiversion;
 
 use super::colour::{Plane, merge, split};
 use super::dct;
@@ -20,41 +21,99 @@ pub fn round_trip(image: &Image, quality: u8) -> Image {
     merge(&planes)
 }
 
+/// Blocks that go through the arithmetic side by side.
+const LANES: usize = 8;
+
 /// Sends every block of `plane` through the DCT, the quantiser and back.
-fn compress(plane: &mut Plane, quantiser: &Quantiser) {
-    let stride = plane.stride;
-    for band in plane.samples.chunks_exact_mut(8 * stride) {
-        for left in (0..stride).step_by(8) {
-            let mut block = [0; 64];
-            for (row, line) in block
-                .as_chunks_mut::<8>()
-                .0
-                .iter_mut()
-                .zip(band.chunks_exact(stride))
-            {
-                if let Some(samples) = line[left..].first_chunk::<8>() {
-                    *row = samples.map(|sample| i32::from(sample) - 128);
-                }
-            }
-            dct::forward(&mut block);
-            quantiser.quantise(&mut block);
-            if block[1..].iter().all(|&level| level == 0) {
-                // What the inverse gives for a mean alone.
-                block = [(block[0] + 4) >> 3; 64];
-            } else {
-                dct::inverse(&mut block);
-            }
-            for (row, line) in block
-                .as_chunks::<8>()
-                .0
-                .iter()
-                .zip(band.chunks_exact_mut(stride))
-            {
-                if let Some(samples) = line[left..].first_chunk_mut::<8>() {
-                    *samples = row.map(|value| (value + 128).clamp(0, 255) as u8);
-                }
-            }
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn compress(plane: &mut Plane, quantiser: &Quantiser<LANES>) {
+    let across = plane.stride / 8;
+    let rows_of_blocks = plane.samples.as_chunks_mut::<8>().0;
+    let bands = (0..rows_of_blocks.len()).step_by(8 * across);
+    let mut starts: Vec<usize> = bands.flat_map(|band| band..band + across).collect();
+    // The last group repeats its last block, which then gets the same samples more than once.
+    while let (Some(&last), false) = (starts.last(), starts.len().is_multiple_of(LANES)) {
+        starts.push(last);
+    }
+    for starts in starts.as_chunks().0 {
+        let mut blocks = gather(rows_of_blocks, across, starts);
+        dct::forward(&mut blocks);
+        quantiser.quantise(&mut blocks);
+        let rest = blocks[1..].as_flattened();
+        if rest.iter().fold(0, |any, level| any | level) == 0 {
+            // What the inverse gives for a mean alone.
+            blocks = [blocks[0].map(|mean| ((mean + 4) >> 3) + 128); 64];
+        } else {
+            dct::inverse(&mut blocks);
         }
+        scatter(rows_of_blocks, across, starts, &blocks);
+    }
+}
+
+/// The blocks that start at `starts`, one per lane, column by column.
+#[inline(always)]
+fn gather(rows: &[[u8; 8]], across: usize, starts: &[usize; LANES]) -> [[i32; LANES]; 64] {
+    let mut words = [[0; 8]; LANES];
+    for (word, &start) in words.iter_mut().zip(starts) {
+        for (row, slot) in word.iter_mut().enumerate() {
+            *slot = u64::from_le_bytes(rows[start + row * across]);
+        }
+    }
+    transpose_bytes(&mut words);
+    let mut bytes = [[0; LANES]; 64];
+    for (lanes, word) in bytes.iter_mut().zip(words.as_flattened()) {
+        *lanes = word.to_le_bytes();
+    }
+    let mut blocks = [[0; LANES]; 64];
+    let levels = blocks.as_flattened_mut().iter_mut();
+    for (level, &sample) in levels.zip(bytes.as_flattened()) {
+        *level = i32::from(sample);
+    }
+    blocks
+}
+
+/// The reverse of [`gather`].
+#[inline(always)]
+fn scatter(
+    rows: &mut [[u8; 8]],
+    across: usize,
+    starts: &[usize; LANES],
+    blocks: &[[i32; LANES]; 64],
+) {
+    let mut bytes = [[0; LANES]; 64];
+    let levels = blocks.as_flattened().iter();
+    for (sample, &level) in bytes.as_flattened_mut().iter_mut().zip(levels) {
+        *sample = level.clamp(0, 255) as u8;
+    }
+    let mut words = [[0; 8]; LANES];
+    for (word, lanes) in words.as_flattened_mut().iter_mut().zip(&bytes) {
+        *word = u64::from_le_bytes(*lanes);
+    }
+    transpose_bytes(&mut words);
+    for (word, &start) in words.iter().zip(starts) {
+        for (row, value) in word.iter().enumerate() {
+            rows[start + row * across] = value.to_le_bytes();
+        }
+    }
+}
+
+/// For each of the eight positions inside: swaps byte `j` of word `i` with byte `i` of word `j`.
+#[inline(always)]
+fn transpose_bytes(words: &mut [[u64; 8]; LANES]) {
+    swap_bytes::<4>(words, 0x0000_0000_ffff_ffff);
+    swap_bytes::<2>(words, 0x0000_ffff_0000_ffff);
+    swap_bytes::<1>(words, 0x00ff_00ff_00ff_00ff);
+}
+
+/// Swaps the bytes of words `DISTANCE` apart that lie `DISTANCE` off the diagonal; `low_bytes` marks the lower ones.
+#[inline(always)]
+fn swap_bytes<const DISTANCE: usize>(words: &mut [[u64; 8]; LANES], low_bytes: u64) {
+    for i in (0..LANES).filter(|i| i & DISTANCE == 0) {
+        let (low, high) = (words[i], words[i + DISTANCE]);
+        let swapped: [u64; 8] =
+            std::array::from_fn(|k| (low[k] >> (8 * DISTANCE) ^ high[k]) & low_bytes);
+        words[i] = std::array::from_fn(|k| low[k] ^ swapped[k] << (8 * DISTANCE));
+        words[i + DISTANCE] = std::array::from_fn(|k| high[k] ^ swapped[k]);
     }
 }
 

@@ -1,0 +1,198 @@
+use crate::run::{Outcome, flipcast};
+use crate::scratch::{Scratch, picture};
+use std::path::Path;
+
+/// Corrupts `data` of `scratch` into `out`, with more arguments behind.
+fn corrupt(scratch: &Scratch, set: &str, more: &[&str]) -> Outcome {
+    let (data, out) = (scratch.path("data"), scratch.path("out"));
+    let fixed = ["corrupt", "--data", &data, "--out", &out, "--set", set];
+    flipcast(&[&fixed, more].concat())
+}
+
+#[test]
+fn folders_are_resumed_to_the_same_bytes() {
+    let scratch = Scratch::with_pictures("folder", 80);
+    let some = [
+        "--corruption",
+        "fog",
+        "gaussian_noise",
+        "--severity",
+        "1",
+        "3",
+        "--resize-crop",
+        "72,64",
+    ];
+    let one = [&some[..], &["--threads", "1"]].concat();
+    corrupt(&scratch, "tiny-imagenet-c", &one)
+        .expect(
+            0,
+            &["clean images: 4, resize and crop: 72,64, corruptions of tiny-imagenet-c: 2"],
+        )
+        .prints(&["wrote 16 of 16 images"]);
+    let written = scratch.files("out");
+    let first = scratch.path("out/gaussian_noise/3/dog/c.JPEG");
+    assert!(written.contains_key(Path::new(&first)));
+    corrupt(&scratch, "tiny-imagenet-c", &one)
+        .expect(0, &[])
+        .prints(&["wrote 0 of 16 images"]);
+    assert_eq!(scratch.files("out"), written);
+    std::fs::remove_file(&first).expect("it was written");
+    corrupt(
+        &scratch,
+        "tiny-imagenet-c",
+        &[&some[..], &["--threads", "3"]].concat(),
+    )
+    .expect(0, &[])
+    .prints(&["wrote 1 of 16 images"]);
+    assert_eq!(scratch.files("out"), written);
+    flipcast(&["data", "check", &scratch.path("out/fog/3")])
+        .expect(0, &[])
+        .prints(&["pixels       64 x 64", "classes      2: cat, dog"]);
+}
+
+#[test]
+fn arrays_are_resumed_to_the_same_bytes() {
+    let scratch = Scratch::with_pictures("npy", 32);
+    corrupt(&scratch, "cifar-c", &["--corruption", "contrast,snow"])
+        .expect(0, &[])
+        .prints(&["wrote 40 of 40 images"]);
+    let written = scratch.files("out");
+    for name in ["contrast.npy", "snow.npy", "labels.npy"] {
+        let path = scratch.path(&format!("out/{name}"));
+        assert!(written.contains_key(Path::new(&path)), "{name}");
+    }
+    std::fs::remove_file(scratch.path("out/snow.npy")).expect("it was written");
+    corrupt(
+        &scratch,
+        "cifar-c",
+        &["--corruption", "contrast", "--corruption", "snow"],
+    )
+    .expect(0, &[])
+    .prints(&["wrote 20 of 40 images"]);
+    assert_eq!(scratch.files("out"), written);
+    flipcast(&["data", "check", &scratch.path("out")])
+        .expect(0, &[])
+        .prints(&["contrast.npy", "splits       2, 40 images"]);
+    flipcast(&["data", "check", &scratch.path("out"), "--split", "snow"])
+        .expect(0, &[])
+        .prints(&["images       20, 20 with a label"]);
+}
+
+#[test]
+fn a_folder_written_with_other_settings_is_refused() {
+    let scratch = Scratch::with_pictures("settings", 32);
+    let fog = ["--corruption", "fog"];
+    corrupt(&scratch, "cifar-c", &fog).expect(0, &[]);
+    let written = scratch.files("out");
+    let with = |more: &[&'static str]| corrupt(&scratch, "cifar-c", &[&fog, more].concat());
+    with(&["--seed", "1"]).expect(
+        2,
+        &["seed 0 there, 1 asked for", "hint: choose an empty folder"],
+    );
+    with(&["--layout", "folder"]).expect(2, &["layout npy there, folder asked for"]);
+    with(&["--resize-crop", "32,24"]).expect(2, &["resize-crop none there, 32,24 asked for"]);
+    with(&["--limit", "3"]).expect(2, &["images 4 there, 3 asked for"]);
+    corrupt(&scratch, "cifar-c-bar", &[]).expect(2, &["set cifar-c there, cifar-c-bar asked for"]);
+    scratch.write("data/dog/d.jpg", &picture(32, 8));
+    std::fs::remove_file(scratch.path("data/dog/a.jpg")).expect("it was written");
+    with(&[]).expect(2, &["names of the images"]);
+    assert_eq!(scratch.files("out"), written);
+}
+
+#[test]
+fn folders_of_others_are_left_alone() {
+    let scratch = Scratch::with_pictures("foreign", 32);
+    scratch.write("out/fog/1/cat/a.JPEG", b"published");
+    corrupt(&scratch, "cifar-c", &[]).expect(2, &["holds `fog`", "an empty folder"]);
+    let (data, inside) = (scratch.path("data"), scratch.path("data/new/out"));
+    flipcast(&[
+        "corrupt", "--data", &data, "--out", &inside, "--set", "cifar-c",
+    ])
+    .expect(2, &["inside of --data"]);
+    assert_eq!(scratch.files("").len(), 5);
+}
+
+#[test]
+fn requests_that_cannot_be_met_are_refused_before_anything_is_written() {
+    let scratch = Scratch::with_pictures("refused", 32);
+    let refused = |set: &str, more: &[&str], parts: &[&str]| {
+        corrupt(&scratch, set, more).expect(2, parts);
+    };
+    refused(
+        "cifar-c",
+        &["--corruption", "gausian_noise"],
+        &["unknown corruption `gausian_noise`", "gaussian_noise"],
+    );
+    refused(
+        "cifar-c",
+        &["--corruption", "sparkles"],
+        &["in set `cifar-c`"],
+    );
+    refused("imagenet-c", &["--severity", "6"], &["severity `6` found"]);
+    refused(
+        "imagenet-c",
+        &["--severity", "2.5"],
+        &["severity `2.5` found"],
+    );
+    refused(
+        "cifar-c",
+        &["--severity", "3"],
+        &["all five severities", "--layout folder"],
+    );
+    refused(
+        "cifar-c",
+        &["--resize-crop", "224,256"],
+        &["`224,256` found", "256,224"],
+    );
+    refused("cifar-c", &["--limit", "0"], &["--limit is 0"]);
+    refused(
+        "cifar-c",
+        &["--frost", "no-such-folder"],
+        &["frost1.png", "hint: "],
+    );
+    refused("cifar-d", &[], &["cifar-c"]);
+    refused(
+        "ccc",
+        &[],
+        &["cannot write `ccc`", "accuracy tables", "hint: "],
+    );
+    let (data, out) = (scratch.path("data"), scratch.path("out"));
+    let corrupted = format!("{data}@fog:1");
+    flipcast(&[
+        "corrupt", "--data", &corrupted, "--out", &out, "--set", "cifar-c",
+    ])
+    .expect(2, &["clean images were expected"]);
+    flipcast(&[
+        "corrupt", "--data", "absent", "--out", &out, "--set", "cifar-c",
+    ])
+    .expect(2, &["cannot open `absent`"]);
+    assert!(!Path::new(&out).exists());
+}
+
+#[test]
+fn an_unreadable_image_stops_the_run_and_is_named() {
+    let scratch = Scratch::with_pictures("unreadable", 32);
+    scratch.write("data/dog/d.jpg", &picture(32, 5)[..200]);
+    corrupt(
+        &scratch,
+        "cifar-c",
+        &["--corruption", "fog", "--layout", "folder"],
+    )
+    .expect(
+        2,
+        &[
+            "cannot read image 4 (`dog/d.jpg`)",
+            "caused by: the JPEG data ends",
+            "hint: finished files are kept",
+        ],
+    );
+    for (path, bytes) in scratch.files("out") {
+        let name = path
+            .file_name()
+            .expect("a file")
+            .to_string_lossy()
+            .into_owned();
+        let whole = bytes.starts_with(&[0xff, 0xd8]) && bytes.ends_with(&[0xff, 0xd9]);
+        assert!(whole || name.starts_with("flipcast-"), "{name}");
+    }
+}

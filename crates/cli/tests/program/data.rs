@@ -1,0 +1,171 @@
+use crate::run::flipcast;
+use crate::scratch::{Scratch, picture};
+
+#[test]
+fn data_list_shows_the_known_datasets() {
+    flipcast(&["data", "list"]).expect(0, &[]).prints(&[
+        "imagenet-c-bar",
+        "first 25,000",
+        "objectnet",
+        "may never be used to tune",
+    ]);
+    flipcast(&["data", "list", "imagenet-v2"])
+        .expect(0, &[])
+        .prints(&["matched-frequency", "top-images", "10,000 a split"]);
+    let lines = flipcast(&["data", "list", "--json"]).expect(0, &[]).stdout;
+    let first: serde_json::Value =
+        serde_json::from_str(lines.lines().next().expect("a line")).expect("an object");
+    assert_eq!(first["name"], "imagenet-c");
+    assert_eq!(first["splits"].as_array().map(Vec::len), Some(75));
+    flipcast(&["data", "list", "imagnet-r"]).expect(2, &["nearest are `imagenet-r`", "hint: "]);
+}
+
+#[test]
+fn a_good_folder_is_described() {
+    let scratch = Scratch::with_pictures("good", 16);
+    let data = scratch.path("data");
+    flipcast(&["data", "check", &data, "--threads", "2"])
+        .expect(0, &[])
+        .prints(&[
+            "layout       class folders",
+            "images       4, 4 with a label",
+            "classes      2: cat, dog",
+            "pixels       16 x 16",
+            "unreadable   0",
+        ]);
+    scratch.write("data/dog/wide.jpg", &picture(40, 9));
+    let json = flipcast(&["data", "check", &data, "--json"])
+        .expect(0, &[])
+        .stdout;
+    let report: serde_json::Value = serde_json::from_str(&json).expect("one object");
+    assert_eq!(report["images"], 5);
+    assert_eq!(
+        report["splits"][0]["sizes"]["width"],
+        serde_json::json!([16, 40])
+    );
+}
+
+#[test]
+fn splits_are_checked_one_by_one() {
+    let scratch = Scratch::with_pictures("splits", 16);
+    for below in [
+        "fog/1/cat/a.jpg",
+        "fog/1/dog/b.jpg",
+        "fog/2/cat/a.jpg",
+        "fog/2/dog/b.jpg",
+    ] {
+        scratch.write(&format!("c/{below}"), &picture(16, 1));
+    }
+    let path = scratch.path("c/fog");
+    flipcast(&["data", "check", &path])
+        .expect(0, &[])
+        .prints(&["splits       2, 4 images"]);
+    flipcast(&["data", "check", &path, "--split", "2"])
+        .expect(0, &[])
+        .prints(&["images       2, 2 with a label"]);
+    flipcast(&["data", "check", &path, "--split", "3"]).expect(2, &["has no split `3`", "hint: "]);
+}
+
+#[test]
+fn corruptions_are_applied_in_memory() {
+    let scratch = Scratch::with_pictures("memory", 16);
+    let data = scratch.path("data");
+    flipcast(&["data", "check", &format!("{data}@cifar-c/fog:2")])
+        .expect(0, &[])
+        .prints(&["corruption   cifar-c/fog:2, applied to every image in memory"]);
+    flipcast(&["data", "check", &format!("{data}@fogg:2")])
+        .expect(2, &["unknown corruption `fogg`", "nearest known: fog"]);
+    flipcast(&["data", "check", &format!("{data}@fog:7")])
+        .expect(2, &["severity `7` found, but 1, 2, 3, 4 or 5 expected"]);
+}
+
+#[test]
+fn nothing_to_read_is_bad_input() {
+    let scratch = Scratch::new("nothing");
+    flipcast(&["data", "check", &scratch.path("")]).expect(2, &["holds no images", "hint: "]);
+    flipcast(&["data", "check", &scratch.path("absent")])
+        .expect(2, &["error: cannot open", "absent", "hint: check the path"]);
+    scratch.write("notes.pdf", b"%PDF-1.4 nothing to see");
+    flipcast(&["data", "check", &scratch.path("notes.pdf")]).expect(2, &["is no dataset"]);
+    flipcast(&["data", "check"]).expect(2, &["PATH"]);
+    flipcast(&[
+        "data",
+        "check",
+        &scratch.path(""),
+        "--on-bad-image",
+        "maybe",
+    ])
+    .expect(2, &["skip", "fail"]);
+}
+
+#[test]
+fn a_truncated_file_fires_the_check_and_is_named() {
+    let scratch = Scratch::with_pictures("truncated", 32);
+    let whole = picture(32, 5);
+    scratch.write("data/dog/b.jpg", &whole[..whole.len() / 2]);
+    scratch.write("data/dog/empty.png", b"");
+    let data = scratch.path("data");
+    flipcast(&["data", "check", &data])
+        .expect(1, &["error: 2 of 6 images cannot be read"])
+        .prints(&[
+            "unreadable   2",
+            "dog/b.jpg: the JPEG data ends after",
+            "dog/empty.png: the file is empty",
+        ]);
+    let outcome = flipcast(&[
+        "data",
+        "check",
+        &data,
+        "--on-bad-image",
+        "fail",
+        "--threads",
+        "1",
+    ]);
+    outcome.expect(1, &["is damaged", "unusable: `dog/b.jpg`", "hint: "]);
+    let json = flipcast(&["data", "check", &data, "--json"])
+        .expect(1, &[])
+        .stdout;
+    let report: serde_json::Value = serde_json::from_str(&json).expect("one object");
+    assert_eq!(
+        report["splits"][0]["unreadable_named"][0]["id"],
+        "dog/b.jpg"
+    );
+}
+
+#[test]
+fn a_published_dataset_is_compared_with_its_description() {
+    let scratch = Scratch::with_pictures("published", 16);
+    for class in ["n01440764", "n01443537"] {
+        scratch.write(&format!("c/fog/3/{class}/x.JPEG"), &picture(16, 2));
+    }
+    let root = scratch.path("c");
+    flipcast(&["data", "check", &root, "--name", "imagenet-c"])
+        .expect(
+            1,
+            &["2 images found in split `fog/3`, but 50,000 were published"],
+        )
+        .prints(&[
+            "class space  imagenet-1k",
+            "missing      74 splits: gaussian_noise/1",
+        ]);
+    flipcast(&[
+        "data",
+        "check",
+        &root,
+        "--name",
+        "imagenet-c",
+        "--split",
+        "fogg/3",
+    ])
+    .expect(2, &["has no split `fogg/3`", "`fog/3`"]);
+    flipcast(&["data", "check", &root, "--name", "imagenet-q"])
+        .expect(2, &["no dataset is called `imagenet-q`"]);
+    flipcast(&[
+        "data",
+        "check",
+        &scratch.path("data"),
+        "--name",
+        "imagenet-val",
+    ])
+    .expect(2, &["folder `cat` is no class of `imagenet-1k`"]);
+}

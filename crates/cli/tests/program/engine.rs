@@ -1,0 +1,71 @@
+use crate::run::{flipcast, flipcast_with};
+
+const TINY: [&str; 11] = [
+    "bench",
+    "--model",
+    "cifar_resnet20",
+    "--batch",
+    "2",
+    "--size",
+    "16",
+    "--repeat",
+    "1",
+    "--threads",
+    "1",
+];
+
+#[test]
+fn bench_times_a_tiny_network() {
+    flipcast(&TINY).expect(0, &[]).prints(&[
+        "cifar_resnet20, 2 x 3 x 16 x 16, 1 threads",
+        "forward",
+        "step",
+        "memory",
+    ]);
+}
+
+#[test]
+fn bench_writes_json() {
+    let outcome = flipcast(&[&TINY[..], &["--json"]].concat()).expect(0, &[]);
+    let report: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("one object");
+    assert_eq!(report["batch"], 2);
+    assert_eq!(report["step_ms"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn bench_refuses_what_cannot_be_run() {
+    flipcast(&["bench", "--model", "resnet5"]).expect(2, &["`resnet5`", "resnet50"]);
+    flipcast(&[
+        "bench",
+        "--model",
+        "cifar_resnet20",
+        "--batch",
+        "0",
+        "--size",
+        "16",
+    ])
+    .expect(2, &["error: cannot run `cifar_resnet20`", "0"]);
+    flipcast(&["bench", "--model", "cifar_resnet20", "--repeat", "0"])
+        .expect(2, &["--repeat is 0, expected at least 1"]);
+    flipcast(&["bench", "--bathc", "2"]).expect(2, &["--batch"]);
+}
+
+#[test]
+fn env_names_the_instruction_sets() {
+    flipcast(&["env"]).expect(0, &[]).prints(&[
+        "instruction sets: ",
+        "scalar",
+        "FLIPCAST_ISA",
+        "(unset)",
+    ]);
+    flipcast_with(&["env"], &[("FLIPCAST_ISA", "scalar")])
+        .expect(0, &[])
+        .prints(&["in use: scalar"]);
+}
+
+#[test]
+fn an_unknown_instruction_set_is_the_environment_s_fault() {
+    let nonsense = [("FLIPCAST_ISA", "nonsense")];
+    flipcast_with(&["env"], &nonsense).expect(3, &["FLIPCAST_ISA is `nonsense`", "scalar"]);
+    flipcast_with(&TINY, &nonsense).expect(3, &["FLIPCAST_ISA is `nonsense`"]);
+}
