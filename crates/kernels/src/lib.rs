@@ -18,6 +18,8 @@ mod layer_norm;
 mod layout;
 mod math;
 mod norm;
+#[cfg(test)]
+mod parity;
 mod peak;
 mod pool;
 mod portable;

@@ -95,6 +95,7 @@ pub fn run(args: &Args) -> Result<()> {
         CorruptionSet::CifarC | CorruptionSet::CifarCBar => Layout::Npy,
         _ => Layout::Folder,
     });
+    let threads = thread_count(args.threads)?;
     let specs = specs(args, set)?;
     if layout == Layout::Npy && severities(args)?.len() < Severity::ALL.len() {
         return Err(Advised {
@@ -110,6 +111,9 @@ pub fn run(args: &Args) -> Result<()> {
     let resize_crop = args.resize_crop.unwrap_or_else(|| ResizeCrop::of(set));
     let source = clean_images(args, resize_crop.rule()?)?;
     note_size(&source, set)?;
+    if layout == Layout::Npy && !source.is_labelled() {
+        eprintln!("note: not every image has a label, so that `labels.npy` is not written");
+    }
     let layout_name = match layout {
         Layout::Folder => "folder",
         Layout::Npy => "npy",
@@ -132,7 +136,7 @@ pub fn run(args: &Args) -> Result<()> {
     );
     let progress = ProgressLine::new("writing");
     let options = WriteOptions {
-        threads: thread_count(args.threads),
+        threads,
         on_progress: &|now| progress.update(now.done, now.skipped, now.total),
     };
     let written = match layout {
@@ -146,8 +150,12 @@ pub fn run(args: &Args) -> Result<()> {
     let elapsed = progress.elapsed();
     drop(progress);
     let written = written.with_context(refused)?;
+    let there = match written.skipped {
+        0 => String::new(),
+        skipped => format!(", {} were there", grouped(skipped)),
+    };
     println!(
-        "{}: wrote {} of {} images, the others were there, {}",
+        "{}: wrote {} of {} images{there}, in {}",
         args.out.display(),
         grouped(written.done - written.skipped),
         grouped(written.total),

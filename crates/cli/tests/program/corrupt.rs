@@ -28,13 +28,13 @@ fn folders_are_resumed_to_the_same_bytes() {
             0,
             &["clean images: 4, resize and crop: 72,64, corruptions of tiny-imagenet-c: 2"],
         )
-        .prints(&["wrote 16 of 16 images"]);
+        .prints(&["wrote 16 of 16 images, in"]);
     let written = scratch.files("out");
     let first = scratch.path("out/gaussian_noise/3/dog/c.JPEG");
     assert!(written.contains_key(Path::new(&first)));
     corrupt(&scratch, "tiny-imagenet-c", &one)
         .expect(0, &[])
-        .prints(&["wrote 0 of 16 images"]);
+        .prints(&["wrote 0 of 16 images, 16 were there"]);
     assert_eq!(scratch.files("out"), written);
     std::fs::remove_file(&first).expect("it was written");
     corrupt(
@@ -90,7 +90,13 @@ fn a_folder_written_with_other_settings_is_refused() {
         &["seed 0 there, 1 asked for", "hint: choose an empty folder"],
     );
     with(&["--layout", "folder"]).expect(2, &["layout npy there, folder asked for"]);
-    with(&["--resize-crop", "32,24"]).expect(2, &["resize-crop none there, 32,24 asked for"]);
+    with(&["--resize-crop", "32,24"]).expect(
+        2,
+        &[
+            "note: the first image is 24 x 24 pixels",
+            "resize-crop none there, 32,24 asked for",
+        ],
+    );
     with(&["--limit", "3"]).expect(2, &["images 4 there, 3 asked for"]);
     corrupt(&scratch, "cifar-c-bar", &[]).expect(2, &["set cifar-c there, cifar-c-bar asked for"]);
     scratch.write("data/dog/d.jpg", &picture(32, 8));
@@ -144,6 +150,11 @@ fn requests_that_cannot_be_met_are_refused_before_anything_is_written() {
         &["--resize-crop", "224,256"],
         &["`224,256` found", "256,224"],
     );
+    refused(
+        "cifar-c",
+        &["--threads", "5000"],
+        &["--threads is 5000", "0 to 1024"],
+    );
     refused("cifar-c", &["--limit", "0"], &["--limit is 0"]);
     refused(
         "cifar-c",
@@ -195,4 +206,39 @@ fn an_unreadable_image_stops_the_run_and_is_named() {
         let whole = bytes.starts_with(&[0xff, 0xd8]) && bytes.ends_with(&[0xff, 0xd9]);
         assert!(whole || name.starts_with("flipcast-"), "{name}");
     }
+}
+
+#[test]
+fn images_without_labels_make_arrays_without_labels() {
+    let scratch = Scratch::new("unlabelled");
+    for number in 0..3 {
+        scratch.write(&format!("data/{number}.jpg"), &picture(32, number));
+    }
+    corrupt(&scratch, "cifar-c-bar", &["--corruption", "sparkles"])
+        .expect(0, &["`labels.npy` is not written"])
+        .prints(&["wrote 15 of 15 images"]);
+    assert!(!Path::new(&scratch.path("out/labels.npy")).exists());
+    assert!(Path::new(&scratch.path("out/sparkles.npy")).exists());
+}
+
+#[test]
+fn frost_textures_from_files_are_told_apart() {
+    let scratch = Scratch::with_pictures("frost", 32);
+    let names = [
+        "frost1.png",
+        "frost2.png",
+        "frost3.png",
+        "frost4.jpg",
+        "frost5.jpg",
+    ];
+    for (number, name) in names.into_iter().enumerate() {
+        scratch.write(&format!("frost/{name}"), &picture(300, number));
+    }
+    let folder = scratch.path("frost");
+    let with = ["--corruption", "frost", "--frost", &folder];
+    corrupt(&scratch, "cifar-c", &with).expect(0, &[]);
+    corrupt(&scratch, "cifar-c", &["--corruption", "frost"])
+        .expect(2, &["frost files ", "procedural asked for"]);
+    scratch.write("frost/frost2.png", &picture(300, 9));
+    corrupt(&scratch, "cifar-c", &with).expect(2, &["frost files "]);
 }

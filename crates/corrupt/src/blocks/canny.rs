@@ -1,7 +1,5 @@
 //! Canny edges of a byte image in integer arithmetic.
 
-use multiversion::multiversion;
-
 use super::border::Border;
 
 /// tan(22.5 degrees) in 1/32768.

@@ -22,6 +22,9 @@ const MAX_BYTES: usize = 257;
 /// Outputs made together, so that the running sums stay in registers.
 const LANES: usize = 32;
 
+/// Runs at least this long are read as the difference of two running sums.
+const LONG_RUN: usize = 3;
+
 /// The taps that share one weight.
 struct WeightClass {
     weight: f64,
@@ -118,73 +121,151 @@ impl DiskKernel {
     ///
     /// Bytes that share a weight are added up as integers first.
     pub fn correlate(&self, image: &Image) -> Vec<u8> {
-        let (width, height) = (image.width(), image.height());
-        let (reach, stride) = (self.side / 2 + 1, 3 * width);
-        let padded = pad_columns(image, reach);
-        let padded_stride = padded.len() / height;
-        let (classes, lone_row) = (self.classes(), self.lone_row());
+        let reach = self.side / 2 + 1;
+        let classes = self.classes();
         let rows = classes
             .iter()
             .flat_map(|class| &class.offsets)
             .map(|&(row, _)| row + 1)
             .max()
             .unwrap_or(0);
-        let source =
-            |y: isize| &padded[Border::Mirror101.map(y, height) * padded_stride..][..padded_stride];
+        let (width, height) = (3 * image.width(), image.height());
+        let stride = width + 6 * reach + LANES;
         let from = |column: isize| 3 * (reach as isize + column) as usize;
+        let classes: Vec<Places> = classes
+            .into_iter()
+            .map(|class| class.places(rows, |row, column| row * stride + from(column)))
+            .collect();
+        let lone_row = self.lone_row();
+        let padded = pad_columns(image, reach);
+        let running = running_sums(&padded, stride);
+        let source = |y: isize| Border::Mirror101.map(y, height) * stride;
         let mut out = Vec::with_capacity(image.rgb().len());
-        let mut folded = vec![0_u16; rows * padded_stride];
+        let mut folded = vec![0; 2 * rows * stride];
+        let mut sums = vec![0; width.next_multiple_of(LANES)];
+        let mut total = vec![0.0; width];
         for y in 0..height as isize {
-            for (row, folded) in (0..).zip(folded.chunks_exact_mut(padded_stride)) {
-                if row == 0 {
-                    folded.copy_from_slice(source(y));
-                    continue;
-                }
-                let rows = source(y - row).iter().zip(source(y + row));
-                for (sum, (above, below)) in folded.iter_mut().zip(rows) {
-                    *sum = above + below;
-                }
-            }
-            let first_row = source(y - (self.side / 2) as isize);
-            for start in (0..stride).step_by(LANES) {
-                let mut total = [0.0_f64; LANES];
-                for class in &classes {
-                    let places = class
-                        .offsets
-                        .iter()
-                        .map(|&(row, column)| row * padded_stride + start + from(column));
-                    let sums = sum_at(&folded, places);
-                    for (value, sum) in total.iter_mut().zip(sums) {
-                        *value += class.weight * f64::from(sum);
+            let (plain, folded_running) = folded.split_at_mut(rows * stride);
+            for (folded, rows) in [(plain, &padded), (folded_running, &running)] {
+                for (offset, folded) in (0..).zip(folded.chunks_exact_mut(stride)) {
+                    let (above, below) = (source(y - offset), source(y + offset));
+                    if offset == 0 {
+                        folded.copy_from_slice(&rows[above..above + stride]);
+                    } else {
+                        add_rows(folded, &rows[above..], &rows[below..]);
                     }
                 }
-                for &(weight, column) in &lone_row {
-                    let bytes = &first_row[start + from(column)..][..LANES];
-                    for (value, &byte) in total.iter_mut().zip(bytes) {
-                        *value += weight * f64::from(byte);
-                    }
-                }
-                out.extend(
-                    total[..LANES.min(stride - start)]
-                        .iter()
-                        .map(|&value| value as u8),
-                );
             }
+            total.fill(0.0);
+            for class in &classes {
+                sum_places(&mut sums, &folded, class);
+                add_weighted(&mut total, &sums, class.weight);
+            }
+            let first_row = &padded[source(y - (self.side / 2) as isize)..];
+            for &(weight, column) in &lone_row {
+                add_weighted(&mut total, &first_row[from(column)..], weight);
+            }
+            truncate_into(&mut out, &total);
         }
         out
     }
 }
 
-/// The sum of the chunks of `values` that start at `places`. A function of its own, so that the sums stay in registers.
-#[inline(never)]
-fn sum_at(values: &[u16], places: impl Iterator<Item = usize>) -> [u16; LANES] {
-    let mut sums = [0; LANES];
-    for place in places {
-        let chunk: &[u16; LANES] = values[place..]
-            .first_chunk()
-            .expect("rows end with a chunk of padding");
-        for (sum, value) in sums.iter_mut().zip(chunk) {
-            *sum += value;
+impl WeightClass {
+    /// Where to read in folded rows followed by as many rows of folded running sums; `at` is the place of an offset.
+    fn places(mut self, rows: usize, at: impl Fn(usize, isize) -> usize) -> Places {
+        self.offsets.sort_unstable();
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        for run in self
+            .offsets
+            .chunk_by(|a, b| a.0 == b.0 && a.1 + 1 == b.1)
+        {
+            let (row, first) = run[0];
+            if run.len() < LONG_RUN {
+                added.extend(run.iter().map(|&(row, column)| at(row, column)));
+            } else {
+                added.push(at(rows + row, first + run.len() as isize));
+                removed.push(at(rows + row, first));
+            }
+        }
+        Places {
+            weight: self.weight,
+            added,
+            removed,
+        }
+    }
+}
+
+/// The places whose sum, less that of others, is multiplied by a weight.
+struct Places {
+    weight: f64,
+    added: Vec<usize>,
+    removed: Vec<usize>,
+}
+
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn add_rows(out: &mut [u16], above: &[u16], below: &[u16]) {
+    for ((sum, above), &below) in out.iter_mut().zip(above).zip(below) {
+        *sum = above.wrapping_add(below);
+    }
+}
+
+/// The sum of `values` at the places of a class, for every output of a row.
+///
+/// Running sums wrap around, but the sum of a class does not: it has at most `MAX_BYTES` bytes.
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn sum_places(out: &mut [u16], values: &[u16], class: &Places) {
+    for (i, chunk) in out.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+        let mut sums = [0_u16; LANES];
+        for place in &class.added {
+            let lanes = lanes_at(values, i * LANES + place);
+            for k in 0..LANES {
+                sums[k] = sums[k].wrapping_add(lanes[k]);
+            }
+        }
+        for place in &class.removed {
+            let lanes = lanes_at(values, i * LANES + place);
+            for k in 0..LANES {
+                sums[k] = sums[k].wrapping_sub(lanes[k]);
+            }
+        }
+        *chunk = sums;
+    }
+}
+
+#[inline(always)]
+fn lanes_at(values: &[u16], place: usize) -> &[u16; LANES] {
+    values[place..]
+        .first_chunk()
+        .expect("rows end with a chunk of padding")
+}
+
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn add_weighted(total: &mut [f64], values: &[u16], weight: f64) {
+    for (total, &value) in total.iter_mut().zip(values) {
+        *total += weight * f64::from(value);
+    }
+}
+
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn truncate_into(out: &mut Vec<u8>, values: &[f64]) {
+    let start = out.len();
+    out.resize(start + values.len(), 0);
+    for (byte, &value) in out[start..].iter_mut().zip(values) {
+        *byte = (value as i32).clamp(0, 255) as u8;
+    }
+}
+
+/// For every sample, the sum of the samples of its channel before it in its row, modulo 2^16.
+fn running_sums(padded: &[u16], stride: usize) -> Vec<u16> {
+    let mut sums = vec![0_u16; padded.len()];
+    for (sums, row) in sums.chunks_exact_mut(stride).zip(padded.chunks_exact(stride)) {
+        let mut before = [0_u16; 3];
+        for (sums, pixel) in sums.as_chunks_mut().0.iter_mut().zip(row.as_chunks::<3>().0) {
+            *sums = before;
+            for (before, &sample) in before.iter_mut().zip(pixel) {
+                *before = before.wrapping_add(sample);
+            }
         }
     }
     sums

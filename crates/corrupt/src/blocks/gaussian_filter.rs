@@ -240,11 +240,10 @@ fn multiply(left: &[f64], right: &[f64], out: &mut [f64], (inner, columns): (usi
             *chunk = sums;
         }
         for (k, value) in (whole..).zip(rest) {
-            *value = left_row
-                .iter()
-                .zip(right.chunks_exact(columns))
-                .map(|(weight, row)| weight * row[k])
-                .sum();
+            *value = 0.0;
+            for (weight, row) in left_row.iter().zip(right.chunks_exact(columns)) {
+                *value += weight * row[k];
+            }
         }
     }
 }
@@ -255,7 +254,10 @@ fn symmetric_sum(out: &mut [f64], centre: &[f64], pairs: &[(&[f64], &[f64])], we
     let (chunks, rest) = out.as_chunks_mut::<LANES>();
     let whole = chunks.len() * LANES;
     for (i, chunk) in chunks.iter_mut().enumerate() {
-        let mut sums = centre.as_chunks::<LANES>().0[i].map(|v| v * weights[0]);
+        let mut sums = centre.as_chunks::<LANES>().0[i];
+        for sum in &mut sums {
+            *sum *= weights[0];
+        }
         for ((before, after), &weight) in pairs.iter().zip(weights[1..].iter().rev()) {
             let (before, after) = (
                 &before.as_chunks::<LANES>().0[i],

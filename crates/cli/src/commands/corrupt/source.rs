@@ -62,6 +62,11 @@ impl Source {
         })
     }
 
+    /// Whether the label of every image is known.
+    pub fn is_labelled(&self) -> bool {
+        self.labels.iter().all(Option::is_some)
+    }
+
     /// A number that differs when the images have other names or another order.
     pub fn names_digest(&self) -> u64 {
         let bytes = self.paths.iter().flat_map(|p| p.bytes().chain([0]));
@@ -109,10 +114,15 @@ fn outer_folder(ids: &[String]) -> Option<&str> {
     ids.iter().all(inside).then_some(outer)
 }
 
-/// The place of each path's first folder among the classes.
+/// The place of each path's first folder among the classes, or its number where the classes are numbers and the folder
+/// is written with zeros in front.
 fn labels_of_folders(paths: &[String], classes: &[String]) -> Vec<Option<i64>> {
     let known: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
-    let label = |path: &String| known.get(path.split_once('/')?.0).copied();
+    let label = |path: &String| {
+        let folder = path.split_once('/')?.0;
+        let number = || known.get(folder.parse::<u32>().ok()?.to_string().as_str());
+        known.get(folder).or_else(number).copied()
+    };
     paths.iter().map(label).collect()
 }
 
@@ -167,6 +177,8 @@ mod tests {
     fn folders_are_labelled_by_their_place_among_the_classes() {
         let labels = labels_of_folders(&owned(&["b/1", "a/1", "1"]), &owned(&["a", "b"]));
         assert_eq!(labels, [Some(1), Some(0), None]);
+        let labels = labels_of_folders(&owned(&["00/1", "02/1"]), &owned(&["0", "1", "2"]));
+        assert_eq!(labels, [Some(0), Some(2)]);
     }
 
     #[test]

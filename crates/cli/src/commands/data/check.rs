@@ -183,7 +183,7 @@ fn open_published(
 fn read(split: Opened, args: &Args, corruption: Option<CorruptionRequest>) -> Result<SplitReport> {
     let dataset: Arc<dyn Dataset> = Arc::from(split.dataset);
     let options = Options {
-        threads: thread_count(args.threads),
+        threads: thread_count(args.threads)?,
         on_bad_image: match args.on_bad_image {
             BadImages::Skip => OnBadImage::Skip,
             BadImages::Fail => OnBadImage::Fail,
