@@ -64,7 +64,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     for cause in error.chain() {
         if let Some(LoadError::BadImages { bad, count }) = cause.downcast_ref() {
             for image in bad.iter().take(MAX_NAMED) {
-                eprintln!("  unusable: {image}");
+                eprintln!("  unusable: `{}`: {}", image.id, with_causes(&image.cause));
             }
             if *count > MAX_NAMED {
                 eprintln!("  and {} more", count - MAX_NAMED);
@@ -79,6 +79,17 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         }
     }
     ExitCode::from(exit_code(error))
+}
+
+/// An error and its causes in one line.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
 }
 
 /// 1 when a check fired, 3 when the environment is at fault, otherwise 2.
@@ -122,8 +133,12 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
     }
     if let Some(error) = cause.downcast_ref::<DataError>() {
         return error.hint().or_else(|| match error {
-            DataError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
-                Some("check the path; a corruption is added as in `DATA@gaussian_noise:3`".into())
+            DataError::Io { path, source } if source.kind() == ErrorKind::NotFound => {
+                Some(if path.to_string_lossy().contains('@') {
+                    "check the path; a corruption is added as in `DATA@gaussian_noise:3`".into()
+                } else {
+                    "check the path".into()
+                })
             }
             DataError::UnknownDataset { .. } | DataError::UnknownSplit { .. } => {
                 Some("`flipcast data list` shows the known datasets, `flipcast data list NAME` the splits of one".into())

@@ -5,6 +5,7 @@
 
 mod commands;
 mod failure;
+mod output;
 mod progress;
 mod table;
 

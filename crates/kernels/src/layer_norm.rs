@@ -50,6 +50,10 @@ pub fn layer_norm(
 ///
 /// # Panics
 /// If a slice or the scratch is too short.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "a pass and the tensors it touches"
+)]
 pub fn layer_norm_backward(
     isa: Isa,
     workers: &mut Workers,

@@ -48,14 +48,10 @@ impl Lanes for Portable {
     unsafe fn fence() {}
     #[inline(always)]
     unsafe fn load_part(from: *const f32, count: usize) -> V {
-        // SAFETY: only the first `count` floats are read.
-        each(|i| {
-            if i < count {
-                unsafe { *from.add(i) }
-            } else {
-                0.0
-            }
-        })
+        let mut v = [0.0; N];
+        // SAFETY: only the first `count` floats are read, and there are at most `N` of them.
+        unsafe { std::ptr::copy_nonoverlapping(from, v.as_mut_ptr(), count) };
+        v
     }
     #[inline(always)]
     unsafe fn store_part(to: *mut f32, count: usize, v: V) {

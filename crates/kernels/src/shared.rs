@@ -35,7 +35,6 @@ impl<'a, T> Shared<'a, T> {
     ///
     /// # Safety
     /// No two parts that exist at the same time may overlap.
-    #[expect(clippy::mut_from_ref, reason = "disjointness is the caller's promise")]
     pub unsafe fn part(&self, offset: usize, len: usize) -> &'a mut [T] {
         assert!(
             offset.checked_add(len).is_some_and(|end| end <= self.len),

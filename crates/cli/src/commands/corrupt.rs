@@ -1,5 +1,6 @@
 use crate::commands::thread_count;
 use crate::failure::Advised;
+use crate::output::print;
 use crate::progress::{ProgressLine, duration};
 use crate::table::grouped;
 use anyhow::{Context, Result, bail, ensure};
@@ -154,14 +155,13 @@ pub fn run(args: &Args) -> Result<()> {
         0 => String::new(),
         skipped => format!(", {} were there", grouped(skipped)),
     };
-    println!(
-        "{}: wrote {} of {} images{there}, in {}",
+    print(&format!(
+        "{}: wrote {} of {} images{there}, in {}\n",
         args.out.display(),
         grouped(written.done - written.skipped),
         grouped(written.total),
         duration(elapsed)
-    );
-    Ok(())
+    ))
 }
 
 fn corruption_set(set: Set) -> Result<CorruptionSet> {

@@ -1,5 +1,6 @@
 use crate::run::flipcast;
 use crate::scratch::{Scratch, picture};
+use std::process::{Command, Stdio};
 
 #[test]
 fn data_list_shows_the_known_datasets() {
@@ -18,6 +19,20 @@ fn data_list_shows_the_known_datasets() {
     assert_eq!(first["name"], "imagenet-c");
     assert_eq!(first["splits"].as_array().map(Vec::len), Some(75));
     flipcast(&["data", "list", "imagnet-r"]).expect(2, &["nearest are `imagenet-r`", "hint: "]);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_flipcast"))
+        .args(["data", "list", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty());
 }
 
 #[test]
@@ -87,6 +102,10 @@ fn nothing_to_read_is_bad_input() {
         .expect(2, &["error: cannot open", "absent", "hint: check the path"]);
     scratch.write("notes.pdf", b"%PDF-1.4 nothing to see");
     flipcast(&["data", "check", &scratch.path("notes.pdf")]).expect(2, &["is no dataset"]);
+    scratch.write("list.csv", b"gone.jpg,1\n");
+    flipcast(&["data", "check", &scratch.path("list.csv")])
+        .expect(1, &[])
+        .prints(&["gone.jpg: cannot read", "No such file"]);
     flipcast(&["data", "check"]).expect(2, &["PATH"]);
     flipcast(&[
         "data",

@@ -4,6 +4,7 @@ use flipcast_images::Image;
 use multiversion::multiversion;
 
 use super::border::Border;
+use super::pixels::truncate;
 
 /// Weights below this are noise of the disk's own smoothing and are skipped, as the reference filter does.
 const NEGLIGIBLE: f32 = f64::EPSILON as f32;
@@ -20,7 +21,9 @@ const SAME_WEIGHT: f64 = 1e-6;
 /// The most bytes that a 16-bit sum holds.
 const MAX_BYTES: usize = 257;
 /// Outputs made together, so that the running sums stay in registers.
-const LANES: usize = 32;
+const LANES: usize = 64;
+/// Weighted sums that fit into registers.
+const WIDE_LANES: usize = 16;
 
 /// Runs at least this long are read as the difference of two running sums.
 const LONG_RUN: usize = 3;
@@ -132,20 +135,26 @@ impl DiskKernel {
         let (width, height) = (3 * image.width(), image.height());
         let stride = width + 6 * reach + LANES;
         let from = |column: isize| 3 * (reach as isize + column) as usize;
-        let classes: Vec<Places> = classes
+        let at = |row: usize, column: isize| row * stride + from(column);
+        let mut classes: Vec<Places> = classes
             .into_iter()
-            .map(|class| class.places(rows, |row, column| row * stride + from(column)))
+            .map(|class| class.places(rows, at))
             .collect();
-        let lone_row = self.lone_row();
+        classes.extend(self.lone_row().into_iter().map(|(weight, column)| Places {
+            weight,
+            added: vec![at(2 * rows, column)],
+            removed: Vec::new(),
+        }));
         let padded = pad_columns(image, reach);
         let running = running_sums(&padded, stride);
         let source = |y: isize| Border::Mirror101.map(y, height) * stride;
-        let mut out = Vec::with_capacity(image.rgb().len());
-        let mut folded = vec![0; 2 * rows * stride];
-        let mut sums = vec![0; width.next_multiple_of(LANES)];
-        let mut total = vec![0.0; width];
-        for y in 0..height as isize {
-            let (plain, folded_running) = folded.split_at_mut(rows * stride);
+        let mut out = vec![0; image.rgb().len()];
+        // Rows folded at the anchor, running sums folded likewise, and the row that has no mirrored one.
+        let mut folded = vec![0; (2 * rows + 1) * stride];
+        let mut sums = vec![[0; LANES]; classes.len()];
+        for (y, out) in (0..).zip(out.chunks_exact_mut(width)) {
+            let (plain, rest) = folded.split_at_mut(rows * stride);
+            let (folded_running, lone) = rest.split_at_mut(rows * stride);
             for (folded, rows) in [(plain, &padded), (folded_running, &running)] {
                 for (offset, folded) in (0..).zip(folded.chunks_exact_mut(stride)) {
                     let (above, below) = (source(y - offset), source(y + offset));
@@ -156,16 +165,11 @@ impl DiskKernel {
                     }
                 }
             }
-            total.fill(0.0);
-            for class in &classes {
-                sum_places(&mut sums, &folded, class);
-                add_weighted(&mut total, &sums, class.weight);
+            lone.copy_from_slice(&padded[source(y - (self.side / 2) as isize)..][..stride]);
+            for (i, out) in out.chunks_mut(LANES).enumerate() {
+                sum_places(&mut sums, &folded[i * LANES..], &classes);
+                weigh(out, &sums, &classes);
             }
-            let first_row = &padded[source(y - (self.side / 2) as isize)..];
-            for &(weight, column) in &lone_row {
-                add_weighted(&mut total, &first_row[from(column)..], weight);
-            }
-            truncate_into(&mut out, &total);
         }
         out
     }
@@ -176,10 +180,7 @@ impl WeightClass {
     fn places(mut self, rows: usize, at: impl Fn(usize, isize) -> usize) -> Places {
         self.offsets.sort_unstable();
         let (mut added, mut removed) = (Vec::new(), Vec::new());
-        for run in self
-            .offsets
-            .chunk_by(|a, b| a.0 == b.0 && a.1 + 1 == b.1)
-        {
+        for run in self.offsets.chunk_by(|a, b| a.0 == b.0 && a.1 + 1 == b.1) {
             let (row, first) = run[0];
             if run.len() < LONG_RUN {
                 added.extend(run.iter().map(|&(row, column)| at(row, column)));
@@ -210,26 +211,26 @@ fn add_rows(out: &mut [u16], above: &[u16], below: &[u16]) {
     }
 }
 
-/// The sum of `values` at the places of a class, for every output of a row.
+/// The sums of `values` at the places of every class and the places after them.
 ///
 /// Running sums wrap around, but the sum of a class does not: it has at most `MAX_BYTES` bytes.
 #[multiversion(targets("x86_64+avx2+fma"))]
-fn sum_places(out: &mut [u16], values: &[u16], class: &Places) {
-    for (i, chunk) in out.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+fn sum_places(out: &mut [[u16; LANES]], values: &[u16], classes: &[Places]) {
+    for (out, class) in out.iter_mut().zip(classes) {
         let mut sums = [0_u16; LANES];
-        for place in &class.added {
-            let lanes = lanes_at(values, i * LANES + place);
+        for &place in &class.added {
+            let lanes = lanes_at(values, place);
             for k in 0..LANES {
                 sums[k] = sums[k].wrapping_add(lanes[k]);
             }
         }
-        for place in &class.removed {
-            let lanes = lanes_at(values, i * LANES + place);
+        for &place in &class.removed {
+            let lanes = lanes_at(values, place);
             for k in 0..LANES {
                 sums[k] = sums[k].wrapping_sub(lanes[k]);
             }
         }
-        *chunk = sums;
+        *out = sums;
     }
 }
 
@@ -240,28 +241,37 @@ fn lanes_at(values: &[u16], place: usize) -> &[u16; LANES] {
         .expect("rows end with a chunk of padding")
 }
 
+/// Adds up the weighted sums of all classes, in their order, and truncates.
 #[multiversion(targets("x86_64+avx2+fma"))]
-fn add_weighted(total: &mut [f64], values: &[u16], weight: f64) {
-    for (total, &value) in total.iter_mut().zip(values) {
-        *total += weight * f64::from(value);
-    }
-}
-
-#[multiversion(targets("x86_64+avx2+fma"))]
-fn truncate_into(out: &mut Vec<u8>, values: &[f64]) {
-    let start = out.len();
-    out.resize(start + values.len(), 0);
-    for (byte, &value) in out[start..].iter_mut().zip(values) {
-        *byte = (value as i32).clamp(0, 255) as u8;
+fn weigh(out: &mut [u8], sums: &[[u16; LANES]], classes: &[Places]) {
+    for (i, out) in out.chunks_mut(WIDE_LANES).enumerate() {
+        let mut total = [0.0; WIDE_LANES];
+        for (sums, class) in sums.iter().zip(classes) {
+            let sums = &sums.as_chunks::<WIDE_LANES>().0[i];
+            for k in 0..WIDE_LANES {
+                total[k] += class.weight * f64::from(sums[k]);
+            }
+        }
+        for (byte, value) in out.iter_mut().zip(total) {
+            *byte = truncate(value);
+        }
     }
 }
 
 /// For every sample, the sum of the samples of its channel before it in its row, modulo 2^16.
 fn running_sums(padded: &[u16], stride: usize) -> Vec<u16> {
     let mut sums = vec![0_u16; padded.len()];
-    for (sums, row) in sums.chunks_exact_mut(stride).zip(padded.chunks_exact(stride)) {
+    for (sums, row) in sums
+        .chunks_exact_mut(stride)
+        .zip(padded.chunks_exact(stride))
+    {
         let mut before = [0_u16; 3];
-        for (sums, pixel) in sums.as_chunks_mut().0.iter_mut().zip(row.as_chunks::<3>().0) {
+        for (sums, pixel) in sums
+            .as_chunks_mut()
+            .0
+            .iter_mut()
+            .zip(row.as_chunks::<3>().0)
+        {
             *sums = before;
             for (before, &sample) in before.iter_mut().zip(pixel) {
                 *before = before.wrapping_add(sample);

@@ -2,6 +2,7 @@ use super::pass::{Options, read_all};
 use super::report::{Report, SplitReport, describe, describe_corruption, problems};
 use crate::commands::thread_count;
 use crate::failure::{Advised, Fired};
+use crate::output::print;
 use crate::progress::ProgressLine;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -76,11 +77,11 @@ pub fn run(args: &Args) -> Result<()> {
         splits,
         missing_splits,
     };
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+    print(&if args.json {
+        serde_json::to_string(&report)? + "\n"
     } else {
-        print!("{}", describe(&report));
-    }
+        describe(&report)
+    })?;
     match problems(&report).as_slice() {
         [] => Ok(()),
         found => Err(Fired(found.join("; ")).into()),

@@ -1,3 +1,4 @@
+use crate::output::print;
 use crate::table::{Align, grouped, render};
 use anyhow::Result;
 use flipcast_images::registry::{Count, DATASETS, DatasetInfo, PixelRule, find};
@@ -29,15 +30,17 @@ pub fn run(args: &Args) -> Result<()> {
         None => DATASETS.to_vec(),
     };
     if args.json {
+        let mut lines = String::new();
         for info in &shown {
-            println!("{}", serde_json::to_string(&entry(info))?);
+            lines += &serde_json::to_string(&entry(info))?;
+            lines.push('\n');
         }
-    } else if let [info] = shown.as_slice() {
-        print!("{}", describe(info));
-    } else {
-        print!("{}", table(&shown));
+        return print(&lines);
     }
-    Ok(())
+    print(&match shown.as_slice() {
+        [info] => describe(info),
+        all => table(all),
+    })
 }
 
 fn entry(info: &DatasetInfo) -> Entry {

@@ -1,5 +1,6 @@
 //! One pass over the images of a dataset: sizes, labels, and what cannot be read.
 
+use crate::failure::with_causes;
 use crate::progress::ProgressLine;
 use flipcast_corrupt::{CorruptionRequest, CorruptionStep, Corruptor, StepError};
 use flipcast_images::Image;
@@ -116,9 +117,8 @@ pub fn read_all(
     let named = loader.skipped().named.iter().map(|bad| Unreadable {
         id: bad.id.clone(),
         reason: match refused.get(&bad.index) {
-            Some(StepError::Corrupt { source }) => format!("cannot be corrupted: {source}"),
-            Some(error) => error.to_string(),
-            None => bad.cause.to_string(),
+            Some(error) => with_causes(error),
+            None => with_causes(&bad.cause),
         },
     });
     Ok(Pass {

@@ -80,7 +80,10 @@ mod tests {
             Quantiser::<1>::new(&ANNEX_K_LUMA, 50).steps()[..4],
             [16, 11, 10, 16]
         );
-        assert_eq!(Quantiser::<1>::new(&ANNEX_K_LUMA, 85).steps()[..4], [5, 3, 3, 5]);
+        assert_eq!(
+            Quantiser::<1>::new(&ANNEX_K_LUMA, 85).steps()[..4],
+            [5, 3, 3, 5]
+        );
         assert_eq!(
             Quantiser::<1>::new(&ANNEX_K_LUMA, 7).steps()[..4],
             [114, 79, 71, 114]
