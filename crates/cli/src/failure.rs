@@ -1,7 +1,7 @@
 //! How errors reach the user: what failed, why, and what to do about it.
 
 use crate::commands::corrupt::SettingsError;
-use flipcast_corrupt::ccc::PlanError;
+use flipcast_corrupt::ccc::{PlanError, TablesError};
 use flipcast_corrupt::write::WriteError;
 use flipcast_corrupt::{CorruptError, FrostError};
 use flipcast_images::dataset::DataError;
@@ -165,6 +165,9 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
             .and_then(CorruptError::hint),
         cause.downcast_ref::<FrostError>().map(FrostError::hint),
         cause.downcast_ref::<PlanError>().map(PlanError::hint),
+        cause
+            .downcast_ref::<TablesError>()
+            .and_then(TablesError::hint),
         cause
             .downcast_ref::<SettingsError>()
             .and_then(SettingsError::hint),

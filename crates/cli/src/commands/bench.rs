@@ -1,4 +1,5 @@
 use crate::commands::env::isa;
+use crate::output::print;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use flipcast_adapt::{Adapter, Tent, TentConfig};
@@ -156,11 +157,10 @@ pub fn run(args: &Args) -> Result<()> {
         mean_entropy,
     };
     if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+        print(&(serde_json::to_string(&report)? + "\n"))
     } else {
-        print!("{}", render(&report));
+        print(&render(&report))
     }
-    Ok(())
 }
 
 fn render(report: &Report) -> String {

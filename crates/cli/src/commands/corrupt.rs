@@ -6,7 +6,7 @@ use crate::table::grouped;
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use flipcast_corrupt::registry::names;
-use flipcast_corrupt::write::{ImageSource, WriteOptions, write_arrays, write_folder};
+use flipcast_corrupt::write::{ImageSource, Progress, WriteOptions, write_arrays, write_folder};
 use flipcast_corrupt::{
     CorruptError, CorruptionSet, CorruptionSpec, Corruptor, DataSpec, FrostTextures, Severity,
 };
@@ -15,15 +15,18 @@ use flipcast_images::decode::decode;
 use flipcast_images::preprocess::Preprocess;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 mod resize_crop;
 mod settings;
 mod source;
+mod stream;
 
 use resize_crop::ResizeCrop;
 use settings::Settings;
 pub use settings::SettingsError;
 use source::{Source, digest};
+use stream::StreamArgs;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -42,9 +45,10 @@ pub struct Args {
     /// Only these severities, 1 to 5; all five if not given
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',')]
     severity: Vec<String>,
-    /// Seed of all random draws
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    /// Seed of all random draws; 43 for `ccc`, whose published streams have 43, 44 and 45, and 0 for the others if not
+    /// given
+    #[arg(long)]
+    seed: Option<u64>,
     /// Folder with the published frost photographs; procedural textures if not given
     #[arg(long, value_name = "FOLDER")]
     frost: Option<PathBuf>,
@@ -55,9 +59,11 @@ pub struct Args {
     /// and `none` for the others if not given
     #[arg(long, value_name = "R,C")]
     resize_crop: Option<ResizeCrop>,
-    /// Only the first N images
+    /// Only the first N images; for `ccc` the first N of the stream
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    #[command(flatten)]
+    stream: StreamArgs,
     /// Threads; 0 means one per core. The files do not depend on it
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -78,7 +84,7 @@ enum Set {
     CBar,
     /// The 10 of CIFAR-10-C-bar, for 32 pixels
     CifarCBar,
-    /// Smoothly varying pairs; cannot be written by this version
+    /// A stream of smoothly varying pairs, in WebDataset shards; needs --accuracy-tables
     Ccc,
 }
 
@@ -91,7 +97,11 @@ enum Layout {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let set = corruption_set(args.set)?;
+    let Some(set) = corruption_set(args.set) else {
+        return stream::run(args);
+    };
+    args.stream.refuse_any()?;
+    let seed = args.seed.unwrap_or(0);
     let layout = args.layout.unwrap_or(match set {
         CorruptionSet::CifarC | CorruptionSet::CifarCBar => Layout::Npy,
         _ => Layout::Folder,
@@ -108,9 +118,9 @@ pub fn run(args: &Args) -> Result<()> {
         }
         .into());
     }
-    let (corruptor, frost) = corruptor(args)?;
+    let (corruptor, frost) = corruptor(args, seed)?;
     let resize_crop = args.resize_crop.unwrap_or_else(|| ResizeCrop::of(set));
-    let source = clean_images(args, resize_crop.rule()?)?;
+    let source = clean_images(args, resize_crop.rule()?, args.limit)?;
     note_size(&source, set)?;
     if layout == Layout::Npy && !source.is_labelled() {
         eprintln!("note: not every image has a label, so that `labels.npy` is not written");
@@ -124,16 +134,15 @@ pub fn run(args: &Args) -> Result<()> {
         layout_name,
         (source.len(), source.names_digest()),
         resize_crop.to_string(),
-        args.seed,
+        seed,
         frost,
     );
     let refused = || format!("cannot write to `{}`", args.out.display());
     settings.claim(&args.out).with_context(refused)?;
     eprintln!(
-        "clean images: {}, resize and crop: {resize_crop}, corruptions of {set}: {}, seed: {}",
+        "clean images: {}, resize and crop: {resize_crop}, corruptions of {set}: {}, seed: {seed}",
         grouped(source.len()),
-        count_names(&specs),
-        args.seed
+        count_names(&specs)
     );
     let progress = ProgressLine::new("writing");
     let options = WriteOptions {
@@ -151,36 +160,33 @@ pub fn run(args: &Args) -> Result<()> {
     let elapsed = progress.elapsed();
     drop(progress);
     let written = written.with_context(refused)?;
+    print(&written_line(&args.out, written, elapsed))
+}
+
+/// What is said at the end.
+fn written_line(folder: &Path, written: Progress, elapsed: Duration) -> String {
     let there = match written.skipped {
         0 => String::new(),
         skipped => format!(", {} were there", grouped(skipped)),
     };
-    print(&format!(
+    format!(
         "{}: wrote {} of {} images{there}, in {}\n",
-        args.out.display(),
+        folder.display(),
         grouped(written.done - written.skipped),
         grouped(written.total),
         duration(elapsed)
-    ))
+    )
 }
 
-fn corruption_set(set: Set) -> Result<CorruptionSet> {
-    Ok(match set {
+/// The set whose corruptions are written one by one; `None` for `ccc`.
+fn corruption_set(set: Set) -> Option<CorruptionSet> {
+    Some(match set {
         Set::ImageNetC => CorruptionSet::ImageNetC,
         Set::TinyImageNetC => CorruptionSet::TinyImageNetC,
         Set::CifarC => CorruptionSet::CifarC,
         Set::CBar => CorruptionSet::ImageNetCBar,
         Set::CifarCBar => CorruptionSet::CifarCBar,
-        Set::Ccc => {
-            return Err(Advised {
-                problem: "cannot write `ccc`: this version makes its corruptions but does not write its shards, \
-                          and it lacks the accuracy tables of the authors that the walks of `ccc` follow"
-                    .to_owned(),
-                hint: "take the authors' shards, which `flipcast data check` reads, or choose another set"
-                    .to_owned(),
-            }
-            .into());
-        }
+        Set::Ccc => return None,
     })
 }
 
@@ -230,8 +236,8 @@ fn count_names(specs: &[CorruptionSpec]) -> usize {
 }
 
 /// The corruptor, and a name for its frost textures that differs when the files do.
-fn corruptor(args: &Args) -> Result<(Corruptor, String)> {
-    let corruptor = Corruptor::new(args.seed);
+fn corruptor(args: &Args, seed: u64) -> Result<(Corruptor, String)> {
+    let corruptor = Corruptor::new(seed);
     let Some(folder) = &args.frost else {
         return Ok((corruptor, "procedural".to_owned()));
     };
@@ -253,7 +259,7 @@ fn corruptor(args: &Args) -> Result<(Corruptor, String)> {
     ))
 }
 
-fn clean_images(args: &Args, rule: Option<Preprocess>) -> Result<Source> {
+fn clean_images(args: &Args, rule: Option<Preprocess>, limit: Option<usize>) -> Result<Source> {
     let spec: DataSpec = args
         .data
         .parse()
@@ -266,7 +272,7 @@ fn clean_images(args: &Args, rule: Option<Preprocess>) -> Result<Source> {
     }
     refuse_inside(Path::new(&spec.path), &args.out)?;
     let dataset = open(&spec.path).with_context(|| format!("cannot open `{}`", spec.path))?;
-    Source::new(dataset, rule, args.limit).with_context(|| format!("cannot read `{}`", spec.path))
+    Source::new(dataset, rule, limit).with_context(|| format!("cannot read `{}`", spec.path))
 }
 
 /// A corrupted copy below its own original would be read as part of it the next time.

@@ -1,3 +1,4 @@
+use crate::output::print;
 use crate::table::{Align, render};
 use anyhow::Result;
 use flipcast_kernels::Isa;
@@ -18,15 +19,14 @@ pub const VARIABLES: &[(&str, &str)] = &[
 pub fn run() -> Result<()> {
     let sets: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    println!("flipcast {}", env!("CARGO_PKG_VERSION"));
-    println!("cores: {cores}");
-    println!(
-        "instruction sets: {} (in use: {})",
+    let mut text = format!("flipcast {}\n", env!("CARGO_PKG_VERSION"));
+    text += &format!("cores: {cores}\n");
+    text += &format!(
+        "instruction sets: {} (in use: {})\n",
         sets.join(", "),
         isa()?.name()
     );
-    println!("devices: cpu");
-    println!();
+    text += "devices: cpu\n\n";
     let rows: Vec<Vec<String>> = VARIABLES
         .iter()
         .map(|(name, meaning)| {
@@ -34,11 +34,8 @@ pub fn run() -> Result<()> {
             vec![(*name).to_owned(), value, (*meaning).to_owned()]
         })
         .collect();
-    print!(
-        "{}",
-        render(&["variable", "value", "meaning"], &[Align::Left; 3], &rows)
-    );
-    Ok(())
+    text += &render(&["variable", "value", "meaning"], &[Align::Left; 3], &rows);
+    print(&text)
 }
 
 /// The instruction set in force: that of `FLIPCAST_ISA`, or the best.

@@ -1,5 +1,6 @@
+use crate::output::print;
 use crate::table::{Align, grouped, render};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Subcommand;
 use flipcast_images::preprocess::{Preprocess, Resize};
 use flipcast_models::{inspect_file, list_architectures, list_weight_tags};
@@ -21,11 +22,11 @@ enum Show {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    match &args.command {
-        None => list(),
-        Some(Show::Show { file }) => show(file),
-    }
-    .map(|text| print!("{text}"))
+    let text = match &args.command {
+        None => list()?,
+        Some(Show::Show { file }) => show(file)?,
+    };
+    print(&text)
 }
 
 fn list() -> Result<String> {
@@ -71,8 +72,7 @@ fn list() -> Result<String> {
 }
 
 fn show(path: &Path) -> Result<String> {
-    let file = inspect_file(path)
-        .with_context(|| format!("cannot read `{}` as weights", path.display()))?;
+    let file = inspect_file(path)?;
     let dtypes: Vec<String> = file
         .dtypes
         .iter()

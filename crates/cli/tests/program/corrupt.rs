@@ -165,7 +165,12 @@ fn requests_that_cannot_be_met_are_refused_before_anything_is_written() {
     refused(
         "ccc",
         &[],
-        &["cannot write `ccc`", "accuracy tables", "hint: "],
+        &["without `--accuracy-tables FILE`", "hint: measure your own"],
+    );
+    refused(
+        "cifar-c",
+        &["--speed", "2000"],
+        &["--speed belongs to `--set ccc`"],
     );
     let (data, out) = (scratch.path("data"), scratch.path("out"));
     let corrupted = format!("{data}@fog:1");

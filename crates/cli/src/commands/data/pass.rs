@@ -2,13 +2,12 @@
 
 use crate::failure::with_causes;
 use crate::progress::ProgressLine;
-use flipcast_corrupt::{CorruptionRequest, CorruptionStep, Corruptor, StepError};
+use flipcast_corrupt::{CorruptionRequest, CorruptionStep, Corruptor};
 use flipcast_images::Image;
 use flipcast_images::dataset::Dataset;
 use flipcast_images::loader::{LoadError, Loader, LoaderConfig, OnBadImage};
 use flipcast_images::preprocess::{Normalise, Preprocess};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -83,21 +82,18 @@ pub fn read_all(
         .map(|request| CorruptionStep::new(request, Arc::new(Corruptor::new(0)), rule.clone()));
     let total = dataset.len();
     let sizes: Arc<Mutex<Option<Sizes>>> = Arc::default();
-    let refused: Arc<Mutex<BTreeMap<usize, StepError>>> = Arc::default();
-    let (noted, not_corrupted) = (sizes.clone(), refused.clone());
+    let noted = sizes.clone();
     let seen = AtomicUsize::new(0);
     // Sizes are noted here and one pixel is passed on, so that images of any size fit into the loader's batches.
     let transform = move |index: usize, image: Image| {
-        let mut kept = 1;
-        if let Some(Err(error)) = step.as_ref().map(|step| step.apply(index, &image)) {
-            lock(&not_corrupted).insert(index, error);
-            kept = 0;
-        }
         let mut sizes = lock(&noted);
         *sizes = Some(Sizes::with(*sizes, &image));
         drop(sizes);
         progress.update(seen.fetch_add(1, Ordering::Relaxed) + 1, 0, total);
-        Image::new(kept, kept, vec![0; 3 * kept]).expect("one pixel or none")
+        if let Some(step) = &step {
+            step.apply(index, &image)?;
+        }
+        Ok(Image::new(1, 1, vec![0; 3]).expect("one pixel"))
     };
     let config = LoaderConfig {
         batch_size: 256,
@@ -113,13 +109,9 @@ pub fn read_all(
         labelled += loaded.labels.iter().filter(|l| l.is_known()).count();
         loader.recycle(loaded.batch);
     }
-    let refused = lock(&refused);
     let named = loader.skipped().named.iter().map(|bad| Unreadable {
         id: bad.id.clone(),
-        reason: match refused.get(&bad.index) {
-            Some(error) => with_causes(error),
-            None => with_causes(&bad.cause),
-        },
+        reason: with_causes(&bad.cause),
     });
     Ok(Pass {
         sizes: *lock(&sizes),
