@@ -146,14 +146,11 @@ impl CorruptionStep {
             .map_err(|source| StepError::Corrupt { source })
     }
 
-    /// The step for a loader, to be used with [`CorruptionStep::remaining`]. An image that cannot be corrupted comes
-    /// back without pixels, which the loader then counts and names as unusable.
+    /// The step for a loader, to be used with [`CorruptionStep::remaining`]. The loader counts and names an image that
+    /// cannot be corrupted, with the [`StepError`] as its cause.
     pub fn transform(&self) -> Transform {
         let step = self.clone();
-        Arc::new(move |index, image| {
-            let nothing = || Image::new(0, 0, Vec::new()).expect("no pixels take no bytes");
-            step.apply(index, &image).unwrap_or_else(|_| nothing())
-        })
+        Arc::new(move |index, image| Ok(step.apply(index, &image)?))
     }
 
     /// What is left of the network's rule once the step is done.
@@ -171,7 +168,7 @@ impl CorruptionStep {
         let corrupt = step.transform();
         let transform: Transform = match config.transform.clone() {
             None => corrupt,
-            Some(earlier) => Arc::new(move |index, image| corrupt(index, earlier(index, image))),
+            Some(earlier) => Arc::new(move |index, image| corrupt(index, earlier(index, image)?)),
         };
         LoaderConfig {
             preprocess: step.remaining(),
@@ -185,7 +182,7 @@ impl CorruptionStep {
 mod tests {
     use flipcast_images::Label;
     use flipcast_images::dataset::{DataError, Dataset, Layout, Payload, Sample};
-    use flipcast_images::loader::{LoadError, Loader, OnBadImage, Order};
+    use flipcast_images::loader::{BadImageCause, LoadError, Loader, OnBadImage, Order};
     use flipcast_images::preprocess::Normalise;
 
     use super::*;
@@ -356,7 +353,7 @@ mod tests {
     fn an_earlier_transform_comes_first() {
         let white: Transform = Arc::new(|_, image| {
             let (width, height) = (image.width(), image.height());
-            Image::new(width, height, vec![255; 3 * width * height]).expect("sizes match")
+            Ok(Image::new(width, height, vec![255; 3 * width * height]).expect("sizes match"))
         });
         let config = LoaderConfig {
             transform: Some(white),
@@ -368,7 +365,7 @@ mod tests {
             Arc::new(Corruptor::new(1)),
         );
         let transform = config.transform.expect("joined");
-        let image = transform(0, picture(0));
+        let image = transform(0, picture(0)).expect("small");
         assert_eq!((image.width(), image.height()), (32, 32));
         assert!(image.rgb().iter().all(|&byte| byte >= 254));
     }
@@ -407,9 +404,17 @@ mod tests {
         };
         let config = CorruptionStep::join(config, request("fog:1"), Arc::new(Corruptor::new(1)));
         let mut loader = Loader::new(Arc::new(Long), config).expect("settings work");
+        let Err(LoadError::BadImages { bad, count: 1 }) = loader.next_batch() else {
+            panic!("the image is refused")
+        };
+        let BadImageCause::Transform(cause) = &bad[0].cause else {
+            panic!("{:?}", bad[0].cause)
+        };
         assert!(matches!(
-            loader.next_batch(),
-            Err(LoadError::BadImages { count: 1, .. })
+            cause.downcast_ref(),
+            Some(StepError::Corrupt {
+                source: CorruptError::ImageTooLarge { .. }
+            })
         ));
         let step = CorruptionStep::new(request("fog:1"), Arc::new(Corruptor::new(1)), rule);
         let long = Image::new(crate::MAX_SIDE + 1, 1, vec![9; 3 * (crate::MAX_SIDE + 1)]);

@@ -1,5 +1,7 @@
 use crate::run::flipcast;
 use crate::scratch::{Scratch, picture};
+use flipcast_corrupt::blocks::jpeg::encode;
+use flipcast_images::Image;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -92,6 +94,54 @@ fn corruptions_are_applied_in_memory() {
         .expect(2, &["unknown corruption `fogg`", "nearest known: fog"]);
     flipcast(&["data", "check", &format!("{data}@fog:7")])
         .expect(2, &["severity `7` found, but 1, 2, 3, 4 or 5 expected"]);
+}
+
+#[test]
+fn an_image_that_cannot_be_corrupted_keeps_its_reason() {
+    let scratch = Scratch::with_pictures("too-long", 16);
+    let long = Image::new(8200, 1, vec![9; 3 * 8200]).expect("one row");
+    scratch.write("data/dog/long.jpg", &encode(&long, 90).expect("small"));
+    flipcast(&["data", "check", &format!("{}@fog:2", scratch.path("data"))])
+        .expect(1, &[])
+        .prints(&["dog/long.jpg: the image cannot be corrupted: image of 8200 x 1 pixels found"]);
+}
+
+#[test]
+fn unrelated_tars_are_answered_with_advice() {
+    let scratch = Scratch::new("tars");
+    for name in ["a.tar", "b.tar"] {
+        scratch.write(name, &text_tar("classes.txt", b"cat"));
+    }
+    flipcast(&["data", "check", &scratch.path("")]).expect(
+        2,
+        &[
+            "sample `classes` has no image field",
+            "name one tar, or a shard pattern",
+        ],
+    );
+}
+
+/// A tar with one file.
+fn text_tar(name: &str, content: &[u8]) -> Vec<u8> {
+    let mut header = [0; 512];
+    let size = format!("{:011o}\0", content.len());
+    let fields: [(usize, &[u8]); 5] = [
+        (0, name.as_bytes()),
+        (100, b"0000644\0"),
+        (124, size.as_bytes()),
+        (156, b"0"),
+        (257, b"ustar\x0000"),
+    ];
+    for (at, bytes) in fields {
+        header[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    header[148..156].fill(b' ');
+    let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let mut bytes = header.to_vec();
+    bytes.extend(content);
+    bytes.resize(512 * 4, 0);
+    bytes
 }
 
 #[test]

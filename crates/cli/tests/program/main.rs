@@ -6,3 +6,4 @@ mod engine;
 mod models;
 mod run;
 mod scratch;
+mod stream;

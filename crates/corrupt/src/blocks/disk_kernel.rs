@@ -4,7 +4,6 @@ use flipcast_images::Image;
 use multiversion::multiversion;
 
 use super::border::Border;
-use super::pixels::truncate;
 
 /// Weights below this are noise of the disk's own smoothing and are skipped, as the reference filter does.
 const NEGLIGIBLE: f32 = f64::EPSILON as f32;
@@ -23,7 +22,7 @@ const MAX_BYTES: usize = 257;
 /// Outputs made together, so that the running sums stay in registers.
 const LANES: usize = 64;
 /// Weighted sums that fit into registers.
-const WIDE_LANES: usize = 16;
+const WIDE_LANES: usize = 32;
 
 /// Runs at least this long are read as the difference of two running sums.
 const LONG_RUN: usize = 3;
@@ -252,10 +251,26 @@ fn weigh(out: &mut [u8], sums: &[[u16; LANES]], classes: &[Places]) {
                 total[k] += class.weight * f64::from(sums[k]);
             }
         }
-        for (byte, value) in out.iter_mut().zip(total) {
-            *byte = truncate(value);
+        let mut bytes = [0; WIDE_LANES];
+        for k in 0..WIDE_LANES {
+            bytes[k] = truncate(total[k]);
         }
+        out.copy_from_slice(&bytes[..out.len()]);
     }
+}
+
+/// A double whose neighbours are whole numbers: 2^52.
+const WHOLE: f64 = (1_u64 << 52) as f64;
+
+/// The whole part of a value from 0 to below 256.
+///
+/// Adding [`WHOLE`] rounds to the nearest whole number, which one comparison corrects. Unlike a cast, which must decide
+/// about NaN and range for every value, this works on many values at once.
+#[inline(always)]
+fn truncate(value: f64) -> u8 {
+    let nearest = (value + WHOLE) - WHOLE;
+    let excess = if nearest > value { 1.0 } else { 0.0 };
+    (nearest - excess + WHOLE).to_bits() as u8
 }
 
 /// For every sample, the sum of the samples of its channel before it in its row, modulo 2^16.
@@ -284,12 +299,19 @@ fn running_sums(padded: &[u16], stride: usize) -> Vec<u16> {
 /// The rows of `image` in 16 bits, continued by `reach` mirrored pixels on both sides and a chunk of zeros.
 fn pad_columns(image: &Image, reach: usize) -> Vec<u16> {
     let width = image.width();
-    let origin: Vec<usize> = (0..width + 2 * reach)
-        .map(|x| 3 * Border::Mirror101.map(x as isize - reach as isize, width))
+    let outside = |x: isize| 3 * Border::Mirror101.map(x, width);
+    let before: Vec<usize> = (-(reach as isize)..0).map(outside).collect();
+    let after: Vec<usize> = (width..width + reach)
+        .map(|x| outside(x as isize))
         .collect();
-    let mut padded = Vec::with_capacity((3 * origin.len() + LANES) * image.height());
+    let stride = 3 * (width + 2 * reach) + LANES;
+    let mut padded = Vec::with_capacity(stride * image.height());
     for row in image.rgb().chunks_exact(3 * width) {
-        for &from in &origin {
+        for &from in &before {
+            padded.extend(row[from..from + 3].iter().map(|&byte| u16::from(byte)));
+        }
+        padded.extend(row.iter().map(|&byte| u16::from(byte)));
+        for &from in &after {
             padded.extend(row[from..from + 3].iter().map(|&byte| u16::from(byte)));
         }
         padded.resize(padded.len() + LANES, 0);

@@ -136,20 +136,40 @@ impl GaussianKernel {
         }
     }
 
-    /// [`GaussianKernel::filter`] of one plane, mirrored with the edge repeated, for kernels longer than the image.
-    ///
-    /// The taps that the mirror sends to the same sample are added up first, so the cost is the image side per sample and
-    /// not the kernel length. The folded filter looks the same from both ends, so sums and differences of mirrored
-    /// samples are filtered apart, which halves the work.
-    pub fn filter_folded(&self, source: &[f64], height: usize, width: usize) -> Vec<f64> {
-        let down = Folded::new(&self.weights, height).apply(source, width);
-        let turned = transpose(&down, height, width);
-        let across = Folded::new(&self.weights, width).apply(&turned, height);
-        transpose(&across, width, height)
+    /// [`GaussianKernel::filter`] of planes of this size, mirrored with the edge repeated, for kernels longer than the image.
+    pub fn fold(&self, height: usize, width: usize) -> FoldedFilter {
+        let down = Folded::new(&self.weights, height);
+        let across = if width == height {
+            down.clone()
+        } else {
+            Folded::new(&self.weights, width)
+        };
+        FoldedFilter { down, across }
+    }
+}
+
+/// A smoothing filter whose kernel is longer than the image.
+///
+/// The taps that the mirror sends to the same sample are added up first, so the cost is the image side per sample and not
+/// the kernel length. The folded filter looks the same from both ends, so sums and differences of mirrored samples are
+/// filtered apart, which halves the work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoldedFilter {
+    down: Folded,
+    across: Folded,
+}
+
+impl FoldedFilter {
+    /// Smooths a plane down its columns, then along its rows.
+    pub fn filter(&self, source: &[f64]) -> Vec<f64> {
+        let (height, width) = (self.down.n, self.across.n);
+        let turned = transpose(&self.down.apply(source, width), height, width);
+        transpose(&self.across.apply(&turned, height), width, height)
     }
 }
 
 /// A filter on `n` samples as two dense matrices of half the size.
+#[derive(Clone, Debug, PartialEq)]
 struct Folded {
     n: usize,
     /// `ceil(n / 2)` square: acts on sums of mirrored samples.
@@ -165,9 +185,12 @@ impl Folded {
         let (mut even, mut odd) = (vec![0.0; longer * longer], vec![0.0; shorter * shorter]);
         for output in 0..longer {
             let mut row = vec![0.0; n];
+            // Position in the row that goes forth and back for ever.
+            let mut phase = (output as isize - radius).rem_euclid(2 * n as isize) as usize;
             for offset in -radius..=radius {
-                row[Border::HalfMirror.map(output as isize + offset, n)] +=
-                    weights[offset.unsigned_abs()];
+                let input = if phase < n { phase } else { 2 * n - 1 - phase };
+                row[input] += weights[offset.unsigned_abs()];
+                phase = if phase + 1 < 2 * n { phase + 1 } else { 0 };
             }
             for input in 0..shorter {
                 let (near, far) = (row[input], row[n - 1 - input]);
@@ -221,29 +244,61 @@ fn transpose(source: &[f64], height: usize, width: usize) -> Vec<f64> {
     out
 }
 
+/// Rows of a product made together, so that what is read is used more than once.
+const ROWS: usize = 4;
+/// Columns of a product made together.
+const COLUMNS: usize = 8;
+
 /// `out = left * right`, where `right` is `inner` x `columns`; nothing when `inner` is 0.
 #[multiversion(targets("x86_64+avx2+fma"))]
 fn multiply(left: &[f64], right: &[f64], out: &mut [f64], (inner, columns): (usize, usize)) {
     if inner == 0 {
         return;
     }
-    for (left_row, out_row) in left.chunks_exact(inner).zip(out.chunks_exact_mut(columns)) {
-        let (chunks, rest) = out_row.as_chunks_mut::<LANES>();
-        let whole = chunks.len() * LANES;
-        for (i, chunk) in chunks.iter_mut().enumerate() {
-            let mut sums = [0.0; LANES];
-            for (weight, row) in left_row.iter().zip(right.chunks_exact(columns)) {
-                for (sum, value) in sums.iter_mut().zip(&row.as_chunks::<LANES>().0[i]) {
-                    *sum += weight * value;
+    let bands = out.chunks_mut(ROWS * columns);
+    for (left, out) in left.chunks(ROWS * inner).zip(bands) {
+        if left.len() == ROWS * inner {
+            multiply_rows::<ROWS>(left, right, out, (inner, columns));
+        } else {
+            let rows = out.chunks_exact_mut(columns);
+            for (left, out) in left.chunks_exact(inner).zip(rows) {
+                multiply_rows::<1>(left, right, out, (inner, columns));
+            }
+        }
+    }
+}
+
+/// [`multiply`] for a `left` of `R` rows.
+#[inline(always)]
+fn multiply_rows<const R: usize>(
+    left: &[f64],
+    right: &[f64],
+    out: &mut [f64],
+    (inner, columns): (usize, usize),
+) {
+    let whole = columns - columns % COLUMNS;
+    for start in (0..whole).step_by(COLUMNS) {
+        let mut sums = [[0.0; COLUMNS]; R];
+        for (k, row) in right.chunks_exact(columns).enumerate() {
+            let values = &row[start..start + COLUMNS];
+            for r in 0..R {
+                let weight = left[r * inner + k];
+                for i in 0..COLUMNS {
+                    sums[r][i] += weight * values[i];
                 }
             }
-            *chunk = sums;
         }
-        for (k, value) in (whole..).zip(rest) {
-            *value = 0.0;
-            for (weight, row) in left_row.iter().zip(right.chunks_exact(columns)) {
-                *value += weight * row[k];
+        for r in 0..R {
+            out[r * columns + start..][..COLUMNS].copy_from_slice(&sums[r]);
+        }
+    }
+    for r in 0..R {
+        for column in whole..columns {
+            let mut sum = 0.0;
+            for (k, row) in right.chunks_exact(columns).enumerate() {
+                sum += left[r * inner + k] * row[column];
             }
+            out[r * columns + column] = sum;
         }
     }
 }
@@ -327,7 +382,7 @@ mod tests {
             let source = noise(height * width);
             let kernel = GaussianKernel::new(11.0, 3.0);
             let plain = kernel.filter(&source, extent, Border::HalfMirror);
-            let folded = kernel.filter_folded(&source, height, width);
+            let folded = kernel.fold(height, width).filter(&source);
             assert_eq!(plain.len(), folded.len());
             for (a, b) in plain.iter().zip(&folded) {
                 assert!((a - b).abs() < 1e-13, "{a} and {b}");

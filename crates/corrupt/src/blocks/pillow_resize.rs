@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use flipcast_images::Image;
+use multiversion::multiversion;
 
 /// Fractional bits of a weight.
 const PRECISION: u32 = 22;
@@ -34,10 +35,10 @@ impl Filter {
     }
 }
 
-/// For every output sample: the first input sample and the integer weights from there on.
+/// For every output sample: the first input sample and the integer weights from there on, each in four copies.
 struct Axis {
     first: Vec<usize>,
-    weights: Vec<i32>,
+    weights: Vec<[i32; 4]>,
     taps: usize,
 }
 
@@ -46,38 +47,29 @@ impl Axis {
         let scale = input as f64 / output as f64;
         let widening = scale.max(1.0);
         let support = filter.support() * widening;
-        let mut rows = Vec::with_capacity(output);
-        for i in 0..output {
+        let span = |i: usize| {
             let centre = (i as f64 + 0.5) * scale;
             let start = (centre - support + 0.5).max(0.0) as usize;
             let end = ((centre + support + 0.5) as usize).min(input);
-            let raw: Vec<f64> = (start..end)
-                .map(|tap| filter.weight((tap as f64 - centre + 0.5) / widening))
-                .collect();
-            let total: f64 = raw.iter().sum();
-            let whole = |weight: &f64| (weight / total * f64::from(1 << PRECISION) + 0.5) as i32;
-            let mut weights: Vec<i32> = raw.iter().map(whole).collect();
-            let last = weights.iter().rposition(|&weight| weight != 0).unwrap_or(0);
-            weights.truncate(last + 1);
-            rows.push((start, weights));
-        }
-        let taps = rows
-            .iter()
-            .map(|(_, weights)| weights.len())
+            (centre, start, end)
+        };
+        // Every row of weights has as many as the longest needs.
+        let taps = (0..output)
+            .map(|i| span(i).2 - span(i).1)
             .max()
             .unwrap_or(1);
-        let (mut first, mut weights) = (
-            Vec::with_capacity(output),
-            Vec::with_capacity(output * taps),
-        );
-        for (start, row) in rows {
+        let taps = taps.clamp(1, input);
+        let (mut first, mut weights) = (Vec::with_capacity(output), vec![[0; 4]; output * taps]);
+        for (i, row) in weights.chunks_exact_mut(taps).enumerate() {
+            let (centre, start, end) = span(i);
+            let weight = |tap: usize| filter.weight((tap as f64 - centre + 0.5) / widening);
+            let total: f64 = (start..end).map(weight).sum();
             // Rows near the end are padded in front, so that every row reads `taps` samples inside the input.
-            let shifted = start.min(input - taps.min(input));
+            let shifted = start.min(input - taps);
             first.push(shifted);
-            let end = weights.len() + taps;
-            weights.resize(weights.len() + start - shifted, 0);
-            weights.extend(row);
-            weights.resize(end, 0);
+            for (tap, slot) in (start..end).zip(&mut row[start - shifted..]) {
+                *slot = [(weight(tap) / total * f64::from(1 << PRECISION) + 0.5) as i32; 4];
+            }
         }
         Self {
             first,
@@ -86,7 +78,7 @@ impl Axis {
         }
     }
 
-    fn rows(&self) -> impl Iterator<Item = (usize, &[i32])> {
+    fn rows(&self) -> impl Iterator<Item = (usize, &[[i32; 4]])> {
         self.first
             .iter()
             .copied()
@@ -112,78 +104,91 @@ pub fn resize(image: &Image, width: usize, height: usize, filter: Filter) -> Ima
     Image::new(width, height, rgb).expect("each axis gives one sample per output position")
 }
 
+/// The weights are not negative and add up to one but for their rounding, so the sum stays below 256.
+#[inline(always)]
 fn to_byte(sum: i32) -> u8 {
-    (sum >> PRECISION).clamp(0, 255) as u8
+    (sum >> PRECISION) as u8
 }
 
+#[multiversion(targets("x86_64+avx2+fma"))]
 fn along_rows(rgb: &[u8], width: usize, axis: &Axis) -> Vec<u8> {
     // The common tap counts have loops of fixed length.
     match axis.taps {
-        2 => along_rows_fixed::<2>(rgb, width, axis),
-        3 => along_rows_fixed::<3>(rgb, width, axis),
-        4 => along_rows_fixed::<4>(rgb, width, axis),
-        _ => along_rows_by(rgb, width, axis, |row, weights| {
-            let mut sums = [HALF; 3];
-            for (pixel, &weight) in row.chunks_exact(3).zip(weights) {
-                for (sum, &byte) in sums.iter_mut().zip(pixel) {
-                    *sum += i32::from(byte) * weight;
-                }
-            }
-            sums
-        }),
+        2 => along_rows_by(rgb, width, axis, weigh_pixels::<2>),
+        3 => along_rows_by(rgb, width, axis, weigh_pixels::<3>),
+        4 => along_rows_by(rgb, width, axis, weigh_pixels::<4>),
+        5 => along_rows_by(rgb, width, axis, weigh_pixels::<5>),
+        _ => along_rows_by(rgb, width, axis, weigh_more_pixels),
     }
 }
 
-fn along_rows_fixed<const TAPS: usize>(rgb: &[u8], width: usize, axis: &Axis) -> Vec<u8> {
-    along_rows_by(rgb, width, axis, |row, weights| {
-        let (Some(pixels), Some(weights)) = (
-            row.as_chunks::<3>().0.first_chunk::<TAPS>(),
-            weights.first_chunk::<TAPS>(),
-        ) else {
-            return [HALF; 3];
-        };
-        let mut sums = [HALF; 3];
-        for (pixel, weight) in pixels.iter().zip(weights) {
-            for channel in 0..3 {
-                sums[channel] += i32::from(pixel[channel]) * weight;
-            }
+#[inline(always)]
+fn weigh_pixels<const TAPS: usize>(bytes: &[u8], weights: &[[i32; 4]]) -> [i32; 4] {
+    let (bytes, weights) = (&bytes[..3 * TAPS + 1], &weights[..TAPS]);
+    let mut sums = [HALF; 4];
+    for tap in 0..TAPS {
+        for k in 0..4 {
+            sums[k] += i32::from(bytes[3 * tap + k]) * weights[tap][k];
         }
-        sums
-    })
+    }
+    sums
 }
 
+#[inline(always)]
+fn weigh_more_pixels(bytes: &[u8], weights: &[[i32; 4]]) -> [i32; 4] {
+    let mut sums = [HALF; 4];
+    for (pixel, weight) in bytes.windows(4).step_by(3).zip(weights) {
+        for k in 0..4 {
+            sums[k] += i32::from(pixel[k]) * weight[k];
+        }
+    }
+    sums
+}
+
+/// `weigh` reads a byte more than its pixels have and gives a fourth sum, so that pixels are four lanes wide.
+#[inline(always)]
 fn along_rows_by(
     rgb: &[u8],
     width: usize,
     axis: &Axis,
-    weigh: impl Fn(&[u8], &[i32]) -> [i32; 3],
+    weigh: impl Fn(&[u8], &[[i32; 4]]) -> [i32; 4],
 ) -> Vec<u8> {
-    let mut out = vec![0; rgb.len() / width * axis.first.len()];
-    for (row, out_row) in rgb
-        .chunks_exact(3 * width)
-        .zip(out.chunks_exact_mut(3 * axis.first.len()))
-    {
-        for (pixel, (first, weights)) in out_row.as_chunks_mut::<3>().0.iter_mut().zip(axis.rows())
-        {
-            *pixel = weigh(&row[3 * first..], weights).map(to_byte);
+    let out_width = 3 * axis.first.len();
+    let mut out = Vec::with_capacity(rgb.len() / width * axis.first.len());
+    let (mut padded, mut line) = (vec![0; 3 * width + 1], vec![0; out_width + 1]);
+    for row in rgb.chunks_exact(3 * width) {
+        padded[..3 * width].copy_from_slice(row);
+        for ((i, &first), weights) in (0..).zip(&axis.first).zip(axis.weights.chunks(axis.taps)) {
+            let [r, g, b, beyond] = weigh(&padded[3 * first..], weights);
+            // The byte beyond the pixel is overwritten by the next one.
+            line[3 * i..3 * i + 4].copy_from_slice(&[
+                to_byte(r),
+                to_byte(g),
+                to_byte(b),
+                to_byte(beyond),
+            ]);
         }
+        out.extend_from_slice(&line[..out_width]);
     }
     out
 }
 
+#[multiversion(targets("x86_64+avx2+fma"))]
 fn down_columns(rgb: &[u8], stride: usize, axis: &Axis) -> Vec<u8> {
-    let mut out = Vec::with_capacity(stride * axis.first.len());
+    let mut out = vec![0; stride * axis.first.len()];
     let mut sums = vec![0; stride];
-    for (first, weights) in axis.rows() {
+    for (out, (first, weights)) in out.chunks_exact_mut(stride).zip(axis.rows()) {
         sums.fill(HALF);
-        for (row, &weight) in rgb[first * stride..].chunks_exact(stride).zip(weights) {
+        for (row, &[weight, ..]) in rgb[first * stride..].chunks_exact(stride).zip(weights) {
             if weight != 0 {
                 for (sum, &byte) in sums.iter_mut().zip(row) {
                     *sum += i32::from(byte) * weight;
                 }
             }
         }
-        out.extend(sums.iter().map(|&sum| to_byte(sum)));
+        for (byte, &sum) in out.iter_mut().zip(&sums) {
+            *byte = to_byte(sum);
+        }
     }
     out
 }
@@ -200,18 +205,18 @@ fn repeat(image: &Image, width: usize, height: usize) -> Image {
         origins(image.height(), height),
         origins(image.width(), width),
     );
-    let mut rgb = vec![0; 3 * width * height];
+    let mut rgb: Vec<u8> = Vec::with_capacity(3 * width * height);
+    // Four bytes are moved at a time, and the fourth is overwritten by the next pixel.
+    let (mut padded, mut line) = (vec![0; 3 * image.width() + 1], vec![0; 3 * width + 1]);
     for (y, &row) in rows.iter().enumerate() {
-        let (done, open) = rgb.split_at_mut(3 * width * y);
-        let out_row = &mut open[..3 * width];
-        if y > 0 && rows[y - 1] == row {
-            out_row.copy_from_slice(&done[done.len() - 3 * width..]);
-            continue;
+        if y == 0 || rows[y - 1] != row {
+            let source = &image.rgb()[3 * row * image.width()..][..3 * image.width()];
+            padded[..source.len()].copy_from_slice(source);
+            for (i, &column) in columns.iter().enumerate() {
+                line[3 * i..3 * i + 4].copy_from_slice(&padded[3 * column..3 * column + 4]);
+            }
         }
-        let source = image.rgb()[3 * row * image.width()..].as_chunks::<3>().0;
-        for (pixel, &column) in out_row.as_chunks_mut::<3>().0.iter_mut().zip(&columns) {
-            *pixel = source[column];
-        }
+        rgb.extend_from_slice(&line[..3 * width]);
     }
     Image::new(width, height, rgb).expect("one pixel is read per output position")
 }

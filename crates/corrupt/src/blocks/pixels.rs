@@ -32,35 +32,16 @@ pub fn to_unit_f32(image: &Image) -> Vec<f32> {
         .collect()
 }
 
-/// A double whose neighbours are whole numbers: 2^52.
-const WHOLE: f64 = (1_u64 << 52) as f64;
-/// A single whose neighbours are whole numbers: 2^23.
-const WHOLE_F32: f32 = (1_u32 << 23) as f32;
-
-/// The whole part of a value from 0 to below 256.
-///
-/// Adding [`WHOLE`] rounds to the nearest whole number, which one comparison corrects. Unlike a cast, which must decide
-/// about NaN and range for every value, this works on many values at once.
-#[inline(always)]
-pub fn truncate(value: f64) -> u8 {
-    let nearest = (value + WHOLE) - WHOLE;
-    let excess = if nearest > value { 1.0 } else { 0.0 };
-    (nearest - excess + WHOLE).to_bits() as u8
-}
-
 /// Clips to 0..1, scales to 255 and truncates; the published sets never round. NaN becomes 0.
-#[inline(always)]
+#[inline]
 pub fn finish(unit: f64) -> u8 {
-    truncate(unit.max(0.0).min(1.0) * 255.0)
+    (unit.clamp(0.0, 1.0) * 255.0) as u8
 }
 
 /// [`finish`] in single precision.
-#[inline(always)]
+#[inline]
 pub fn finish_f32(unit: f32) -> u8 {
-    let value = unit.max(0.0).min(1.0) * 255.0;
-    let nearest = (value + WHOLE_F32) - WHOLE_F32;
-    let excess = if nearest > value { 1.0 } else { 0.0 };
-    (nearest - excess + WHOLE_F32).to_bits() as u8
+    (unit.clamp(0.0, 1.0) * 255.0) as u8
 }
 
 /// An image of the size of `like` from `rgb`.

@@ -56,7 +56,7 @@ impl Speed {
 #[non_exhaustive]
 pub enum PlanError {
     /// There is no accuracy table for a pair of the stream.
-    #[error("no accuracy table for `{first}` followed by `{second}`")]
+    #[error("no accuracy table for the pair `{first}+{second}`, but the stream goes through it")]
     MissingTable {
         /// The first corruption.
         first: &'static str,
@@ -68,7 +68,7 @@ pub enum PlanError {
 impl PlanError {
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
-        "the published tables are not available; measure ResNet-50 accuracies for the pair at 21 x 21 severities"
+        "add the table to the file: ResNet-50 accuracies in per cent for the pair at 21 x 21 severities"
     }
 }
 
@@ -97,6 +97,16 @@ pub struct Cell {
 }
 
 impl StreamPlan<'_> {
+    /// The published name of the stream: `baseline_40_transition+speed_1000_seed_43`.
+    pub fn name(&self) -> String {
+        format!(
+            "baseline_{}_transition+speed_{}_seed_{}",
+            self.difficulty.target_percent(),
+            self.speed.images(),
+            self.seed
+        )
+    }
+
     /// The cells up to 7.5 million images. A missing table ends the stream with an error.
     pub fn cells(&self) -> impl Iterator<Item = Result<Cell, PlanError>> {
         let target = self.difficulty.target_percent();
@@ -160,6 +170,17 @@ impl Cell {
         image: &Image,
         position: u64,
     ) -> Result<Image, CorruptError> {
+        let shown = self.show_unstored(corruptor, image, position)?;
+        Ok(Storage::Jpeg85.store(shown))
+    }
+
+    /// [`Cell::show`] without the JPEG, for callers that store the image themselves.
+    pub fn show_unstored(
+        &self,
+        corruptor: &Corruptor,
+        image: &Image,
+        position: u64,
+    ) -> Result<Image, CorruptError> {
         if image.rgb().is_empty() {
             return Err(CorruptError::EmptyImage {
                 width: image.width(),
@@ -170,11 +191,22 @@ impl Cell {
             &mut CounterRng::new(&corruptor.key(SET, "view", 0, position)),
             image,
         );
-        self.corrupt(corruptor, &view.apply(image), position)
+        self.corrupt_unstored(corruptor, &view.apply(image), position)
     }
 
     /// Both corruptions on `image` as it is, then JPEG of quality 85. A severity of 0 skips its corruption.
     pub fn corrupt(
+        &self,
+        corruptor: &Corruptor,
+        image: &Image,
+        position: u64,
+    ) -> Result<Image, CorruptError> {
+        let shown = self.corrupt_unstored(corruptor, image, position)?;
+        Ok(Storage::Jpeg85.store(shown))
+    }
+
+    /// [`Cell::corrupt`] without the JPEG.
+    fn corrupt_unstored(
         &self,
         corruptor: &Corruptor,
         image: &Image,
@@ -192,7 +224,7 @@ impl Cell {
             let key = corruptor.key(SET, name, 25 * severity.quarters() as u32, position);
             shown = corruptor.run(&shown, entry, &constants_at(name, severity)?, &key)?;
         }
-        Ok(Storage::Jpeg85.store(shown))
+        Ok(shown)
     }
 }
 

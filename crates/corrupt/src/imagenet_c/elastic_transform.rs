@@ -4,11 +4,12 @@
 //! anchor points of the affine part sit around the centre with arms of a third of the shorter side.
 
 use flipcast_images::Image;
+use multiversion::multiversion;
 
 use crate::blocks::affine_warp::{Affine, warp_affine};
 use crate::blocks::border::Border;
 use crate::blocks::gaussian_filter::{Extent, GaussianKernel};
-use crate::blocks::pixels::{finish_f32, to_unit_f32, with_size_of};
+use crate::blocks::pixels::{finish_f32, unit_table_f32, with_size_of};
 use crate::job::Job;
 use crate::rng::CounterRng;
 
@@ -92,68 +93,93 @@ pub fn affine_of(width: usize, height: usize, corners: &[[f64; 2]; 3]) -> Affine
 pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
     let (width, height) = (image.width(), image.height());
     let warped = warp_affine(
-        &to_unit_f32(image),
+        &to_pixels(image),
         width,
         height,
         &affine_of(width, height, &field.corners),
     );
-    let dx = smooth(&field.dx, width, height, constants);
-    let dy = smooth(&field.dy, width, height, constants);
-    let mut rgb = Vec::with_capacity(image.rgb().len());
-    for y in 0..height {
-        for x in 0..width {
-            let place = y * width + x;
-            let (row, column) = (
-                y as f64 + f64::from(dy[place]),
-                x as f64 + f64::from(dx[place]),
-            );
-            let (top, left) = (row.floor(), column.floor());
-            let (fy, fx) = (row - top, column - left);
-            let rows = [0, 1].map(|i| 3 * width * Border::HalfMirror.map(top as isize + i, height));
-            let columns = [0, 1].map(|i| 3 * Border::HalfMirror.map(left as isize + i, width));
-            let weights = [
-                (1.0 - fy) * (1.0 - fx),
-                (1.0 - fy) * fx,
-                fy * (1.0 - fx),
-                fy * fx,
-            ];
-            for channel in 0..3 {
-                let at = |row: usize, column: usize| {
-                    f64::from(warped[rows[row] + columns[column] + channel])
-                };
-                let value = at(0, 0) * weights[0]
-                    + at(0, 1) * weights[1]
-                    + at(1, 0) * weights[2]
-                    + at(1, 1) * weights[3];
-                rgb.push(finish_f32(value as f32));
-            }
-        }
+    let [dx, dy] = smooth([&field.dx, &field.dy], width, height, constants);
+    let mut rgb = vec![0; image.rgb().len()];
+    for (y, out) in rgb.chunks_exact_mut(3 * width).enumerate() {
+        let line = y * width..(y + 1) * width;
+        displace_row(&warped, y, &dx[line.clone()], &dy[line], out);
     }
     with_size_of(image, rgb)
 }
 
-/// The displacement of one axis in pixels.
-fn smooth(plane: &[f64], width: usize, height: usize, constants: &Constants) -> Vec<f32> {
-    let scaled = |values: &[f64]| {
+/// Unit-scale RGB with a fourth sample, so that a pixel is read at once.
+fn to_pixels(image: &Image) -> Vec<[f32; 4]> {
+    let unit = unit_table_f32();
+    let pixels = image.rgb().as_chunks::<3>().0.iter();
+    pixels
+        .map(|&[r, g, b]| {
+            [
+                unit[usize::from(r)],
+                unit[usize::from(g)],
+                unit[usize::from(b)],
+                0.0,
+            ]
+        })
+        .collect()
+}
+
+/// Row `y` of the picture whose pixels come from `dx`, `dy` away.
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn displace_row(source: &[[f32; 4]], y: usize, dx: &[f32], dy: &[f32], out: &mut [u8]) {
+    let width = dx.len();
+    let height = source.len() / width;
+    let shifts = dx.iter().zip(dy);
+    for ((x, (&dx, &dy)), out) in shifts.enumerate().zip(out.as_chunks_mut::<3>().0) {
+        let (row, column) = (y as f64 + f64::from(dy), x as f64 + f64::from(dx));
+        let (top, left) = (row.floor(), column.floor());
+        let (fy, fx) = (row - top, column - left);
+        let (top, left) = (top as isize, left as isize);
+        let upper = width * Border::HalfMirror.map(top, height);
+        let lower = width * Border::HalfMirror.map(top + 1, height);
+        let near = Border::HalfMirror.map(left, width);
+        let far = Border::HalfMirror.map(left + 1, width);
+        let (p, q) = (source[upper + near], source[upper + far]);
+        let (r, s) = (source[lower + near], source[lower + far]);
+        let mut value = [0.0; 4];
+        for k in 0..4 {
+            value[k] = (f64::from(p[k]) * ((1.0 - fy) * (1.0 - fx))
+                + f64::from(q[k]) * ((1.0 - fy) * fx)
+                + f64::from(r[k]) * (fy * (1.0 - fx))
+                + f64::from(s[k]) * (fy * fx)) as f32;
+        }
+        out[0] = finish_f32(value[0]);
+        out[1] = finish_f32(value[1]);
+        out[2] = finish_f32(value[2]);
+    }
+}
+
+/// The displacements of the two axes in pixels.
+fn smooth(
+    planes: [&[f64]; 2],
+    width: usize,
+    height: usize,
+    constants: &Constants,
+) -> [Vec<f32>; 2] {
+    let scaled = |values: &[f64]| -> Vec<f32> {
         values
             .iter()
             .map(|v| (v * constants.alpha) as f32)
             .collect()
     };
     if constants.sigma <= 0.0 {
-        return scaled(plane);
+        return planes.map(scaled);
+    }
+    let kernel = GaussianKernel::new(constants.sigma, 3.0);
+    if kernel.radius() >= width.max(height) {
+        let folded = kernel.fold(height, width);
+        return planes.map(|plane| scaled(&folded.filter(plane)));
     }
     let extent = Extent {
         height,
         width,
         channels: 1,
     };
-    let kernel = GaussianKernel::new(constants.sigma, 3.0);
-    if kernel.radius() >= width.max(height) {
-        scaled(&kernel.filter_folded(plane, height, width))
-    } else {
-        scaled(&kernel.filter(plane, extent, Border::HalfMirror))
-    }
+    planes.map(|plane| scaled(&kernel.filter(plane, extent, Border::HalfMirror)))
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Image {

@@ -5,6 +5,7 @@
 //! The water mask is divided by its maximum: without any liquid this is 0/0 and the published result is a black image.
 
 use flipcast_images::Image;
+use multiversion::multiversion;
 
 use crate::blocks::border::Border;
 use crate::blocks::canny::canny;
@@ -172,7 +173,6 @@ impl WaterStages {
         let edges = canny(liquid, width, height, 50, 150);
         let mut distance = chamfer_distance(&edges, width, height);
         distance.iter_mut().for_each(|d| *d = (*d).min(20 * ONE));
-        let total = |near: [[i32; 3]; 3]| near.as_flattened().iter().sum::<i32>();
         // Truncated to whole pixels: the mean of nine.
         let near = neighbourhood(&distance, width, height, |near| {
             (total(near) / (9 * ONE)) as u8
@@ -192,27 +192,46 @@ impl WaterStages {
     }
 }
 
+#[inline(always)]
+fn total([a, b, c]: [[i32; 3]; 3]) -> i32 {
+    (a[0] + a[1] + a[2]) + (b[0] + b[1] + b[2]) + (c[0] + c[1] + c[2])
+}
+
 /// Maps the 3 x 3 pixels around every pixel, mirrored without repeating the edge.
-fn neighbourhood<T>(
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn neighbourhood<T: Copy + Default, F: Fn([[i32; 3]; 3]) -> T>(
     source: &[i32],
     width: usize,
     height: usize,
-    map: impl Fn([[i32; 3]; 3]) -> T,
+    map: F,
 ) -> Vec<T> {
-    let columns: Vec<usize> = (-1..=width as isize)
-        .map(|x| Border::Mirror101.map(x, width))
-        .collect();
-    let stride = width + 2;
-    let mut framed: Vec<i32> = Vec::with_capacity(stride * (height + 2));
-    for y in -1..=height as isize {
-        let row = &source[Border::Mirror101.map(y, height) * width..][..width];
-        framed.extend(columns.iter().map(|&x| row[x]));
-    }
-    let mut out = Vec::with_capacity(source.len());
-    for rows in framed.windows(3 * stride).step_by(stride) {
-        let line = |i: usize| rows[i * stride..][..stride].windows(3);
-        let near = line(0).zip(line(1)).zip(line(2));
-        out.extend(near.map(|((a, b), c)| map([a, b, c].map(|row| [row[0], row[1], row[2]]))));
+    let mut out = vec![T::default(); source.len()];
+    let mut framed = [vec![0; width + 2], vec![0; width + 2], vec![0; width + 2]];
+    for (y, out) in (0..).zip(out.chunks_exact_mut(width)) {
+        for (offset, framed) in (-1..).zip(&mut framed) {
+            let start = width * Border::Mirror101.map(y + offset, height);
+            let row = &source[start..start + width];
+            framed[1..=width].copy_from_slice(row);
+            framed[0] = row[Border::Mirror101.map(-1, width)];
+            framed[width + 1] = row[Border::Mirror101.map(width as isize, width)];
+        }
+        let [a, b, c] = &framed;
+        let (a0, a1, a2) = (&a[..width], &a[1..=width], &a[2..]);
+        let (b0, b1, b2) = (&b[..width], &b[1..=width], &b[2..]);
+        let (c0, c1, c2) = (&c[..width], &c[1..=width], &c[2..]);
+        for x in 0..out
+            .len()
+            .min(width)
+            .min(a2.len())
+            .min(b2.len())
+            .min(c2.len())
+        {
+            out[x] = map([
+                [a0[x], a1[x], a2[x]],
+                [b0[x], b1[x], b2[x]],
+                [c0[x], c1[x], c2[x]],
+            ]);
+        }
     }
     out
 }

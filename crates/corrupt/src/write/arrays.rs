@@ -9,6 +9,7 @@ use flipcast_images::Image;
 use super::atomic::{finish, partial_path, write_whole};
 use super::error::WriteError;
 use super::npy::header;
+use super::parallel::map_in_order;
 use super::progress::{Progress, WriteOptions};
 use super::settings::claim;
 use super::source::ImageSource;
@@ -131,7 +132,8 @@ impl Array<'_> {
                     .min(position + CHUNK)
                     .min((position / count + 1) * count))
                 .collect::<Vec<_>>();
-            for image in self.corrupt_all(&chunk)? {
+            let threads = self.options.threads;
+            for image in map_in_order(&chunk, threads, |&position| self.corrupt_one(position))? {
                 file.write_all(image.rgb()).map_err(failed)?;
             }
             position += chunk.len();
@@ -168,35 +170,6 @@ impl Array<'_> {
         file.set_len(end)?;
         file.seek(SeekFrom::Start(end))?;
         Ok((file, images as usize))
-    }
-
-    /// The corrupted images of `chunk`, in order, made by all threads.
-    fn corrupt_all(&self, chunk: &[usize]) -> Result<Vec<Image>, WriteError> {
-        let share = chunk.len().div_ceil(self.options.threads.max(1));
-        let parts: Vec<Result<Vec<Image>, WriteError>> = std::thread::scope(|scope| {
-            let work = |part: &[usize]| {
-                part.iter()
-                    .map(|&position| self.corrupt_one(position))
-                    .collect()
-            };
-            let workers: Vec<_> = chunk
-                .chunks(share)
-                .map(|part| scope.spawn(move || work(part)))
-                .collect();
-            workers
-                .into_iter()
-                .map(|worker| {
-                    worker
-                        .join()
-                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                })
-                .collect()
-        });
-        let mut images = Vec::with_capacity(chunk.len());
-        for part in parts {
-            images.extend(part?);
-        }
-        Ok(images)
     }
 
     fn corrupt_one(&self, position: usize) -> Result<Image, WriteError> {

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use crate::blocks::jpeg::EncodeJpegError;
+use crate::ccc::PlanError;
 use crate::error::CorruptError;
 
 /// A dataset that could not be written to its end. What was finished stays and is kept by the next run.
@@ -86,6 +87,21 @@ pub enum WriteError {
         /// Pixels down of the first image.
         expected_height: usize,
     },
+    /// Shards store a label with every image.
+    #[error("image {index} (`{path}`) without a label found, but shards hold one for every image")]
+    NoLabel {
+        /// Position in the dataset.
+        index: usize,
+        /// Path below the dataset.
+        path: String,
+    },
+    /// The stream cannot be planned.
+    #[error("cannot plan the stream")]
+    Plan {
+        /// Why.
+        #[source]
+        source: PlanError,
+    },
     /// The dataset has no images.
     #[error("dataset without images found, but at least one expected")]
     NoImages,
@@ -111,6 +127,10 @@ impl WriteError {
             Self::SizeMismatch { .. } => {
                 Some("resize and crop the images first, or write a folder tree")
             }
+            Self::NoLabel { .. } => {
+                Some("put the images into class folders, or give a list with labels")
+            }
+            Self::Plan { source } => Some(source.hint()),
             Self::Load { .. } | Self::Io { .. } => {
                 Some("finished files are kept; start the same command again")
             }

@@ -99,6 +99,16 @@ pub enum DataError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// A sample of a WebDataset without a picture.
+    #[error(
+        "`{path}`: sample `{sample}` has no image field, but one such as `jpg` or `png` was expected"
+    )]
+    NoImageField {
+        /// The shard.
+        path: PathBuf,
+        /// The key of the sample.
+        sample: String,
+    },
     /// Images and labels of different number.
     #[error("`{path}` has {labels} labels for {images} images")]
     LabelCount {
@@ -201,6 +211,11 @@ impl DataError {
             Self::ImageCount { .. } => {
                 Some("complete the download, or allow another number of images".into())
             }
+            Self::NoImageField { path, .. } => Some(format!(
+                "the tars of a folder are read as shards of one dataset; if they are none, name one tar, \
+                 or a shard pattern such as `{}`",
+                path.with_file_name("serial_{00000..00012}.tar").display()
+            )),
             Self::Truncated { .. } => Some("copy or download the file again".into()),
             Self::BadFormat { found, .. } if found == "gzip data" => {
                 Some("unpack it with `gunzip` first, so that images can be read in place".into())

@@ -125,9 +125,9 @@ fn group(
     let mut close = |open: Option<Open>| match open {
         None => Ok(()),
         Some(open) => {
-            let image = open.image.ok_or_else(|| {
-                let what = format!("sample `{}`", open.key);
-                DataError::format(file.path(), what, "without an image field", "one")
+            let image = open.image.ok_or_else(|| DataError::NoImageField {
+                path: file.path().into(),
+                sample: open.key.clone(),
             })?;
             samples.push(Entry {
                 shard,

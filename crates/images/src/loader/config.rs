@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::sync::Arc;
 
 use super::{LoadError, Order};
@@ -5,9 +6,12 @@ use crate::Image;
 use crate::decode::DecodeOptions;
 use crate::preprocess::Preprocess;
 
+/// Why a transform refused an image.
+pub type TransformError = Box<dyn Error + Send + Sync>;
+
 /// Applied to each decoded image before preprocessing, with the image's index in the dataset. Its result may depend on
-/// nothing else, so that batches stay independent of the threads.
-pub type Transform = Arc<dyn Fn(usize, Image) -> Image + Send + Sync>;
+/// nothing else, so that batches stay independent of the threads. An error makes the image a bad one.
+pub type Transform = Arc<dyn Fn(usize, Image) -> Result<Image, TransformError> + Send + Sync>;
 
 /// What to do about an image that cannot be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

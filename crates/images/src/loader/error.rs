@@ -1,3 +1,4 @@
+use super::TransformError;
 use crate::dataset::DataError;
 use crate::decode::DecodeError;
 use crate::preprocess::PreprocessError;
@@ -15,6 +16,9 @@ pub enum BadImageCause {
     /// It could not be brought to size.
     #[error(transparent)]
     Preprocess(#[from] PreprocessError),
+    /// The transform before the preprocessing refused it.
+    #[error(transparent)]
+    Transform(TransformError),
     /// Its size differs from the other images' and the preprocessing does not change that.
     #[error("the image is {found} after preprocessing, but the others are {expected}")]
     Size {

@@ -12,6 +12,6 @@ mod queue;
 mod worker;
 
 pub use batches::{LoadedBatch, Loader, Skipped};
-pub use config::{LoaderConfig, OnBadImage, Transform};
+pub use config::{LoaderConfig, OnBadImage, Transform, TransformError};
 pub use error::{BadImage, BadImageCause, LoadError};
 pub use order::{Order, SplitMix64};

@@ -101,7 +101,7 @@ fn any_number_of_threads_gives_the_same_batches() {
             let pause = (index as u64 * 7919) % 5;
             std::thread::sleep(std::time::Duration::from_micros(100 * pause));
             image.rgb_mut()[0] ^= index as u8;
-            image
+            Ok(image)
         }));
         let alone = LoaderConfig {
             threads: 1,
@@ -194,7 +194,7 @@ fn a_panic_costs_one_image() {
         on_bad_image: OnBadImage::Skip,
         transform: Some(Arc::new(|index, image| {
             assert!(index != 1, "no second image today");
-            image
+            Ok(image)
         })),
         ..config(raw())
     };
@@ -202,6 +202,24 @@ fn a_panic_costs_one_image() {
     assert_eq!(loader.next_batch().unwrap().unwrap().batch.images(), 3);
     let bad = &loader.skipped().named[0];
     assert!(bad.to_string().contains("no second image today"), "{bad}");
+}
+
+#[test]
+fn an_image_the_transform_refuses_keeps_its_reason() {
+    let (_folder, dataset) = numbered(4);
+    let settings = LoaderConfig {
+        on_bad_image: OnBadImage::Skip,
+        transform: Some(Arc::new(|index, image| match index {
+            2 => Err("the third image is too bright".into()),
+            _ => Ok(image),
+        })),
+        ..config(raw())
+    };
+    let mut loader = Loader::new(dataset, settings).unwrap();
+    assert_eq!(loader.next_batch().unwrap().unwrap().indices, [0, 1, 3]);
+    let bad = &loader.skipped().named[0];
+    assert!(matches!(bad.cause, BadImageCause::Transform(_)));
+    assert!(bad.to_string().ends_with("the third image is too bright"));
 }
 
 #[test]

@@ -114,13 +114,31 @@ fn checksum(bytes: &mut [u8]) {
 }
 
 #[test]
+fn a_folder_of_unrelated_tars() {
+    let folder = Folder::new();
+    let image = png(1, 1, [0; 3]);
+    let texts: &[(&str, &[u8])] = &[("classes.txt", b"cat"), ("licence.txt", b"none")];
+    let images: &[(&str, &[u8])] = &[("cat/a.png", &image)];
+    folder.put("about.tar", tar(texts));
+    folder.put("images.tar", tar(images));
+    let error = refused(&folder.path);
+    assert!(
+        matches!(&error, DataError::NoImageField { sample, .. } if sample == "classes"),
+        "{error:?}"
+    );
+    let hint = error.hint().unwrap();
+    assert!(hint.contains("name one tar"), "{hint}");
+    assert!(hint.contains("serial_{00000..00012}.tar"), "{hint}");
+}
+
+#[test]
 fn shards_with_broken_samples() {
     let folder = Folder::new();
     let image = png(1, 1, [0; 3]);
     let lonely: &[(&str, &[u8])] = &[("0.cls", b"1"), ("1.jpg", &image), ("1.cls", b"1")];
     assert_refused!(
         &folder.put("lonely.tar", tar(lonely)),
-        DataError::BadFormat { .. }
+        DataError::NoImageField { .. }
     );
 
     let word: &[(&str, &[u8])] = &[("0.jpg", &image), ("0.cls", b"cat")];

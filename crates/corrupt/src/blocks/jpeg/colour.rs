@@ -53,7 +53,7 @@ pub fn split(image: &Image) -> [Plane; 3] {
         std::array::from_fn(|_| Plane::black(width.div_ceil(2), height.div_ceil(2), stride / 2));
     let mut upper = [vec![0; stride], vec![0; stride]];
     let mut lower = upper.clone();
-    let rounding: Vec<u16> = [1, 2].into_iter().cycle().take(stride / 2).collect();
+    let rounding: Vec<u16> = (0..stride / 2).map(|x| 1 + (x % 2) as u16).collect();
     for (y, pair) in image.rgb().chunks(6 * width).enumerate() {
         let (first, second) = pair.split_at(3 * width);
         convert_row(first, luma.row(2 * y), &mut upper);

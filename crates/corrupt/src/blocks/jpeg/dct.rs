@@ -36,16 +36,45 @@ pub fn forward<const N: usize>(blocks: &mut [[i32; N]; 64]) {
 #[inline(always)]
 pub fn inverse<const N: usize>(blocks: &mut [[i32; N]; 64]) {
     blocks[0] = blocks[0].map(|mean| mean + 8 * 128);
-    for column in blocks.as_chunks_mut::<8>().0 {
-        // Zeros stay zeros.
-        if column.as_flattened().iter().fold(0, |any, v| any | v) == 0 {
-            continue;
+    let mut columns = 0;
+    for (i, column) in blocks.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        let rows = lines_used(column);
+        if rows > 0 {
+            columns = i + 1;
+            *column = inverse_line::<N, { BITS - EXTRA }>(*column, rows);
         }
-        *column = inverse_pass::<N, { BITS - EXTRA }>(*column);
     }
     for row in 0..8 {
-        let line = inverse_pass::<N, { BITS + EXTRA + 3 }>(row_of(blocks, row));
+        let line = inverse_line::<N, { BITS + EXTRA + 3 }>(row_of(blocks, row), columns);
         set_row(blocks, row, line);
+    }
+}
+
+/// 0, 1, 4 or 8: all lines from there on are zero.
+#[inline(always)]
+fn lines_used<const N: usize>(lines: &[[i32; N]; 8]) -> usize {
+    let any = |lines: &[[i32; N]]| lines.as_flattened().iter().fold(0, |any, v| any | v) != 0;
+    if any(&lines[4..]) {
+        8
+    } else if any(&lines[1..4]) {
+        4
+    } else {
+        usize::from(any(&lines[..1]))
+    }
+}
+
+/// [`inverse_pass`], where lines from `used` on are zero. Most are, and their arithmetic is left out.
+#[inline(always)]
+fn inverse_line<const N: usize, const SHIFT: i32>(
+    lines: [[i32; N]; 8],
+    used: usize,
+) -> [[i32; N]; 8] {
+    let [a, b, c, d, ..] = lines;
+    let none = [0; N];
+    match used {
+        0 | 1 => inverse_pass::<N, SHIFT>([a, none, none, none, none, none, none, none]),
+        2..=4 => inverse_pass::<N, SHIFT>([a, b, c, d, none, none, none, none]),
+        _ => inverse_pass::<N, SHIFT>(lines),
     }
 }
 

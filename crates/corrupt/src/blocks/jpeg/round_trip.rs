@@ -29,8 +29,10 @@ const LANES: usize = 8;
 fn compress(plane: &mut Plane, quantiser: &Quantiser<LANES>) {
     let across = plane.stride / 8;
     let rows_of_blocks = plane.samples.as_chunks_mut::<8>().0;
-    let bands = (0..rows_of_blocks.len()).step_by(8 * across);
-    let mut starts: Vec<usize> = bands.flat_map(|band| band..band + across).collect();
+    let mut starts: Vec<usize> = Vec::with_capacity(rows_of_blocks.len() / 8 + LANES);
+    for band in (0..rows_of_blocks.len()).step_by(8 * across) {
+        starts.extend(band..band + across);
+    }
     // The last group repeats its last block, which then gets the same samples more than once.
     while let (Some(&last), false) = (starts.last(), starts.len().is_multiple_of(LANES)) {
         starts.push(last);
@@ -39,13 +41,7 @@ fn compress(plane: &mut Plane, quantiser: &Quantiser<LANES>) {
         let mut blocks = gather(rows_of_blocks, across, starts);
         dct::forward(&mut blocks);
         quantiser.quantise(&mut blocks);
-        let rest = blocks[1..].as_flattened();
-        if rest.iter().fold(0, |any, level| any | level) == 0 {
-            // What the inverse gives for a mean alone.
-            blocks = [blocks[0].map(|mean| ((mean + 4) >> 3) + 128); 64];
-        } else {
-            dct::inverse(&mut blocks);
-        }
+        dct::inverse(&mut blocks);
         scatter(rows_of_blocks, across, starts, &blocks);
     }
 }
