@@ -7,8 +7,9 @@ use crate::isa::Isa;
 use crate::lanes::{Lanes, Task, load, store};
 use crate::norm::{Extent, pixel_chunks};
 use crate::shared::Shared;
-use crate::sink::{PARTIAL_ROWS, SHORT_SUM, STREAM_FROM, Totals, prefetch_pixels};
+use crate::sink::{SHORT_SUM, STREAM_FROM, prefetch_pixels};
 use crate::source::{PixelRun, Source};
+use crate::totals::{PARTIAL_ROWS, Totals};
 use flipcast_graph::Activation;
 
 /// Bytes of the mask of an extent: a bit per value, every pixel from a byte of its own on.

@@ -4,7 +4,7 @@ use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
 use crate::norm::{Extent, pixel_chunks};
 use crate::shared::Shared;
-use crate::sink::{PARTIAL_ROWS, Totals};
+use crate::totals::{PARTIAL_ROWS, Totals};
 use crate::{Scratch, Workers};
 
 /// `out = scale * (value - mean) / sqrt(variance + eps) + shift`, mean and variance over a pixel's channels.

@@ -27,6 +27,7 @@ mod scratch;
 mod shared;
 mod sink;
 mod source;
+mod totals;
 mod workers;
 
 pub use buffer::Buffer;

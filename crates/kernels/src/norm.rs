@@ -4,8 +4,9 @@ use crate::activation::{Curve, with_curve};
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task, load, store};
 use crate::shared::Shared;
-use crate::sink::{PARTIAL_ROWS, SHORT_SUM, Totals, prefetch_pixels};
+use crate::sink::{SHORT_SUM, prefetch_pixels};
 use crate::source::{NormTables, PixelRun, Source, ThroughTables};
+use crate::totals::{PARTIAL_ROWS, Totals};
 use crate::{Scratch, Workers};
 use flipcast_graph::Activation;
 

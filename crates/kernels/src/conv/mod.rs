@@ -15,7 +15,7 @@ mod window;
 mod winograd;
 
 use crate::isa::Isa;
-use crate::sink::PARTIAL_ROWS;
+use crate::totals::PARTIAL_ROWS;
 use crate::{Scratch, Sink, Source, Workers};
 use pass::Pass;
 
