@@ -1,0 +1,29 @@
+//! Estimate stage: embeddings of images become the numbers that describe their geometry.
+//!
+//! Takes [`Points`] (embeddings, `f32`) and labels or clusters; gives how well the clusters are separated ([`silhouette`]), the
+//! clusters themselves ([`kmeans`]), and how far they lie from where the classes used to be ([`shift_distance`]).
+//!
+//! Distances are Euclidean and computed in double precision. Results depend on the arguments alone, seeds included, never on
+//! the number of threads.
+#![forbid(unsafe_code)]
+
+mod assignment;
+mod centres;
+mod class_means;
+mod distance;
+mod error;
+mod kmeans;
+mod parallel;
+mod points;
+mod random;
+mod shift_distance;
+mod silhouette;
+
+pub use assignment::{Assignment, solve_assignment};
+pub use centres::Centres;
+pub use class_means::class_means;
+pub use error::EmbedError;
+pub use kmeans::{Kmeans, KmeansConfig, kmeans};
+pub use points::Points;
+pub use shift_distance::{ShiftDistance, shift_distance};
+pub use silhouette::{Silhouette, silhouette, silhouette_sampled};

@@ -1,0 +1,52 @@
+use std::num::NonZero;
+use std::thread;
+
+/// `work` applied to consecutive ranges of at most `step` of `0..count`, on all cores; the results in order.
+///
+/// What a range gives must not depend on other ranges, so neither do results depend on the number of threads.
+pub(crate) fn map_ranges<T: Send>(
+    count: usize,
+    step: usize,
+    work: impl Fn(std::ops::Range<usize>) -> T + Sync,
+) -> Vec<T> {
+    let ranges = count.div_ceil(step);
+    let range = |index: usize| index * step..((index + 1) * step).min(count);
+    let threads = thread::available_parallelism()
+        .map_or(1, NonZero::get)
+        .min(ranges);
+    if threads <= 1 {
+        return (0..ranges).map(|index| work(range(index))).collect();
+    }
+    let share = ranges.div_ceil(threads);
+    let work = &work;
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|worker| {
+                scope.spawn(move || {
+                    let end = ((worker + 1) * share).min(ranges);
+                    (worker * share..end)
+                        .map(|index| work(range(index)))
+                        .collect::<Vec<T>>()
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().expect("the work does not panic"))
+            .collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_cover_everything_in_order() {
+        for count in 0..20 {
+            let ranges = map_ranges(count, 3, |range| range);
+            let numbers: Vec<usize> = ranges.into_iter().flatten().collect();
+            assert_eq!(numbers, (0..count).collect::<Vec<_>>());
+        }
+    }
+}

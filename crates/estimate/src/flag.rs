@@ -1,0 +1,73 @@
+use serde::{Deserialize, Serialize};
+
+/// A reason to doubt an estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Flag {
+    /// The fitted function does not respond to its input here.
+    SaturatedFit,
+    /// The input lies beyond what the fit has seen.
+    OutsideFittedRange,
+    /// The classes seem to occur in other shares than assumed.
+    ClassMarginalMismatch,
+    /// The adapter's filter let almost nothing through.
+    FilterStarved,
+    /// The sample is small.
+    TooFewImages,
+    /// Images of one class follow each other.
+    ClassSortedStream,
+    /// Adaptation ended before its planned number of steps.
+    ShortAdaptation,
+    /// The network has no running statistics, so both anchors coincide.
+    NoRunningStatistics,
+    /// The adaptation guard stepped in.
+    GuardTriggered,
+    /// The labelled images contain no error to fit a threshold to.
+    NoReferenceErrors,
+}
+
+impl Flag {
+    /// One line for a reader who has to decide whether to trust the estimate.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::SaturatedFit => {
+                "the fitted function is flat or cut off here, so the true value may lie beyond it"
+            }
+            Self::OutsideFittedRange => {
+                "the images differ more from the labelled ones than anything the fit has seen"
+            }
+            Self::ClassMarginalMismatch => {
+                "the classes seem to occur in other shares than the estimator assumes"
+            }
+            Self::FilterStarved => {
+                "the adapter used almost none of the images, so flips say little"
+            }
+            Self::TooFewImages => "the sample is so small that chance alone moves the estimate",
+            Self::ClassSortedStream => {
+                "images of one class follow each other, which spoils batch statistics"
+            }
+            Self::ShortAdaptation => "adaptation ended before the planned number of steps",
+            Self::NoRunningStatistics => {
+                "the network keeps no running statistics, so the source anchor carries no signal of its own"
+            }
+            Self::GuardTriggered => "the guard interrupted the adaptation this estimate relies on",
+            Self::NoReferenceErrors => {
+                "every labelled image was classified correctly, so the threshold is only a bound"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_stored_in_snake_case() {
+        assert_eq!(
+            serde_json::to_string(&Flag::OutsideFittedRange).unwrap(),
+            "\"outside_fitted_range\""
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Estimate stage: what a network says about images nobody labelled becomes a guess of its accuracy on them.
+//!
+//! Takes [`Outputs`] (logits), embeddings or predicted classes, and what was learned on labelled images ([`Reference`]).
+//! Gives a [`Score`] per estimator. Guarantees: no network is run here, every sum is made in
+//! double precision and in a fixed order, every random number comes from a seed, and no estimator gives NaN or panics.
+#![forbid(unsafe_code)]
+
+mod ac;
+mod aetta;
+mod atc;
+mod bootstrap;
+mod combined;
+mod cot;
+mod cott;
+mod curve;
+mod dispersion;
+mod doc;
+mod embeddings;
+mod error;
+mod estimate;
+mod flag;
+mod gde;
+mod im;
+mod least_squares;
+mod mano;
+mod marginal;
+mod mde;
+mod nuclear_norm;
+mod outputs;
+mod random;
+mod reference;
+mod residual;
+mod score;
+mod score_fit;
+mod symmetric;
+mod temperature;
+mod transport;
+mod weighted_flips;
+
+pub use ac::ac;
+pub use aetta::{Aetta, AettaConfig, Head, aetta};
+pub use atc::{AtcScore, atc};
+pub use bootstrap::{bootstrap_standard_error, standard_error};
+pub use combined::Combination;
+pub use cot::cot;
+pub use cott::{CottThreshold, cott};
+pub use curve::{
+    Curve, CurveKind, CurveShape, Direction, MonotoneSpline, PUBLISHED_CURVES, Polynomial,
+    Prediction, PublishedCurve, fit_curve, fit_polynomial,
+};
+pub use dispersion::dispersion;
+pub use doc::doc;
+pub use embeddings::Embeddings;
+pub use error::EstimateError;
+pub use estimate::{Estimate, conformal_half_width, normal_quantile};
+pub use flag::Flag;
+pub use gde::gde;
+pub use im::im;
+pub use mano::{ManoConfig, mano};
+pub use marginal::{Confusion, Marginal, MarginalMismatch, MarginalReference, measure_mismatch};
+pub use mde::mde;
+pub use nuclear_norm::nuclear_norm;
+pub use outputs::Outputs;
+pub use reference::{ConfidenceBin, Reference, ece};
+pub use residual::{leave_group_out, leave_one_out};
+pub use score::Score;
+pub use score_fit::{FitPoint, Reading, ScoreFit, direct_estimate};
+pub use temperature::{Temperature, fit_temperature};
+pub use weighted_flips::{flips, weighted_flips};

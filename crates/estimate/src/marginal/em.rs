@@ -1,0 +1,162 @@
+use crate::Outputs;
+
+/// Rounds end when the marginal moves by less than this in total variation.
+const STILL: f64 = 1e-5;
+
+/// Rounds end here in any case; later ones fit single images rather than classes.
+const MOST_ROUNDS: usize = 200;
+
+/// Sums that run side by side, so that they fit vector registers.
+const LANES: usize = 8;
+
+/// The marginal under which the predicted probabilities are likeliest.
+///
+/// *Idea.* If only the class shares changed, each probability changes by the ratio of its class's new share to the old one.
+/// Reweigh the probabilities, take their mean as new shares, and repeat.
+/// *Formula.* `q_k <- mean_i p_ik w_k / sum_j p_ij w_j` with `w_k = q_k / reference_k`, from `q = reference`.
+/// *Reference.* Saerens, Latinne and Decaestecker, "Adjusting the Outputs of a Classifier to New a Priori Probabilities",
+/// Neural Computation 2002.
+/// *Departures from the reference.* At most 200 rounds. A class the reference excludes stays excluded. Probabilities are kept in
+/// single precision, sums in double.
+///
+/// The reference must be one share per class.
+pub(super) fn estimate_em(outputs: &Outputs, reference: &[f64]) -> Vec<f64> {
+    let images: Vec<usize> = (0..outputs.images()).collect();
+    estimate_em_of(outputs, &images, reference)
+}
+
+/// The same for some of the images, at least one.
+pub(super) fn estimate_em_of(outputs: &Outputs, images: &[usize], reference: &[f64]) -> Vec<f64> {
+    let classes = outputs.classes();
+    let mut probs = Vec::with_capacity(images.len() * classes);
+    let mut row = Vec::with_capacity(classes);
+    for &image in images {
+        outputs.probs_into(image, &mut row);
+        probs.extend(row.iter().map(|&p| p as f32));
+    }
+    let mut shares = reference.to_vec();
+    for _ in 0..MOST_ROUNDS {
+        let next = next_shares(&probs, &shares, reference);
+        let moved = total_variation(&next, &shares);
+        shares = next;
+        if moved < STILL {
+            break;
+        }
+    }
+    shares
+}
+
+fn next_shares(probs: &[f32], shares: &[f64], reference: &[f64]) -> Vec<f64> {
+    let ratios: Vec<f64> = shares
+        .iter()
+        .zip(reference)
+        .map(|(share, old)| if *old > 0.0 { share / old } else { 0.0 })
+        .collect();
+    let mut sums = vec![0.0; shares.len()];
+    let mut unexplained = 0.0;
+    for row in probs.chunks_exact(shares.len()) {
+        let total = dot(row, &ratios);
+        if total > 0.0 {
+            let scale = total.recip();
+            for (sum, &p) in sums.iter_mut().zip(row) {
+                *sum += f64::from(p) * scale;
+            }
+        } else {
+            unexplained += 1.0;
+        }
+    }
+    // An image all of whose probability lies in excluded classes says nothing about the others.
+    let mut next: Vec<f64> = sums
+        .iter()
+        .zip(&ratios)
+        .zip(shares)
+        .map(|((sum, ratio), share)| sum * ratio + unexplained * share)
+        .collect();
+    let total: f64 = next.iter().sum();
+    next.iter_mut().for_each(|share| *share /= total);
+    next
+}
+
+fn dot(row: &[f32], ratios: &[f64]) -> f64 {
+    let (rows, row_tail) = row.as_chunks::<LANES>();
+    let (weights, weight_tail) = ratios.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for (p, ratio) in rows.iter().zip(weights) {
+        for k in 0..LANES {
+            sums[k] += f64::from(p[k]) * ratio[k];
+        }
+    }
+    let tail: f64 = row_tail
+        .iter()
+        .zip(weight_tail)
+        .map(|(&p, ratio)| f64::from(p) * ratio)
+        .sum();
+    sums.iter().sum::<f64>() + tail
+}
+
+/// Half the sum of absolute differences: the share of images that would have to change class.
+pub(super) fn total_variation(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum::<f64>() / 2.0
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Calibrated outputs: the likelihood ratios of normal observations around one centre per class, for labels drawn with
+    /// probabilities proportional to `weights`.
+    pub(in super::super) fn calibrated(
+        seed: u64,
+        images: usize,
+        weights: &[f64],
+        separation: f64,
+    ) -> (Outputs, Vec<usize>) {
+        let mut random = Random::new(seed);
+        let total: f64 = weights.iter().sum();
+        let mut logits = Vec::new();
+        let mut labels = Vec::new();
+        for _ in 0..images {
+            let mut left = random.uniform() * total;
+            let label = weights
+                .iter()
+                .position(|weight| {
+                    left -= weight;
+                    left < 0.0
+                })
+                .unwrap_or(0);
+            labels.push(label);
+            for class in 0..weights.len() {
+                let lift = if class == label { separation } else { 0.0 };
+                logits.push((separation * (random.normal() + lift)) as f32);
+            }
+        }
+        (Outputs::new(logits, weights.len()).unwrap(), labels)
+    }
+
+    #[test]
+    fn a_skewed_marginal_is_recovered() {
+        let weights = [0.4, 0.3, 0.1, 0.1, 0.05, 0.05];
+        let (outputs, _) = calibrated(5, 4000, &weights, 2.0);
+        let found = estimate_em(&outputs, &[1.0 / 6.0; 6]);
+        assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        // The labels drawn themselves are 0.01 off in total variation with this many images.
+        let distance = total_variation(&found, &weights);
+        assert!(distance < 0.03, "{distance}");
+    }
+
+    #[test]
+    fn excluded_classes_stay_excluded() {
+        let outputs = Outputs::new(vec![9e3, 0.0, 0.0, 0.0, 1.0, 0.0], 3).unwrap();
+        let found = estimate_em(&outputs, &[0.0, 0.5, 0.5]);
+        assert_eq!(found[0], 0.0);
+        assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn images_that_say_nothing_change_nothing() {
+        let outputs = Outputs::new(vec![0.0; 40], 4).unwrap();
+        let reference = [0.25; 4];
+        assert!(total_variation(&estimate_em(&outputs, &reference), &reference) < 1e-9);
+    }
+}

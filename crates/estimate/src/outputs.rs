@@ -1,0 +1,253 @@
+use crate::EstimateError;
+
+/// Logits of a network for a set of images, one row per image: at least one row, at least one class, all finite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outputs {
+    logits: Vec<f32>,
+    classes: usize,
+}
+
+impl Outputs {
+    /// Takes row-major logits; refuses NaN, infinity, incomplete rows, no classes and no images.
+    pub fn new(logits: Vec<f32>, classes: usize) -> Result<Self, EstimateError> {
+        check_rows("logits", &logits, classes)?;
+        Ok(Self { logits, classes })
+    }
+
+    /// Number of images.
+    pub fn images(&self) -> usize {
+        self.logits.len() / self.classes
+    }
+
+    /// Number of classes.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// The logits of each image in turn.
+    pub fn rows(&self) -> std::slice::ChunksExact<'_, f32> {
+        self.logits.chunks_exact(self.classes)
+    }
+
+    /// The logits of one image.
+    ///
+    /// # Panics
+    /// If there is no such image.
+    pub fn row(&self, image: usize) -> &[f32] {
+        &self.logits[image * self.classes..][..self.classes]
+    }
+
+    /// The logits divided by `temperature`, rounded to `f32`; what would overflow stays at the largest finite value.
+    ///
+    /// # Panics
+    /// If the temperature is not positive and finite; [`Temperature::check`](crate::Temperature::check) says so beforehand.
+    pub fn scaled(&self, temperature: f64) -> Self {
+        assert!(
+            temperature > 0.0 && temperature.is_finite(),
+            "the temperature is {temperature}, expected a positive finite number"
+        );
+        let largest = f64::from(f32::MAX);
+        let scale = |&z: &f32| (f64::from(z) / temperature).clamp(-largest, largest) as f32;
+        Self {
+            logits: self.logits.iter().map(scale).collect(),
+            classes: self.classes,
+        }
+    }
+
+    /// The class with the largest logit of each image, the first of several.
+    pub fn classes_predicted(&self) -> Vec<usize> {
+        self.rows().map(first_of_the_largest).collect()
+    }
+
+    /// The largest probability of each image.
+    pub fn confidences(&self) -> Vec<f64> {
+        self.rows()
+            .map(|row| {
+                let largest = largest(row);
+                row.iter()
+                    .map(|&z| (f64::from(z) - largest).exp())
+                    .sum::<f64>()
+                    .recip()
+            })
+            .collect()
+    }
+
+    /// The entropy of each image's probabilities in nats.
+    pub fn entropies(&self) -> Vec<f64> {
+        let mut log_probs = Vec::with_capacity(self.classes);
+        self.rows()
+            .map(|row| {
+                log_softmax(row, &mut log_probs);
+                let sum: f64 = log_probs.iter().map(|&log_p| log_p.exp() * log_p).sum();
+                // Rounding may leave the sum a little above 0 for a certain prediction.
+                (-sum).max(0.0)
+            })
+            .collect()
+    }
+
+    /// Replaces `out` by the probabilities of one image.
+    ///
+    /// # Panics
+    /// If there is no such image.
+    pub fn probs_into(&self, image: usize, out: &mut Vec<f64>) {
+        let row = self.row(image);
+        let largest = largest(row);
+        out.clear();
+        out.extend(row.iter().map(|&z| (f64::from(z) - largest).exp()));
+        let sum: f64 = out.iter().sum();
+        out.iter_mut().for_each(|p| *p /= sum);
+    }
+
+    /// Refuses labels that do not fit: one per image, each below the number of classes.
+    pub fn check_labels(&self, labels: &[usize]) -> Result<(), EstimateError> {
+        check_classes("label", labels, self.images(), self.classes)
+    }
+
+    /// The share of images whose predicted class is their label.
+    pub fn accuracy(&self, labels: &[usize]) -> Result<f64, EstimateError> {
+        self.check_labels(labels)?;
+        let predicted = self.classes_predicted();
+        let right = predicted.iter().zip(labels).filter(|(p, l)| p == l).count();
+        Ok(right as f64 / labels.len() as f64)
+    }
+}
+
+/// Replaces `out` by the logarithms of the probabilities that belong to a row of logits.
+pub(crate) fn log_softmax(row: &[f32], out: &mut Vec<f64>) {
+    let largest = largest(row);
+    out.clear();
+    out.extend(row.iter().map(|&z| f64::from(z) - largest));
+    let log_sum = out.iter().map(|z| z.exp()).sum::<f64>().ln();
+    out.iter_mut().for_each(|z| *z -= log_sum);
+}
+
+/// The largest logit of a row.
+pub(crate) fn largest(row: &[f32]) -> f64 {
+    f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max))
+}
+
+/// Position of the largest value, the first of several.
+pub(crate) fn first_of_the_largest(row: &[f32]) -> usize {
+    let mut best = 0;
+    for (class, z) in row.iter().enumerate() {
+        if *z > row[best] {
+            best = class;
+        }
+    }
+    best
+}
+
+/// Refuses values that are not finite or do not fill at least one row of at least one value.
+pub(crate) fn check_rows(
+    what: &'static str,
+    values: &[f32],
+    width: usize,
+) -> Result<(), EstimateError> {
+    if width == 0 || values.is_empty() {
+        return Err(EstimateError::Empty { what });
+    }
+    if !values.len().is_multiple_of(width) {
+        return Err(EstimateError::Ragged {
+            what,
+            found: values.len(),
+            width,
+        });
+    }
+    match values.iter().position(|z| !z.is_finite()) {
+        Some(index) => Err(EstimateError::NotFinite {
+            what,
+            index,
+            found: values[index].into(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses class numbers that are too many, too few or out of range.
+pub(crate) fn check_classes(
+    what: &'static str,
+    found: &[usize],
+    images: usize,
+    classes: usize,
+) -> Result<(), EstimateError> {
+    if found.len() != images {
+        return Err(EstimateError::Length {
+            what: "class numbers",
+            found: found.len(),
+            expected: images,
+        });
+    }
+    match found.iter().position(|class| *class >= classes) {
+        Some(index) => Err(EstimateError::UnknownClass {
+            what,
+            index,
+            found: found[index],
+            classes,
+        }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_logits_are_refused() {
+        let refused = |logits: &[f32], classes| Outputs::new(logits.to_vec(), classes).unwrap_err();
+        assert!(matches!(refused(&[], 3), EstimateError::Empty { .. }));
+        assert!(matches!(refused(&[1.0], 0), EstimateError::Empty { .. }));
+        assert!(matches!(
+            refused(&[1.0, 2.0, 3.0], 2),
+            EstimateError::Ragged { .. }
+        ));
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let error = refused(&[1.0, bad], 2);
+            assert!(
+                matches!(error, EstimateError::NotFinite { index: 1, .. }),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_first_of_tied_classes_is_predicted() {
+        let outputs = Outputs::new(vec![0.0, 2.0, 2.0, -1.0, -1.0, -1.0], 3).unwrap();
+        assert_eq!(outputs.classes_predicted(), [1, 0]);
+        assert_eq!(outputs.accuracy(&[1, 2]).unwrap(), 0.5);
+    }
+
+    #[test]
+    fn extreme_logits_give_finite_probabilities() {
+        let outputs = Outputs::new(vec![f32::MAX, f32::MIN, 0.0, 5.0, 5.0, 5.0], 3).unwrap();
+        let mut probs = Vec::new();
+        outputs.probs_into(0, &mut probs);
+        assert_eq!(probs, [1.0, 0.0, 0.0]);
+        assert_eq!(outputs.confidences(), [1.0, 1.0 / 3.0]);
+        let entropies = outputs.entropies();
+        assert_eq!(entropies[0], 0.0);
+        assert!((entropies[1] - 3f64.ln()).abs() < 1e-12);
+        assert!(outputs.scaled(1e-3).row(0).iter().all(|z| z.is_finite()));
+    }
+
+    #[test]
+    fn a_single_class_is_certain() {
+        let outputs = Outputs::new(vec![-7.0], 1).unwrap();
+        assert_eq!(outputs.confidences(), [1.0]);
+        assert_eq!(outputs.entropies(), [0.0]);
+        assert_eq!(outputs.classes_predicted(), [0]);
+    }
+
+    #[test]
+    fn labels_must_fit_images_and_classes() {
+        let outputs = Outputs::new(vec![0.0; 6], 3).unwrap();
+        assert!(matches!(
+            outputs.check_labels(&[0]),
+            Err(EstimateError::Length { .. })
+        ));
+        assert!(matches!(
+            outputs.check_labels(&[0, 3]),
+            Err(EstimateError::UnknownClass { index: 1, .. })
+        ));
+    }
+}
