@@ -1,5 +1,5 @@
 use crate::AdaptError;
-use flipcast_exec::{Executor, Logits};
+use flipcast_exec::{Executor, Logits, NormMode};
 use flipcast_tensor::Batch;
 
 /// What one step saw and did.
@@ -9,8 +9,12 @@ pub struct StepOutput<'a> {
     pub logits: Logits<'a>,
     /// Mean entropy of the predictions, in nats.
     pub mean_entropy: f64,
+    /// Images that passed the method's entropy filter; all of them where it has none.
+    pub reliable: usize,
     /// Images whose loss moved the parameters.
     pub used: usize,
+    /// Whether the step restored the source parameters.
+    pub reset: bool,
 }
 
 /// A way of adapting a network to the batches it predicts.
@@ -21,6 +25,13 @@ pub trait Adapter {
     -> Result<StepOutput<'_>, AdaptError>;
     /// Restores source parameters and forgets all state, the optimiser's included.
     fn reset(&mut self, net: &mut dyn Executor);
+    /// Measures on clean batches what the method must know before its first step; most need nothing.
+    fn prepare(&mut self, net: &mut dyn Executor, clean: &[Batch]) -> Result<(), AdaptError> {
+        let _ = (net, clean);
+        Ok(())
+    }
+    /// The statistics batch norms use in its forward passes.
+    fn norm_mode(&self) -> NormMode;
 }
 
 /// The predictions of a step, kept so that the network is free to go on.

@@ -25,17 +25,19 @@ impl BnConfig {
         }
     }
 
+    /// The statistics it normalises with.
+    pub fn norm_mode(&self) -> NormMode {
+        match self.source_weight {
+            0.0 => NormMode::Batch,
+            source_weight => NormMode::Mixed { source_weight },
+        }
+    }
+
     /// Refuses weights outside [0, 1].
     pub fn check(&self) -> Result<(), AdaptError> {
-        if (0.0..=1.0).contains(&self.source_weight) {
-            return Ok(());
-        }
         let found = f64::from(self.source_weight);
-        Err(AdaptError::Setting {
-            setting: "source weight",
-            found,
-            expected: "a number from 0 to 1",
-        })
+        let ok = (0.0..=1.0).contains(&self.source_weight);
+        AdaptError::unless(ok, "source weight", found, "a number from 0 to 1")
     }
 }
 
@@ -68,13 +70,7 @@ impl Adapter for Bn {
         net: &mut dyn Executor,
         batch: &Batch,
     ) -> Result<StepOutput<'_>, AdaptError> {
-        let source_weight = self.config.source_weight;
-        let mode = if source_weight == 0.0 {
-            NormMode::Batch
-        } else {
-            NormMode::Mixed { source_weight }
-        };
-        net.set_norm_mode(mode)?;
+        net.set_norm_mode(self.norm_mode())?;
         self.kept.keep(net.forward(batch)?);
         let logits = self.kept.logits();
         let entropies = entropies(logits);
@@ -82,11 +78,17 @@ impl Adapter for Bn {
         Ok(StepOutput {
             logits,
             mean_entropy,
+            reliable: batch.images(),
             used: 0,
+            reset: false,
         })
     }
 
     fn reset(&mut self, net: &mut dyn Executor) {
         net.reset_affine();
+    }
+
+    fn norm_mode(&self) -> NormMode {
+        self.config.norm_mode()
     }
 }

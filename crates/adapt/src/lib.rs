@@ -6,17 +6,68 @@
 #![forbid(unsafe_code)]
 
 mod adapter;
+mod asr;
+mod augment;
+#[cfg(test)]
+mod behaviour;
 mod bn;
+#[cfg(test)]
+mod check_gradient;
+mod come;
+mod cotta;
+mod cpl;
+mod cross_entropy;
+mod deyo;
+mod eata;
 mod entropy;
+mod entropy_margin;
 mod error;
+mod eta;
+mod guard;
+mod method;
+mod nearest;
 mod optimiser;
+mod param_rule;
+mod predictions;
+mod prior_correction;
+mod random;
+mod rdumb;
+mod redundancy_margin;
+mod roid;
+mod rpl;
+mod sar;
+mod selection;
+#[cfg(test)]
+mod small_network;
+mod soft_likelihood_ratio;
 mod source;
 mod tent;
 
 pub use adapter::{Adapter, StepOutput};
+pub use asr::{Asr, AsrConfig, AsrStep};
+pub use augment::{AugmentConfig, Padding, PixelSpace};
 pub use bn::{Bn, BnConfig};
+pub use come::{Come, ComeConfig, opinion_entropy_gradient};
+pub use cotta::{Cotta, CottaConfig, CottaLoss};
+pub use cpl::{Cpl, CplConfig};
+pub use deyo::{Deyo, DeyoConfig};
+pub use eata::{Eata, EataConfig};
 pub use entropy::{entropies, mean_entropy_gradient};
+pub use entropy_margin::EntropyMargin;
 pub use error::AdaptError;
+pub use eta::{Eta, EtaConfig};
+pub use guard::{
+    ClassMeans, DriftMeter, Guard, GuardAction, GuardConfig, GuardReason, GuardReport, GuardState,
+    Observation,
+};
+pub use method::{METHODS, MethodConfig, MethodInfo, Recipe};
 pub use optimiser::{AdamConfig, Optimiser, OptimiserConfig, SgdConfig};
+pub use param_rule::ParamRule;
+pub use prior_correction::PriorCorrection;
+pub use rdumb::{Rdumb, RdumbConfig};
+pub use redundancy_margin::RedundancyMargin;
+pub use roid::{Roid, RoidConfig};
+pub use rpl::{Rpl, RplConfig};
+pub use sar::{Sar, SarConfig};
 pub use source::Source;
 pub use tent::{Tent, TentConfig};

@@ -34,11 +34,17 @@ impl Adapter for Source {
         Ok(StepOutput {
             logits,
             mean_entropy,
+            reliable: batch.images(),
             used: 0,
+            reset: false,
         })
     }
 
     fn reset(&mut self, net: &mut dyn Executor) {
         net.reset_affine();
+    }
+
+    fn norm_mode(&self) -> NormMode {
+        NormMode::Running
     }
 }

@@ -49,6 +49,7 @@ pub struct Tent {
     config: TentConfig,
     optimiser: Optimiser,
     kept: Kept,
+    logit_gradient: Vec<f32>,
     gradient: Vec<f32>,
 }
 
@@ -61,6 +62,7 @@ impl Tent {
             config,
             optimiser,
             kept: Kept::default(),
+            logit_gradient: Vec::new(),
             gradient: Vec::new(),
         })
     }
@@ -78,18 +80,26 @@ impl Adapter for Tent {
         net.set_norm_mode(self.config.norm_mode)?;
         self.kept.keep(net.forward(batch)?);
         let logits = self.kept.logits();
-        let mean_entropy = mean_entropy_gradient(logits, &mut self.gradient);
-        let gradient = net.backward(&self.gradient)?.to_vec();
-        self.optimiser.step(net.affine_mut(), &gradient);
+        let mean_entropy = mean_entropy_gradient(logits, &mut self.logit_gradient);
+        self.gradient.clear();
+        self.gradient
+            .extend_from_slice(net.backward(&self.logit_gradient)?);
+        self.optimiser.step(net.affine_mut(), &self.gradient);
         Ok(StepOutput {
             logits,
             mean_entropy,
+            reliable: batch.images(),
             used: batch.images(),
+            reset: false,
         })
     }
 
     fn reset(&mut self, net: &mut dyn Executor) {
         net.reset_affine();
         self.optimiser.reset();
+    }
+
+    fn norm_mode(&self) -> NormMode {
+        self.config.norm_mode
     }
 }

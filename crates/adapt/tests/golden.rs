@@ -4,7 +4,11 @@
 //! Adam, which divides a gradient by its own size, makes much of it. So the methods are proved on the double-precision
 //! executor, and the engine is compared with that executor, pass by pass and along whole runs.
 
-use flipcast_adapt::{Adapter, Bn, BnConfig, OptimiserConfig, Source, Tent, TentConfig};
+use flipcast_adapt::{
+    Adapter, Bn, BnConfig, Cpl, CplConfig, Eata, EataConfig, EntropyMargin, Eta, EtaConfig,
+    OptimiserConfig, Rdumb, RdumbConfig, RedundancyMargin, Rpl, RplConfig, Sar, SarConfig, Source,
+    Tent, TentConfig,
+};
 use flipcast_exec::{Exactness, Executor, Isa, Logits, Network, NetworkOptions, NormMode};
 use flipcast_testkit::{
     Crossing, GoldenCase, Lead, Pair, ReferenceExecutor, crossing_taps, golden_index, relative_l2,
@@ -21,27 +25,80 @@ const GRADIENT: f64 = 1e-3;
 /// Rounding moves an activation across a kink only if it lies this near, as a share of the root mean square.
 const CROSSING: f64 = 1e-5;
 
-fn adapter(case: &GoldenCase) -> Option<Box<dyn Adapter>> {
-    let tent = |optimiser| {
-        Tent::new(TentConfig {
-            optimiser,
-            norm_mode: NormMode::Batch,
-        })
+fn adapter(case: &GoldenCase) -> Box<dyn Adapter> {
+    let optimiser = OptimiserConfig::sgd(case.lr as f32);
+    // The goldens have the threshold of 1000 classes throughout.
+    let entropy_margin = EntropyMargin::Nats(0.4 * 1000f64.ln());
+    let tent = |optimiser| TentConfig {
+        optimiser,
+        norm_mode: NormMode::Batch,
     };
-    Some(match case.method.as_str() {
+    let eta = EtaConfig {
+        optimiser,
+        norm_mode: NormMode::Batch,
+        entropy_margin,
+        redundancy_margin: RedundancyMargin::Cosine(case.d_margin),
+        published_code: true,
+    };
+    match case.method.as_str() {
         "source" => Box::new(Source::new()),
         "bn" => Box::new(Bn::new(BnConfig::batch()).unwrap()),
-        "tent" => Box::new(tent(OptimiserConfig::sgd(case.lr as f32)).unwrap()),
-        "tent_adam" => Box::new(tent(OptimiserConfig::adam(1e-3)).unwrap()),
-        _ => return None,
+        "tent" => Box::new(Tent::new(tent(optimiser)).unwrap()),
+        "tent_adam" => Box::new(Tent::new(tent(OptimiserConfig::adam(1e-3))).unwrap()),
+        "rpl" => Box::new(
+            Rpl::new(RplConfig {
+                optimiser,
+                ..RplConfig::imagenet()
+            })
+            .unwrap(),
+        ),
+        "cpl" => Box::new(
+            Cpl::new(CplConfig {
+                optimiser,
+                ..CplConfig::imagenet()
+            })
+            .unwrap(),
+        ),
+        "eta" => Box::new(Eta::new(eta).unwrap()),
+        "eata" => Box::new(
+            Eata::new(EataConfig {
+                eta,
+                fisher_alpha: case.fisher_alpha,
+            })
+            .unwrap(),
+        ),
+        "rdumb" => Box::new(
+            Rdumb::new(RdumbConfig {
+                eta,
+                reset_every: 1000,
+                start: case.start.unwrap(),
+            })
+            .unwrap(),
+        ),
+        "sar" => Box::new(
+            Sar::new(SarConfig {
+                optimiser,
+                entropy_margin,
+                published_code: true,
+                ..SarConfig::imagenet()
+            })
+            .unwrap(),
+        ),
+        other => panic!("`{other}` is not implemented"),
+    }
+}
+
+/// Every golden case with its method.
+fn cases() -> impl Iterator<Item = (GoldenCase, Box<dyn Adapter>)> {
+    let cases = golden_index().unwrap().into_iter();
+    cases.map(|case| {
+        let adapter = adapter(&case);
+        (case, adapter)
     })
 }
 
-/// Every golden case with a method that is implemented.
-fn supported() -> impl Iterator<Item = (GoldenCase, Box<dyn Adapter>)> {
-    let cases = golden_index().unwrap().into_iter();
-    cases.filter_map(|case| adapter(&case).map(|adapter| (case, adapter)))
-}
+/// Images on which EATA measures before its first step.
+const CLEAN_BATCHES: usize = 2;
 
 fn options(case: &GoldenCase, exactness: Exactness) -> NetworkOptions {
     NetworkOptions {
@@ -72,6 +129,8 @@ struct Distance {
     logits: f64,
     /// Steps at which an image's class differs.
     other_predictions: Vec<usize>,
+    /// Steps up to which another number of images passed a filter.
+    other_counts: Vec<usize>,
     /// The change of the affine vector.
     delta: f64,
     /// The largest of a parameter's change, and its name.
@@ -88,6 +147,7 @@ impl Distance {
 
     fn is_within_bounds(&self) -> bool {
         self.other_predictions.is_empty()
+            && self.other_counts.is_empty()
             && self.logits <= LOGITS
             && self.delta <= DELTA
             && self.parameter.0 <= PARAMETER_DELTA
@@ -109,8 +169,16 @@ fn run(case: &GoldenCase, adapter: &mut dyn Adapter, net: &mut dyn Executor) -> 
     let has = |tensor: &str| expected.names().any(|name| name == tensor);
     let mut distance = Distance::default();
     let batches = case.load_batches().unwrap();
+    adapter.prepare(net, &batches[..CLEAN_BATCHES]).unwrap();
+    let mut passed = [0, 0];
     for (step, batch) in batches.iter().take(case.steps).enumerate() {
         let output = adapter.step(net, batch).unwrap();
+        passed[0] += output.reliable as i64;
+        passed[1] += output.used as i64;
+        let counts = case.cumulative_kept.get(step);
+        if counts.is_some_and(|&counts| counts != [-1, -1] && counts != passed) {
+            distance.other_counts.push(step);
+        }
         let entropy = case.mean_entropy[step];
         distance.see_logits(step, (output.mean_entropy - entropy).abs() / entropy);
         let key = format!("logits.{step}");
@@ -168,14 +236,23 @@ fn are_excuse<'a>(mut crossings: impl Iterator<Item = &'a Crossing>) -> bool {
 
 #[test]
 fn adapters_equal_the_published_implementations() {
-    let mut compared = 0;
-    for (case, mut adapter) in supported() {
+    let (mut compared, mut counted) = (0, 0);
+    for (case, mut adapter) in cases() {
         let distance = run(&case, adapter.as_mut(), &mut reference(&case));
         println!("{}: {distance:?}", case.name());
         assert!(distance.is_within_bounds(), "{}: {distance:?}", case.name());
         compared += 1;
+        counted += usize::from(
+            case.cumulative_kept
+                .iter()
+                .any(|&counts| counts != [-1, -1]),
+        );
     }
-    assert_eq!(compared, 12, "four methods on three networks");
+    assert_eq!(compared, 29, "ten methods on three networks, CPL on two");
+    assert_eq!(
+        counted, 9,
+        "three methods with both filters on three networks"
+    );
 }
 
 #[test]
@@ -184,7 +261,7 @@ fn engine_stays_on_the_published_path_unless_it_crosses_a_kink() {
     let mut failures = Vec::new();
     println!("case | isa | exactness | logits | delta | worst parameter | crossings");
     for exactness in [Exactness::Fast, Exactness::Direct] {
-        for (case, mut adapter) in supported() {
+        for (case, mut adapter) in cases() {
             let mut both = pair(&case, Lead::Engine, exactness);
             let distance = run(&case, adapter.as_mut(), &mut both);
             let (parameter_error, parameter) = &distance.parameter;
@@ -219,7 +296,7 @@ fn engine_stays_on_the_published_path_unless_it_crosses_a_kink() {
 /// What the comparison with taps shows holds for the network without them.
 #[test]
 fn taps_change_no_bit_of_the_engine() {
-    for (case, mut adapter) in supported() {
+    for case in golden_index().unwrap() {
         let (graph, weights) = (case.build_graph().unwrap(), case.load_weights().unwrap());
         let tapped = options(&case, Exactness::Fast);
         let untapped = NetworkOptions {
@@ -229,14 +306,16 @@ fn taps_change_no_bit_of_the_engine() {
         let batches = case.load_batches().unwrap();
         let [with, without] = [tapped, untapped].map(|options| {
             let mut net = Network::new(&graph, &weights, &options).unwrap();
+            let mut adapter = adapter(&case);
+            adapter
+                .prepare(&mut net, &batches[..CLEAN_BATCHES])
+                .unwrap();
             let mut logits = Vec::new();
             for batch in batches.iter().take(case.steps) {
                 let output = adapter.step(&mut net, batch).unwrap();
                 logits.extend_from_slice(output.logits.values());
             }
-            let affine = net.affine().to_vec();
-            adapter.reset(&mut net);
-            (logits, affine)
+            (logits, net.affine().to_vec())
         });
         assert!(with == without, "{}", case.name());
     }
@@ -247,7 +326,7 @@ fn engine_follows_the_reference_step_by_step() {
     let mut failures = Vec::new();
     println!("case | exactness | pass | logits | gradient | crossings");
     for exactness in [Exactness::Fast, Exactness::Direct] {
-        for (case, mut adapter) in supported() {
+        for (case, mut adapter) in cases() {
             let mut both = pair(&case, Lead::Reference, exactness);
             run(&case, adapter.as_mut(), &mut both);
             for (index, pass) in both.passes().iter().enumerate() {

@@ -1,0 +1,387 @@
+use crate::nearest::nearest_names;
+use crate::{
+    AdaptError, Adapter, Asr, AsrConfig, Bn, BnConfig, Come, ComeConfig, Cotta, CottaConfig, Cpl,
+    CplConfig, Deyo, DeyoConfig, Eata, EataConfig, Eta, EtaConfig, OptimiserConfig, PixelSpace,
+    Rdumb, RdumbConfig, Roid, RoidConfig, Rpl, RplConfig, Sar, SarConfig, Source, Tent, TentConfig,
+};
+use flipcast_exec::NormMode;
+use serde::{Deserialize, Serialize};
+
+/// What the table of methods says of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MethodInfo {
+    /// Published name, lower case.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Where it was published; empty for the baseline.
+    pub reference: &'static str,
+}
+
+/// All methods, one line each.
+#[rustfmt::skip]
+pub const METHODS: &[MethodInfo] = &[
+    MethodInfo { name: "source", summary: "no adaptation", reference: "" },
+    MethodInfo { name: "bn", summary: "statistics of the batch, source scales and shifts", reference: "Nado et al. 2020; Schneider et al., NeurIPS 2020" },
+    MethodInfo { name: "tent", summary: "entropy minimisation on every image", reference: "Wang et al., ICLR 2021" },
+    MethodInfo { name: "rpl", summary: "robust loss against the predicted classes", reference: "Rusak et al., TMLR 2022" },
+    MethodInfo { name: "cpl", summary: "the PolyLoss against its conjugate pseudo-labels", reference: "Goyal et al., NeurIPS 2022" },
+    MethodInfo { name: "eta", summary: "entropy minimisation on reliable images that are not redundant", reference: "Niu et al., ICML 2022" },
+    MethodInfo { name: "eata", summary: "ETA with a penalty on changing what mattered on clean images", reference: "Niu et al., ICML 2022" },
+    MethodInfo { name: "rdumb", summary: "ETA that returns to the source every 1000 steps", reference: "Press et al., NeurIPS 2023" },
+    MethodInfo { name: "sar", summary: "entropy minimisation on reliable images, towards flat minima", reference: "Niu et al., ICLR 2023" },
+    MethodInfo { name: "cotta", summary: "a student follows a slow teacher and now and then forgets", reference: "Wang et al., CVPR 2022" },
+    MethodInfo { name: "roid", summary: "likelihood ratios of certain and rare images, consistency, a pull to the source", reference: "Marsden et al., WACV 2024" },
+    MethodInfo { name: "deyo", summary: "entropy minimisation on images whose class depends on their shape", reference: "Lee et al., ICLR 2024" },
+    MethodInfo { name: "come", summary: "Tent with an entropy that leaves room for not knowing", reference: "Zhang et al., ICLR 2025" },
+    MethodInfo { name: "asr", summary: "ETA that resets when, and as deeply as, predictions concentrate", reference: "Lim et al., ICLR 2026" },
+];
+
+/// The data a published setting was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Recipe {
+    /// ImageNet and its shifts: 1000 classes, batches of 64.
+    ImageNet,
+    /// CIFAR-10-C: 10 classes, batches of 200.
+    Cifar10,
+    /// CIFAR-100-C: 100 classes, batches of 200.
+    Cifar100,
+}
+
+/// A method with its settings: what a protocol stores, and what an [`Adapter`] is built from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "method", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum MethodConfig {
+    /// [`Source`], which has no settings.
+    Source {},
+    /// [`Bn`].
+    Bn(BnConfig),
+    /// [`Tent`].
+    Tent(TentConfig),
+    /// [`Rpl`].
+    Rpl(RplConfig),
+    /// [`Cpl`].
+    Cpl(CplConfig),
+    /// [`Eta`].
+    Eta(EtaConfig),
+    /// [`Eata`].
+    Eata(EataConfig),
+    /// [`Rdumb`].
+    Rdumb(RdumbConfig),
+    /// [`Sar`].
+    Sar(SarConfig),
+    /// [`Cotta`].
+    Cotta(CottaConfig),
+    /// [`Roid`].
+    Roid(RoidConfig),
+    /// [`Deyo`].
+    Deyo(DeyoConfig),
+    /// [`Come`].
+    Come(ComeConfig),
+    /// [`Asr`].
+    Asr(AsrConfig),
+}
+
+impl MethodConfig {
+    /// The settings published for the method called `name` on the data of `recipe`, with the quirks of the released code. Case and
+    /// the choice between `-` and `_` do not matter in names.
+    pub fn published(name: &str, recipe: Recipe) -> Result<Self, AdaptError> {
+        use Recipe::{Cifar10, Cifar100, ImageNet};
+        let eta = |eta| EtaConfig {
+            published_code: true,
+            ..eta
+        };
+        let sar = |sar| SarConfig {
+            published_code: true,
+            ..sar
+        };
+        Ok(match (find(name)?, recipe) {
+            ("source", _) => Self::Source {},
+            ("bn", _) => Self::Bn(BnConfig::batch()),
+            ("tent", ImageNet) => Self::Tent(TentConfig::imagenet()),
+            ("tent", Cifar10 | Cifar100) => Self::Tent(TentConfig::cifar()),
+            ("rpl", ImageNet) => Self::Rpl(RplConfig::imagenet()),
+            ("rpl", Cifar10 | Cifar100) => Self::Rpl(RplConfig::cifar()),
+            ("cpl", ImageNet) => Self::Cpl(CplConfig::imagenet()),
+            ("cpl", Cifar10 | Cifar100) => Self::Cpl(CplConfig::cifar()),
+            ("eta", ImageNet) => Self::Eta(eta(EtaConfig::imagenet())),
+            ("eta", Cifar10) => Self::Eta(eta(EtaConfig::cifar10())),
+            ("eta", Cifar100) => Self::Eta(eta(EtaConfig::cifar100())),
+            ("eata", _) => {
+                let config = match recipe {
+                    ImageNet => EataConfig::imagenet(),
+                    Cifar10 => EataConfig::cifar10(),
+                    Cifar100 => EataConfig::cifar100(),
+                };
+                Self::Eata(EataConfig {
+                    eta: eta(config.eta),
+                    ..config
+                })
+            }
+            ("rdumb", ImageNet) => Self::Rdumb(RdumbConfig::imagenet()),
+            ("rdumb", Cifar10 | Cifar100) => Self::Rdumb(RdumbConfig::cifar()),
+            ("sar", ImageNet) => Self::Sar(sar(SarConfig::imagenet())),
+            ("sar", Cifar10 | Cifar100) => Self::Sar(sar(SarConfig::cifar())),
+            ("cotta", ImageNet) => Self::Cotta(CottaConfig::imagenet()),
+            ("cotta", Cifar10) => Self::Cotta(CottaConfig::cifar10()),
+            ("cotta", Cifar100) => Self::Cotta(CottaConfig::cifar100()),
+            ("roid", ImageNet) => Self::Roid(RoidConfig::imagenet()),
+            ("roid", Cifar10 | Cifar100) => Self::Roid(RoidConfig::cifar()),
+            ("deyo", ImageNet) => Self::Deyo(DeyoConfig::imagenet()),
+            ("deyo", Cifar10 | Cifar100) => Self::Deyo(DeyoConfig::cifar()),
+            ("come", ImageNet) => Self::Come(ComeConfig::imagenet()),
+            ("come", Cifar10 | Cifar100) => Self::Come(ComeConfig::cifar()),
+            ("asr", ImageNet) => Self::Asr(AsrConfig::imagenet()),
+            ("asr", Cifar10) => Self::Asr(AsrConfig::cifar10()),
+            ("asr", Cifar100) => Self::Asr(AsrConfig::cifar100()),
+            (other, _) => return Err(unknown(other)),
+        })
+    }
+
+    /// The settings this crate proposes for the method called `name` and a network of `num_classes` classes: those published for
+    /// ImageNet, with margins that adapt at any number of classes and without the quirks of the released code.
+    pub fn default_for(name: &str, num_classes: usize) -> Result<Self, AdaptError> {
+        let classes = num_classes as f64;
+        AdaptError::unless(num_classes >= 2, "number of classes", classes, "at least 2")?;
+        Ok(match find(name)? {
+            "source" => Self::Source {},
+            "bn" => Self::Bn(BnConfig::batch()),
+            "tent" => Self::Tent(TentConfig::imagenet()),
+            "rpl" => Self::Rpl(RplConfig::default()),
+            "cpl" => Self::Cpl(CplConfig::default()),
+            "eta" => Self::Eta(EtaConfig::default()),
+            "eata" => Self::Eata(EataConfig::for_classes(num_classes)),
+            "rdumb" => Self::Rdumb(RdumbConfig::default()),
+            "sar" => Self::Sar(SarConfig::default()),
+            "cotta" => Self::Cotta(CottaConfig::for_classes(num_classes)),
+            "roid" => Self::Roid(RoidConfig::default()),
+            "deyo" => Self::Deyo(DeyoConfig::default()),
+            "come" => Self::Come(ComeConfig::imagenet()),
+            "asr" => Self::Asr(AsrConfig::default()),
+            other => return Err(unknown(other)),
+        })
+    }
+
+    /// The method's name in [`METHODS`].
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Source {} => "source",
+            Self::Bn(_) => "bn",
+            Self::Tent(_) => "tent",
+            Self::Rpl(_) => "rpl",
+            Self::Cpl(_) => "cpl",
+            Self::Eta(_) => "eta",
+            Self::Eata(_) => "eata",
+            Self::Rdumb(_) => "rdumb",
+            Self::Sar(_) => "sar",
+            Self::Cotta(_) => "cotta",
+            Self::Roid(_) => "roid",
+            Self::Deyo(_) => "deyo",
+            Self::Come(_) => "come",
+            Self::Asr(_) => "asr",
+        }
+    }
+
+    /// What moves the parameters; `None` if nothing does.
+    pub fn optimiser(&self) -> Option<&OptimiserConfig> {
+        match self {
+            Self::Source {} | Self::Bn(_) => None,
+            Self::Tent(config) => Some(&config.optimiser),
+            Self::Rpl(config) => Some(&config.optimiser),
+            Self::Cpl(config) => Some(&config.optimiser),
+            Self::Eta(config) => Some(&config.optimiser),
+            Self::Eata(config) => Some(&config.eta.optimiser),
+            Self::Rdumb(config) => Some(&config.eta.optimiser),
+            Self::Sar(config) => Some(&config.optimiser),
+            Self::Cotta(config) => Some(&config.optimiser),
+            Self::Roid(config) => Some(&config.optimiser),
+            Self::Deyo(config) => Some(&config.optimiser),
+            Self::Come(config) => Some(&config.optimiser),
+            Self::Asr(config) => Some(config.optimiser()),
+        }
+    }
+
+    /// The statistics batch norms use in its forward passes.
+    pub fn norm_mode(&self) -> NormMode {
+        match self {
+            Self::Source {} => NormMode::Running,
+            Self::Bn(config) => config.norm_mode(),
+            Self::Tent(config) => config.norm_mode,
+            Self::Rpl(config) => config.norm_mode,
+            Self::Cpl(config) => config.norm_mode,
+            Self::Eta(config) => config.norm_mode,
+            Self::Eata(config) => config.eta.norm_mode,
+            Self::Rdumb(config) => config.eta.norm_mode,
+            Self::Sar(config) => config.norm_mode,
+            Self::Cotta(config) => config.norm_mode,
+            Self::Roid(config) => config.norm_mode,
+            Self::Deyo(config) => config.norm_mode,
+            Self::Come(config) => config.norm_mode,
+            Self::Asr(config) => config.norm_mode(),
+        }
+    }
+
+    /// The same method for a network whose values relate to pixels in this way; only methods that augment images care.
+    pub fn with_pixels(mut self, pixels: PixelSpace) -> Self {
+        match &mut self {
+            Self::Cotta(config) => config.augment.pixels = pixels,
+            Self::Roid(config) => {
+                if let Some(augment) = &mut config.consistency {
+                    augment.pixels = pixels;
+                }
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// Steps from one return to the source to the next, for methods that return at fixed intervals.
+    pub fn reset_every(&self) -> Option<u64> {
+        match self {
+            Self::Rdumb(config) => Some(config.reset_every),
+            _ => None,
+        }
+    }
+
+    /// Whether [`Adapter::prepare`] must see clean batches before the first step.
+    pub fn needs_clean(&self) -> bool {
+        matches!(self, Self::Eata(_))
+    }
+
+    /// Refuses settings outside their range.
+    pub fn check(&self) -> Result<(), AdaptError> {
+        self.build(0).map(drop)
+    }
+
+    /// The adapter. Methods that draw random numbers draw them from `seed`.
+    pub fn build(&self, seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(match *self {
+            Self::Source {} => Box::new(Source::new()),
+            Self::Bn(config) => Box::new(Bn::new(config)?),
+            Self::Tent(config) => Box::new(Tent::new(config)?),
+            Self::Rpl(config) => Box::new(Rpl::new(config)?),
+            Self::Cpl(config) => Box::new(Cpl::new(config)?),
+            Self::Eta(config) => Box::new(Eta::new(config)?),
+            Self::Eata(config) => Box::new(Eata::new(config)?),
+            Self::Rdumb(config) => Box::new(Rdumb::new(config)?),
+            Self::Sar(config) => Box::new(Sar::new(config)?),
+            Self::Cotta(config) => Box::new(Cotta::new(config, seed)?),
+            Self::Roid(config) => Box::new(Roid::new(config, seed)?),
+            Self::Deyo(config) => Box::new(Deyo::new(config, seed)?),
+            Self::Come(config) => Box::new(Come::new(config)?),
+            Self::Asr(config) => Box::new(Asr::new(config)?),
+        })
+    }
+}
+
+/// The spelling of `name` in the table.
+fn find(name: &str) -> Result<&'static str, AdaptError> {
+    let wanted = name.to_ascii_lowercase().replace('-', "_");
+    let info = METHODS.iter().find(|info| info.name == wanted);
+    info.map(|info| info.name).ok_or_else(|| unknown(name))
+}
+
+fn unknown(name: &str) -> AdaptError {
+    let wanted = name.to_ascii_lowercase().replace('-', "_");
+    AdaptError::UnknownMethod {
+        name: name.to_owned(),
+        nearest: nearest_names(&wanted, METHODS.iter().map(|info| info.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::small_network::small_network;
+    use flipcast_exec::Executor;
+
+    /// Every method with its default settings and all its published ones.
+    fn configs() -> Vec<MethodConfig> {
+        let recipes = [Recipe::ImageNet, Recipe::Cifar10, Recipe::Cifar100];
+        let of_method = |info: &MethodInfo| {
+            let published = recipes.map(|recipe| MethodConfig::published(info.name, recipe));
+            let default = [10, 100, 200, 1000].map(|k| MethodConfig::default_for(info.name, k));
+            let all = published.into_iter().chain(default);
+            all.map(|config| {
+                let config = config.unwrap();
+                assert_eq!(config.name(), info.name);
+                config
+            })
+            .collect::<Vec<_>>()
+        };
+        METHODS.iter().flat_map(of_method).collect()
+    }
+
+    #[test]
+    fn every_method_builds_and_makes_a_step() {
+        let (mut net, batch) = small_network();
+        for config in configs() {
+            let mut adapter = config.build(1).unwrap();
+            assert_eq!(adapter.norm_mode(), config.norm_mode(), "{config:?}");
+            if config.needs_clean() {
+                let clean = std::slice::from_ref(&batch);
+                adapter.prepare(&mut net, clean).unwrap();
+            }
+            let output = adapter.step(&mut net, &batch).unwrap();
+            assert!(output.used <= output.reliable && output.reliable <= batch.images());
+            adapter.reset(&mut net);
+            assert_eq!(net.affine(), net.source_affine(), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn settings_survive_being_written_and_read() {
+        for config in configs() {
+            let text = serde_json::to_string(&config).unwrap();
+            assert!(text.contains(&format!("\"method\":\"{}\"", config.name())));
+            let read: MethodConfig = serde_json::from_str(&text).unwrap();
+            assert_eq!(read, config, "{text}");
+        }
+    }
+
+    #[test]
+    fn unknown_settings_are_refused() {
+        for config in configs() {
+            let mut value = serde_json::to_value(&config).unwrap();
+            value["momentun"] = 0.5.into();
+            let read = serde_json::from_value::<MethodConfig>(value);
+            assert!(read.is_err(), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn settings_outside_their_range_are_refused() {
+        let config = MethodConfig::Bn(BnConfig { source_weight: 2.0 });
+        assert!(config.check().is_err());
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_nearest() {
+        let error = MethodConfig::default_for("r-dum", 10).unwrap_err();
+        let expected = "there is no method `r-dum`; the nearest names are `rdumb`, ";
+        assert!(error.to_string().starts_with(expected), "{error}");
+        let found = MethodConfig::published("RDumb", Recipe::ImageNet).unwrap();
+        assert_eq!(found.reset_every(), Some(1000));
+    }
+
+    #[test]
+    fn pixels_reach_the_methods_that_augment_and_leave_the_others_alone() {
+        let pixels = PixelSpace::Normalised {
+            mean: [0.5; 3],
+            std: [0.5; 3],
+        };
+        for config in configs() {
+            let told = config.clone().with_pixels(pixels);
+            let augments = matches!(config.name(), "cotta" | "roid");
+            assert_eq!(told != config, augments, "{config:?}");
+            assert_eq!(told.clone().with_pixels(pixels), told);
+        }
+    }
+
+    #[test]
+    fn one_class_is_nothing_to_adapt_to() {
+        assert!(MethodConfig::default_for("tent", 1).is_err());
+    }
+}

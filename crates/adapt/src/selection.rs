@@ -1,0 +1,190 @@
+use crate::predictions::Predictions;
+
+/// Share of the class average that a batch leaves in place.
+const MEMORY: f64 = 0.9;
+
+/// The two filters of ETA, and the average prediction that the second compares with.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    /// Empty until an image has been kept.
+    average: Vec<f64>,
+    batch_mean: Vec<f64>,
+    kept: Vec<usize>,
+    reliable: usize,
+}
+
+impl Selection {
+    /// Keeps the images with an entropy below `entropy_margin` whose cosine with the average is below `cosine_margin`. The
+    /// mean of the kept ones then joins the average; a batch of which nothing is kept leaves it as it was.
+    pub fn select(
+        &mut self,
+        predictions: &Predictions,
+        entropy_margin: f64,
+        cosine_margin: Option<f64>,
+    ) {
+        let is_reliable = |&image: &usize| predictions.entropy(image) < entropy_margin;
+        self.kept.clear();
+        self.kept
+            .extend((0..predictions.images()).filter(is_reliable));
+        self.reliable = self.kept.len();
+        // An average of other classes says nothing of these.
+        if self.average.len() != predictions.classes() {
+            self.average.clear();
+        }
+        let average = &self.average;
+        if let Some(margin) = cosine_margin
+            && !average.is_empty()
+        {
+            self.kept
+                .retain(|&image| cosine(average, predictions.probs(image)).abs() < margin);
+        }
+        self.learn(predictions);
+    }
+
+    /// The images that passed both filters.
+    pub fn kept(&self) -> &[usize] {
+        &self.kept
+    }
+
+    /// Number of images that passed the first filter.
+    pub fn reliable(&self) -> usize {
+        self.reliable
+    }
+
+    /// Forgets the average.
+    pub fn forget(&mut self) {
+        self.average.clear();
+    }
+
+    fn learn(&mut self, predictions: &Predictions) {
+        if self.kept.is_empty() {
+            return;
+        }
+        self.batch_mean.clear();
+        self.batch_mean.resize(predictions.classes(), 0.0);
+        for &image in &self.kept {
+            for (sum, p) in self.batch_mean.iter_mut().zip(predictions.probs(image)) {
+                *sum += p / self.kept.len() as f64;
+            }
+        }
+        if self.average.is_empty() {
+            self.average.extend_from_slice(&self.batch_mean);
+        } else {
+            for (average, new) in self.average.iter_mut().zip(&self.batch_mean) {
+                *average = MEMORY * *average + (1.0 - MEMORY) * new;
+            }
+        }
+    }
+}
+
+/// The cosine between two vectors.
+pub(crate) fn cosine(a: &[f64], b: &[f64]) -> f64 {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EntropyMargin, RedundancyMargin};
+    use flipcast_exec::Logits;
+    use flipcast_testkit::Random;
+
+    fn see(logits: &[f32], classes: usize) -> Predictions {
+        let mut predictions = Predictions::default();
+        predictions.see(Logits::new(logits, classes));
+        predictions
+    }
+
+    #[test]
+    fn an_uncertain_image_is_not_reliable() {
+        let mut selection = Selection::default();
+        selection.select(&see(&[0.0, 0.0, 9.0, 0.0], 2), 0.4 * 2f64.ln(), None);
+        assert_eq!((selection.kept(), selection.reliable()), (&[1][..], 1));
+    }
+
+    #[test]
+    fn an_image_like_the_average_is_redundant() {
+        let mut selection = Selection::default();
+        let predictions = see(&[9.0, 0.0], 2);
+        selection.select(&predictions, 0.2, Some(0.5));
+        assert_eq!(selection.kept(), [0], "there is no average yet");
+        selection.select(&predictions, 0.2, Some(0.5));
+        assert_eq!((selection.kept().len(), selection.reliable()), (0, 1));
+        selection.select(&see(&[0.0, 9.0], 2), 0.2, Some(0.5));
+        assert_eq!(selection.kept(), [0], "the other class is new");
+        selection.forget();
+        selection.select(&predictions, 0.2, Some(0.5));
+        assert_eq!(selection.kept(), [0]);
+    }
+
+    #[test]
+    fn an_empty_keep_set_leaves_the_average() {
+        let mut selection = Selection::default();
+        selection.select(&see(&[0.0, 0.0], 2), 0.2, Some(0.5));
+        assert!(selection.average.is_empty());
+        selection.select(&see(&[9.0, 0.0], 2), 0.2, Some(0.5));
+        let average = selection.average.clone();
+        selection.select(&see(&[0.0, 0.0], 2), 0.2, Some(0.5));
+        assert_eq!(selection.average, average);
+    }
+
+    #[test]
+    fn the_average_keeps_nine_tenths() {
+        let mut selection = Selection::default();
+        let (first, second) = (see(&[9.0, 0.0], 2), see(&[0.0, 9.0], 2));
+        selection.select(&first, 0.2, None);
+        selection.select(&second, 0.2, None);
+        let expected = 0.9 * first.probs(0)[0] + 0.1 * second.probs(0)[0];
+        assert!((selection.average[0] - expected).abs() < 1e-15);
+    }
+
+    /// Shares of reliable images among all and of kept ones among the reliable, over the second half of a stream of
+    /// balanced classes. Certainty varies from image to image and is `certainty` at most, in nats above chance.
+    fn shares(classes: usize, certainty: f32, batch: usize, margin: RedundancyMargin) -> [f64; 2] {
+        const STEPS: usize = 80;
+        let mut random = Random::new(7);
+        let mut selection = Selection::default();
+        let (mut reliable, mut kept) = (0, 0);
+        let gain = (classes as f32).ln() + certainty;
+        for step in 0..STEPS {
+            let mut logits: Vec<f32> = (0..batch * classes)
+                .map(|_| random.normal() as f32)
+                .collect();
+            for row in logits.chunks_exact_mut(classes) {
+                let class = random.below(classes);
+                row[class] += gain * random.between(0.5, 1.0) as f32;
+            }
+            let entropy_margin = EntropyMargin::Share(0.4).nats(classes);
+            let predictions = see(&logits, classes);
+            selection.select(&predictions, entropy_margin, margin.cosine(classes));
+            if step >= STEPS / 2 {
+                reliable += selection.reliable();
+                kept += selection.kept().len();
+            }
+        }
+        let images = batch * (STEPS - STEPS / 2);
+        [reliable, kept].map(|count| count as f64 / images as f64)
+    }
+
+    #[test]
+    fn the_default_margin_starves_at_no_number_of_classes() {
+        for classes in [10, 100, 200, 1000] {
+            for certainty in [1.0, 6.0] {
+                let margin = RedundancyMargin::default();
+                let [reliable, kept] = shares(classes, certainty, 64, margin);
+                assert!(reliable > 0.05, "{classes} classes: {reliable}");
+                assert!(
+                    kept > 0.5 * reliable,
+                    "{classes} classes: {kept} of {reliable}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_margin_published_for_many_classes_starves_with_few() {
+        let [reliable, kept] = shares(10, 6.0, 64, RedundancyMargin::Cosine(0.05));
+        assert!(reliable > 0.5 && kept == 0.0, "{kept} of {reliable}");
+    }
+}

@@ -1,0 +1,20 @@
+//! A network for the tests of the adapters' states.
+
+use flipcast_exec::{Executor, NetworkOptions};
+use flipcast_tensor::Batch;
+use flipcast_testkit::{ReferenceExecutor, cases};
+
+/// A network of two layers in double precision, and a batch for it.
+pub(crate) fn small_network() -> (ReferenceExecutor, Batch) {
+    let mut cases = cases();
+    cases.retain(|case| case.name == "max_pool3x3_s2_odd");
+    let case = cases.swap_remove(0);
+    let options = NetworkOptions {
+        threads: 1,
+        ..NetworkOptions::adapt(case.batch_size, case.height, case.width)
+    };
+    let net = ReferenceExecutor::new(&case.graph, &case.params, &options).unwrap();
+    assert!(!net.affine().is_empty());
+    let batch = case.batch();
+    (net, batch)
+}
