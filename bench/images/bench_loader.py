@@ -1,94 +1,164 @@
 #!/usr/bin/env python3
-"""Loading speed next to torchvision on the same cores in one run.
+"""Loading speed next to torchvision on the same cores, in turns, in one run.
 
-Makes 500 x 375 JPEGs, then alternates the `load_bench` example with a torchvision DataLoader (ImageFolder, Resize 256,
-CenterCrop 224, ToTensor, Normalize, batches of 64) with as many worker processes as the example has threads, and prints
-the median rates and their ratio.
+    python3 bench/images/bench_loader.py --out bench/runs/NAME [--python PYTHON] [--threads 2] [--images 512] [--rounds 7]
 
-Usage: python bench_loader.py --example PATH/TO/load_bench [--threads 2] [--images 512] [--rounds 5]
-Build the example with: cargo build --release -p flipcast-images --example load_bench
-Needs: torch, torchvision, Pillow, numpy in the interpreter that runs this.
+Installs PyTorch into bench/.venv when it is not there (or uses the interpreter given), builds the example `load_bench`,
+makes 500 x 375 JPEGs, and alternates the example with a torchvision DataLoader of as many worker processes as the example
+has threads: decode, Resize 256, CenterCrop 224, to floats, Normalize, batches of 64. Writes README.md, raw.csv and
+summary.md. Without --out it only prints.
 """
 import argparse
+import csv
 import os
+import platform
 import statistics
 import subprocess
+import sys
 import tempfile
-import time
+from pathlib import Path
 
-import numpy as np
-import PIL
-import torch
-import torchvision
-from PIL import Image
-from torchvision import datasets, transforms
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+VENV = HERE.parent / ".venv"
+GOAL = 1.5
 
 
-def make_images(root, count):
-    """Photograph-like: smooth blobs, edges and a little noise, so that file sizes are ordinary (about 60 KB)."""
-    rng = np.random.default_rng(0)
-    for i in range(count):
-        coarse = rng.integers(0, 256, (9, 12, 3), dtype=np.uint8)
-        pic = np.asarray(Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC)).astype(np.int16)
-        for _ in range(12):
-            x, y = rng.integers(0, 450), rng.integers(0, 325)
-            pic[y:y + rng.integers(10, 120), x:x + rng.integers(10, 150)] += rng.integers(-80, 80, 3).astype(np.int16)
-        pic = pic + rng.normal(0, 9, pic.shape)
-        folder = os.path.join(root, "class_%d" % (i % 4))
-        os.makedirs(folder, exist_ok=True)
-        Image.fromarray(pic.clip(0, 255).astype(np.uint8)).save(os.path.join(folder, "%05d.jpg" % i), quality=90)
+def python_with_torch():
+    """The interpreter of the virtual environment, made on first use."""
+    python = VENV / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "torch", "torchvision"], check=True)
+    return str(python)
 
 
-class Reference:
-    """A DataLoader whose workers stay alive, so that starting them is not part of the time."""
-
-    def __init__(self, root, workers):
-        steps = transforms.Compose([
-            transforms.Resize(256),
-            transforms.CenterCrop(224),
-            transforms.ToTensor(),
-            transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
-        ])
-        self.loader = torch.utils.data.DataLoader(
-            datasets.ImageFolder(root, steps), batch_size=64, num_workers=workers, persistent_workers=True)
-        self.run()
-
-    def run(self):
-        start, images = time.perf_counter(), 0
-        for batch, _ in self.loader:
-            images += batch.shape[0]
-        return images / (time.perf_counter() - start)
+def build():
+    """The example, in release."""
+    command = ["cargo", "build", "--release", "--quiet", "-p", "flipcast-images", "--example", "load_bench"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    return str(target / "release" / "examples" / "load_bench")
 
 
-def example(path, root, threads):
+class Worker:
+    """The torchvision side, in a process that stays, so that starting it is not part of any time."""
+
+    def __init__(self, python, folder, images, threads):
+        command = [python, HERE / "torchvision_worker.py", folder, images, threads]
+        self.process = subprocess.Popen(
+            [str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.versions = self.line()
+
+    def line(self):
+        text = self.process.stdout.readline().strip()
+        if not text:
+            raise SystemExit("the torchvision worker stopped")
+        return text
+
+    def rate(self):
+        self.process.stdin.write("run\n")
+        self.process.stdin.flush()
+        return float(self.line())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def example_rate(example, folder, threads):
     """The second of two passes, so that both sides have the files cached and the workers running."""
-    out = subprocess.run([path, root, str(threads), "2"], check=True, capture_output=True, text=True).stdout
+    out = subprocess.run([example, folder, str(threads), "2"], check=True, capture_output=True, text=True).stdout
     return float(out.splitlines()[-1].split()[0])
 
 
+def version(command):
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def cpu():
+    """The processor as Linux names it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in fields.items()}
+    name = fields.get("model name", platform.processor())
+    return "%s, family %s model %s" % (name, fields.get("cpu family", "?"), fields.get("model", "?"))
+
+
+def measure(options, example, python):
+    """Versions, kilobytes per file and the rates of all rounds."""
+    with tempfile.TemporaryDirectory() as folder:
+        worker = Worker(python, folder, options.images, options.threads)
+        files = [path for path in Path(folder).rglob("*.jpg")]
+        kilobytes = sum(path.stat().st_size for path in files) / len(files) / 1e3
+        rows = []
+        for number in range(1, options.rounds + 1):
+            rows.append((number, example_rate(example, folder, options.threads), worker.rate()))
+            print("round %d: flipcast %.1f images/s, torchvision %.1f images/s" % rows[-1], flush=True)
+        worker.close()
+    return worker.versions, kilobytes, rows
+
+
+def summary(options, rows):
+    ours, theirs = [row[1] for row in rows], [row[2] for row in rows]
+    ratios = [a / b for a, b in zip(ours, theirs)]
+    return "\n".join([
+        "# Summary",
+        "",
+        "Images per second, medians over %d rounds in turns; %d threads against %d worker processes." % (
+            len(rows), options.threads, options.threads),
+        "",
+        "| | flipcast | torchvision | ratio | lowest and highest ratio of a round |",
+        "|---|---|---|---|---|",
+        "| decode, resize 256, crop 224, normalise | %.1f | %.1f | %.2f | %.2f, %.2f |" % (
+            statistics.median(ours), statistics.median(theirs), statistics.median(ratios), min(ratios), max(ratios)),
+        "",
+        "Goal: %.1f. %s" % (GOAL, "Reached." if statistics.median(ratios) >= GOAL else "Missed."),
+        "",
+    ])
+
+
+def readme(options, versions, kilobytes):
+    arguments = " ".join(["--out", options.out.as_posix(), "--threads", str(options.threads), "--images",
+                          str(options.images), "--rounds", str(options.rounds)])
+    return "\n".join([
+        "# Loading against torchvision",
+        "",
+        "    python3 bench/images/bench_loader.py " + arguments,
+        "",
+        "At commit %s. CPU: %s. %s." % (version(["git", "rev-parse", "--short=12", "HEAD"]), cpu(), platform.platform()),
+        "%s; %s." % (version(["rustc", "--version"]), versions),
+        "",
+        "%d made-up JPEGs of 500 x 375 pixels, %.1f KB each, all in the file cache. `raw.csv` has the images per second of" % (
+            options.images, kilobytes),
+        "every round: one pass of a started `load_bench` (%d threads), then one of a started DataLoader (%d worker" % (
+            options.threads, options.threads),
+        "processes, which stay alive, one torch thread each).",
+        "",
+    ])
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--example", required=True)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, help="folder for README.md, raw.csv and summary.md")
+    parser.add_argument("--python", help="interpreter that has torch and torchvision")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--images", type=int, default=512)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as root:
-        make_images(root, options.images)
-        size = sum(os.path.getsize(os.path.join(d, f)) for d, _, fs in os.walk(root) for f in fs)
-        print("%d JPEGs of 500 x 375, %.1f KB each; Pillow %s, torch %s, torchvision %s" % (
-            options.images, size / options.images / 1e3, PIL.__version__, torch.__version__, torchvision.__version__))
-        reference = Reference(root, options.threads)
-        ours, theirs = [], []
-        for i in range(options.rounds):
-            ours.append(example(options.example, root, options.threads))
-            theirs.append(reference.run())
-            print("round %d: flipcast %.1f images/s, torchvision %.1f images/s" % (i + 1, ours[-1], theirs[-1]))
-    ratios = [a / b for a, b in zip(ours, theirs)]
-    print("median over %d rounds with %d threads: flipcast %.1f, torchvision %.1f images/s, ratio %.2f (%.2f to %.2f)" % (
-        options.rounds, options.threads, statistics.median(ours), statistics.median(theirs),
-        statistics.median(ratios), min(ratios), max(ratios)))
+    example, python = build(), options.python or python_with_torch()
+    versions, kilobytes, rows = measure(options, example, python)
+    text = summary(options, rows)
+    print(text)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        with open(options.out / "raw.csv", "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["round", "flipcast_images_per_s", "torchvision_images_per_s"])
+            writer.writerows(rows)
+        (options.out / "summary.md").write_text(text)
+        (options.out / "README.md").write_text(readme(options, versions, kilobytes))
 
 
-main()
+if __name__ == "__main__":
+    main()

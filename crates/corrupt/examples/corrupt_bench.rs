@@ -3,8 +3,13 @@
 //! `corrupt_bench [PICTURE.rgb WIDTH HEIGHT] [--set SET] [--repeats N] [--only NAME]` corrupts a made-up photograph of
 //! 224 x 224 pixels, or the raw RGB bytes given, and prints one line per corruption with the best time of each severity,
 //! then the total of the 15 standard corruptions at all severities.
+//!
+//! With `--serve` it reads lines `NAME SEVERITY REPEATS` instead and answers each with that many times in milliseconds,
+//! so that another program can take turns with it.
 
+use std::error::Error;
 use std::hint::black_box;
+use std::io::Write;
 use std::time::Instant;
 
 use flipcast_corrupt::registry::entries;
@@ -17,11 +22,12 @@ struct Arguments {
     set: CorruptionSet,
     repeats: usize,
     only: Option<String>,
+    serve: bool,
 }
 
-fn parse() -> Result<Arguments, Box<dyn std::error::Error>> {
-    let (mut positional, mut set, mut repeats, mut only) =
-        (Vec::new(), CorruptionSet::ImageNetC, 5, None);
+fn parse() -> Result<Arguments, Box<dyn Error>> {
+    let (mut positional, mut set, mut repeats, mut only, mut serve) =
+        (Vec::new(), CorruptionSet::ImageNetC, 5, None, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || {
@@ -33,6 +39,7 @@ fn parse() -> Result<Arguments, Box<dyn std::error::Error>> {
             "--set" => set = value()?.parse()?,
             "--repeats" => repeats = value()?.parse()?,
             "--only" => only = Some(value()?),
+            "--serve" => serve = true,
             _ => positional.push(argument),
         }
     }
@@ -47,6 +54,7 @@ fn parse() -> Result<Arguments, Box<dyn std::error::Error>> {
         set,
         repeats,
         only,
+        serve,
     })
 }
 
@@ -63,13 +71,45 @@ fn picture(side: usize) -> Image {
     Image::new(side, side, rgb).expect("three samples are made per pixel")
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// Milliseconds of `repeats` runs, after one that warms caches and makes the frost textures.
+fn times(image: &Image, spec: &CorruptionSpec, repeats: usize) -> Result<Vec<f64>, Box<dyn Error>> {
+    let mut times = Vec::new();
+    for repeat in 0..=repeats {
+        let start = Instant::now();
+        black_box(corrupt(black_box(image), spec, 1, repeat as u64)?);
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    times.remove(0);
+    Ok(times)
+}
+
+/// Answers lines `NAME SEVERITY REPEATS` until there are no more.
+fn answer(image: &Image, set: CorruptionSet) -> Result<(), Box<dyn Error>> {
+    for line in std::io::stdin().lines() {
+        let line = line?;
+        let [name, severity, repeats] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+            return Err(format!("`{line}` found, but NAME SEVERITY REPEATS expected").into());
+        };
+        let spec = CorruptionSpec::new(set, name, Severity::new(severity.parse()?)?)?;
+        let times = times(image, &spec, repeats.parse()?)?;
+        let times: Vec<String> = times.iter().map(|ms| format!("{ms:.4}")).collect();
+        println!("{}", times.join(" "));
+        std::io::stdout().flush()?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
     let Arguments {
         image,
         set,
         repeats,
         only,
+        serve,
     } = parse()?;
+    if serve {
+        return answer(&image, set);
+    }
     let mut total = 0.0;
     for (position, entry) in entries(set).enumerate() {
         if only.as_ref().is_some_and(|only| only != entry.name) {
@@ -78,15 +118,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         print!("{}", entry.name);
         for severity in Severity::ALL {
             let spec = CorruptionSpec::new(set, entry.name, severity)?;
-            let mut best = f64::INFINITY;
-            for repeat in 0..=repeats {
-                let start = Instant::now();
-                black_box(corrupt(black_box(&image), &spec, 1, repeat as u64)?);
-                // The first run warms caches and makes the frost textures.
-                if repeat > 0 {
-                    best = best.min(start.elapsed().as_secs_f64() * 1e3);
-                }
-            }
+            let best = times(&image, &spec, repeats)?
+                .into_iter()
+                .fold(f64::INFINITY, f64::min);
             print!(" {best:.3}");
             if position < 15 {
                 total += best;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::dataset::{DataError, Dataset, Layout, OpenOptions, open_with};
+use crate::dataset::{DataError, Dataset, Layout, OpenOptions, Part, open_with};
 use crate::decode::DecodeOptions;
 use crate::guard::guarded;
 use crate::labelspace::{FolderClass, LabelFrom, builtin, builtin_names};
@@ -98,7 +98,9 @@ fn visit(
         }
         Err(error) => error,
     };
-    if !matches!(error, DataError::SeveralSplits { .. }) || deeper == 0 {
+    // Of several splits each has parts of its own, so a part of them all is not defined.
+    let part = !Path::new(spec).exists() && Part::split_off(spec).is_some();
+    if !matches!(error, DataError::SeveralSplits { .. }) || deeper == 0 || part {
         return Err(error);
     }
     let entries = std::fs::read_dir(spec).map_err(DataError::io(Path::new(spec)))?;

@@ -21,8 +21,13 @@ const SAME_WEIGHT: f64 = 1e-6;
 const MAX_BYTES: usize = 257;
 /// Outputs made together, so that the running sums stay in registers.
 const LANES: usize = 64;
-/// Weighted sums that fit into registers.
+/// Outputs that are truncated together, so that their weighted sums stay in registers.
 const WIDE_LANES: usize = 32;
+
+/// The sums of one class at neighbouring places, so placed that no vector crosses a cache line.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Sums([u16; LANES]);
 
 /// Runs at least this long are read as the difference of two running sums.
 const LONG_RUN: usize = 3;
@@ -150,7 +155,7 @@ impl DiskKernel {
         let mut out = vec![0; image.rgb().len()];
         // Rows folded at the anchor, running sums folded likewise, and the row that has no mirrored one.
         let mut folded = vec![0; (2 * rows + 1) * stride];
-        let mut sums = vec![[0; LANES]; classes.len()];
+        let mut sums = vec![Sums([0; LANES]); classes.len()];
         for (y, out) in (0..).zip(out.chunks_exact_mut(width)) {
             let (plain, rest) = folded.split_at_mut(rows * stride);
             let (folded_running, lone) = rest.split_at_mut(rows * stride);
@@ -214,7 +219,7 @@ fn add_rows(out: &mut [u16], above: &[u16], below: &[u16]) {
 ///
 /// Running sums wrap around, but the sum of a class does not: it has at most `MAX_BYTES` bytes.
 #[multiversion(targets("x86_64+avx2+fma"))]
-fn sum_places(out: &mut [[u16; LANES]], values: &[u16], classes: &[Places]) {
+fn sum_places(out: &mut [Sums], values: &[u16], classes: &[Places]) {
     for (out, class) in out.iter_mut().zip(classes) {
         let mut sums = [0_u16; LANES];
         for &place in &class.added {
@@ -229,7 +234,7 @@ fn sum_places(out: &mut [[u16; LANES]], values: &[u16], classes: &[Places]) {
                 sums[k] = sums[k].wrapping_sub(lanes[k]);
             }
         }
-        *out = sums;
+        *out = Sums(sums);
     }
 }
 
@@ -240,23 +245,57 @@ fn lanes_at(values: &[u16], place: usize) -> &[u16; LANES] {
         .expect("rows end with a chunk of padding")
 }
 
-/// Adds up the weighted sums of all classes, in their order, and truncates.
+/// Adds up the weighted sums of all classes and truncates.
+///
+/// Single precision tells the whole part unless the sum lies closer to a whole number than its rounding can move it.
+/// Such sums, and those next to them, are made again in double precision.
 #[multiversion(targets("x86_64+avx2+fma"))]
-fn weigh(out: &mut [u8], sums: &[[u16; LANES]], classes: &[Places]) {
+fn weigh(out: &mut [u8], sums: &[Sums], classes: &[Places]) {
+    let margin = single_error(classes.len());
     for (i, out) in out.chunks_mut(WIDE_LANES).enumerate() {
-        let mut total = [0.0; WIDE_LANES];
+        let mut total = [0.0_f32; WIDE_LANES];
         for (sums, class) in sums.iter().zip(classes) {
-            let sums = &sums.as_chunks::<WIDE_LANES>().0[i];
+            let sums = &sums.0.as_chunks::<WIDE_LANES>().0[i];
             for k in 0..WIDE_LANES {
-                total[k] += class.weight * f64::from(sums[k]);
+                total[k] += class.weight as f32 * f32::from(sums[k]);
             }
         }
         let mut bytes = [0; WIDE_LANES];
+        let mut unsure = 0;
         for k in 0..WIDE_LANES {
-            bytes[k] = truncate(total[k]);
+            let nearest = (total[k] + WHOLE_SINGLE) - WHOLE_SINGLE;
+            let above = i32::from(nearest > total[k]);
+            unsure |= i32::from((nearest - total[k]).abs() < margin);
+            bytes[k] = (((nearest + WHOLE_SINGLE).to_bits() as i32) - above) as u8;
+        }
+        if unsure != 0 {
+            bytes = weigh_double(sums, classes, i);
         }
         out.copy_from_slice(&bytes[..out.len()]);
     }
+}
+
+/// How far from the sum of `terms` weighted sums single precision may end up, with room for one term more.
+///
+/// Weight, product and every addition round by at most 2^-24 of a total that stays below 256.
+fn single_error(terms: usize) -> f32 {
+    (terms + 3) as f32 * 256.0 / (1 << 24) as f32
+}
+
+/// A float whose neighbours are whole numbers, and so are those of what is 256 below: 1.5 * 2^23.
+const WHOLE_SINGLE: f32 = 12_582_912.0;
+
+/// Chunk `i` of [`weigh`] in double precision, classes in their order.
+#[inline(always)]
+fn weigh_double(sums: &[Sums], classes: &[Places], i: usize) -> [u8; WIDE_LANES] {
+    let mut total = [0.0; WIDE_LANES];
+    for (sums, class) in sums.iter().zip(classes) {
+        let sums = &sums.0.as_chunks::<WIDE_LANES>().0[i];
+        for k in 0..WIDE_LANES {
+            total[k] += class.weight * f64::from(sums[k]);
+        }
+    }
+    total.map(truncate)
 }
 
 /// A double whose neighbours are whole numbers: 2^52.

@@ -109,6 +109,10 @@ impl PictureArray {
         format!("{}/{}", self.stem, self.first_row + index)
     }
 
+    pub fn label(&self, index: usize) -> Label {
+        self.labels.get(index).cloned().unwrap_or_default()
+    }
+
     pub fn sample(&self, index: usize) -> Result<Sample, DataError> {
         let len = self.shape.len();
         let start = (self.first_row + index) * len;
@@ -122,7 +126,7 @@ impl PictureArray {
         Ok(Sample {
             id: self.id(index),
             payload: Payload::Pixels(image),
-            label: self.labels.get(index).cloned().unwrap_or_default(),
+            label: self.label(index),
         })
     }
 }

@@ -4,6 +4,7 @@ use super::bytes_at::{FileAt, read_text};
 use super::classes::record_label;
 use super::pixels::{Order, PictureShape};
 use super::{ClassRule, DataError, Dataset, Layout, Payload, Sample, Split};
+use crate::Label;
 
 const PICTURE: PictureShape = PictureShape {
     width: 32,
@@ -83,6 +84,10 @@ impl Cifar {
         })
     }
 
+    fn record_bytes(&self) -> usize {
+        self.label_bytes + PICTURE.len()
+    }
+
     fn place(&self, mut index: usize) -> (usize, usize) {
         for (file, &count) in self.per_file.iter().enumerate() {
             if index < count {
@@ -139,10 +144,18 @@ impl Dataset for Cifar {
         format!("{}/{row}", name.to_string_lossy())
     }
 
+    fn label(&self, index: usize) -> Result<Label, DataError> {
+        let (file, row) = self.place(index);
+        let file = &self.files[file];
+        let last = row * self.record_bytes() + self.label_bytes - 1;
+        let label = file.read(last as u64, 1, "a label")?;
+        record_label(file.path(), i64::from(label[0]), &self.rule)
+    }
+
     fn sample(&self, index: usize) -> Result<Sample, DataError> {
         let (file, row) = self.place(index);
         let file = &self.files[file];
-        let record = self.label_bytes + PICTURE.len();
+        let record = self.record_bytes();
         let bytes = file.read((row * record) as u64, record as u64, "a record")?;
         let (labels, picture) = bytes.split_at(self.label_bytes);
         let label = i64::from(labels[self.label_bytes - 1]);

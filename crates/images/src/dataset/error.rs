@@ -51,6 +51,34 @@ pub enum DataError {
         /// Names of the first few splits.
         splits: String,
     },
+    /// Training or test images of something that does not hold both.
+    #[error(
+        "`{path}` has no split `{split}`: {found}, but training and test images side by side were expected"
+    )]
+    NoSplit {
+        /// What was opened.
+        path: PathBuf,
+        /// What was asked for.
+        split: &'static str,
+        /// What was found.
+        found: String,
+    },
+    /// A subset of images that are not there.
+    #[error("a subset names image {index}, but the dataset has {images} images, counted from 0")]
+    SubsetIndex {
+        /// The index given.
+        index: usize,
+        /// Number of images.
+        images: usize,
+    },
+    /// A subset that counts an image more than once.
+    #[error(
+        "a subset names image {index} more than once, but every image at most once was expected"
+    )]
+    SubsetTwice {
+        /// The index given.
+        index: usize,
+    },
     /// The file stops early.
     #[error("`{path}` ends after {found} bytes, but {what} needs {declared}")]
     Truncated {
@@ -205,6 +233,14 @@ impl DataError {
                 "open one of them, such as `{}/<split>`, or name the dataset and its split",
                 path.display()
             )),
+            Self::Io { path, .. } if path.to_string_lossy().contains('#') => Some(
+                "behind a `#` follows `train`, `test`, `first-half` or `second-half`, the halves with a seed as in \
+                 `first-half:7`"
+                    .into(),
+            ),
+            Self::NoSplit { .. } => {
+                Some("name the folder or file of the images that are meant".into())
+            }
             Self::MixedFolder { .. } => {
                 Some("move the loose images into a folder of their own".into())
             }

@@ -108,6 +108,10 @@ impl Dataset for Folder {
         self.entries[index].0.clone()
     }
 
+    fn label(&self, index: usize) -> Result<Label, DataError> {
+        Ok(self.entries[index].1.clone())
+    }
+
     fn sample(&self, index: usize) -> Result<Sample, DataError> {
         let (path, label) = &self.entries[index];
         Ok(Sample {

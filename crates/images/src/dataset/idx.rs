@@ -7,6 +7,7 @@ use flate2::read::GzDecoder;
 use super::array::{PictureArray, Source, names_for};
 use super::pixels::{Order, PictureShape};
 use super::{ClassRule, DataError, Dataset, Layout, Sample, Split};
+use crate::Label;
 
 /// Signatures: bytes in three dimensions, bytes in one.
 const IMAGES: u32 = 0x0803;
@@ -167,6 +168,10 @@ impl Dataset for Idx {
 
     fn id(&self, index: usize) -> String {
         self.pictures.id(index)
+    }
+
+    fn label(&self, index: usize) -> Result<Label, DataError> {
+        Ok(self.pictures.label(index))
     }
 
     fn sample(&self, index: usize) -> Result<Sample, DataError> {

@@ -75,6 +75,10 @@ impl Dataset for List {
         self.entries[index].0.clone()
     }
 
+    fn label(&self, index: usize) -> Result<Label, DataError> {
+        Ok(self.entries[index].1.clone())
+    }
+
     fn sample(&self, index: usize) -> Result<Sample, DataError> {
         let (path, label) = &self.entries[index];
         Ok(Sample {

@@ -2,6 +2,9 @@
 //! id, the encoded bytes or the pixels, and a label if there is one. Nothing is unpacked; archives are indexed once
 //! and read in place, so any order costs the same.
 //!
+//! [`open`] finds out the layout of a path; a [`Part`] behind it chooses training or test images, or a half, as in
+//! `cifar10#train#first-half:7`. [`Subset`] takes any list of images.
+//!
 //! Files are taken as hostile: declared lengths are compared with what is there before memory is taken.
 
 mod array;
@@ -10,6 +13,7 @@ mod cifar;
 mod classes;
 mod error;
 mod folder;
+mod halves;
 mod idx;
 mod kind;
 mod list;
@@ -19,10 +23,12 @@ mod npz;
 mod open;
 mod parquet;
 mod parquet_columns;
+mod part;
 mod pixels;
 mod png_rows;
 mod sample;
 mod shards;
+mod subset;
 mod tar;
 mod tar_index;
 mod webdataset;
@@ -31,6 +37,7 @@ pub use cifar::Cifar;
 pub use classes::ClassRule;
 pub use error::DataError;
 pub use folder::Folder;
+pub use halves::{Half, split_halves};
 pub use idx::Idx;
 pub use kind::Layout;
 pub use list::List;
@@ -38,8 +45,10 @@ pub use npy::{Npy, Severity};
 pub use npz::Npz;
 pub use open::{OpenOptions, Split, open, open_with};
 pub use parquet::Parquet;
+pub use part::Part;
 pub use png_rows::PngRows;
 pub use sample::{Dataset, Payload, Sample};
 pub use shards::expand_shards;
+pub use subset::Subset;
 pub use tar::Tar;
 pub use webdataset::WebDataset;

@@ -4,6 +4,7 @@ use super::array::{PictureArray, Source, names_for};
 use super::bytes_at::{FileAt, read_file};
 use super::npy_header::NpyHeader;
 use super::{ClassRule, DataError, Dataset, Layout, Sample};
+use crate::Label;
 
 /// Severity blocks in a `-C` array.
 const SEVERITIES: usize = 5;
@@ -79,6 +80,10 @@ impl Dataset for Npy {
 
     fn id(&self, index: usize) -> String {
         self.pictures.id(index)
+    }
+
+    fn label(&self, index: usize) -> Result<Label, DataError> {
+        Ok(self.pictures.label(index))
     }
 
     fn sample(&self, index: usize) -> Result<Sample, DataError> {

@@ -7,9 +7,12 @@ use zip::ZipArchive;
 use super::array::{PictureArray, Source, names_for};
 use super::npy_header::NpyHeader;
 use super::{ClassRule, DataError, Dataset, Layout, Sample, Split};
+use crate::Label;
 
 /// Largest array unpacked into memory.
 const MAX_ARRAY_BYTES: u64 = 4 << 30;
+/// What image arrays are called.
+const IMAGES: &[&str] = &["images", "x", "data"];
 
 /// An `.npz` archive with an image array and perhaps a label array: `images` and `labels`, `x` and `y`, or the same
 /// with `train` or `test` before or after.
@@ -21,14 +24,9 @@ pub struct Npz {
 impl Npz {
     /// Reads the arrays of `split`.
     pub fn open(path: &Path, split: Split, rule: &ClassRule) -> Result<Self, DataError> {
-        let file = File::open(path).map_err(DataError::io(path))?;
-        let mut archive = ZipArchive::new(file)
-            .map_err(|e| DataError::format(path, "the archive", e, "a zip directory"))?;
-        let names: Vec<String> = archive
-            .file_names()
-            .filter_map(|n| Some(n.ok()?.into_owned()))
-            .collect();
-        let images = pick(&names, split, &["images", "x", "data"]).ok_or_else(|| {
+        let mut archive = open_archive(path)?;
+        let names = names_in(&archive);
+        let images = pick(&names, split, IMAGES).ok_or_else(|| {
             let found = format!("arrays {}", names.join(", "));
             DataError::format(
                 path,
@@ -52,6 +50,23 @@ impl Npz {
             classes: names_for(rule),
         })
     }
+}
+
+/// Whether the archive at `path` keeps training and test images apart.
+pub(super) fn holds_both(path: &Path) -> Result<bool, DataError> {
+    let names = names_in(&open_archive(path)?);
+    let images = |split| pick(&names, split, IMAGES);
+    Ok(images(Split::Train) != images(Split::Test))
+}
+
+fn open_archive(path: &Path) -> Result<ZipArchive<File>, DataError> {
+    let file = File::open(path).map_err(DataError::io(path))?;
+    ZipArchive::new(file).map_err(|e| DataError::format(path, "the archive", e, "a zip directory"))
+}
+
+fn names_in(archive: &ZipArchive<File>) -> Vec<String> {
+    let names = archive.file_names();
+    names.filter_map(|n| Some(n.ok()?.into_owned())).collect()
 }
 
 /// The entry for one of `stems`: with the split's name before or after, or alone.
@@ -118,6 +133,10 @@ impl Dataset for Npz {
 
     fn id(&self, index: usize) -> String {
         self.pictures.id(index)
+    }
+
+    fn label(&self, index: usize) -> Result<Label, DataError> {
+        Ok(self.pictures.label(index))
     }
 
     fn sample(&self, index: usize) -> Result<Sample, DataError> {

@@ -4,12 +4,14 @@ use super::bytes_at::FileAt;
 use super::cifar::is_cifar_folder;
 use super::folder::{name_of, read_dir};
 use super::idx::image_file;
+use super::npz::holds_both;
+use super::part::take_half;
 use super::png_rows::is_png_rows_folder;
 use super::tar_index::TarIndex;
 use super::webdataset::looks_like_samples;
 use super::{
-    Cifar, ClassRule, DataError, Dataset, Folder, Idx, List, Npy, Npz, Parquet, PngRows, Severity,
-    Tar, WebDataset, expand_shards,
+    Cifar, ClassRule, DataError, Dataset, Folder, Idx, Layout, List, Npy, Npz, Parquet, Part,
+    PngRows, Severity, Tar, WebDataset, expand_shards,
 };
 
 /// Which part of a dataset that stores training and test images side by side.
@@ -44,7 +46,7 @@ pub struct OpenOptions {
     pub limit: Option<usize>,
 }
 
-/// Opens `spec`, a path or a shard pattern, and finds out its layout.
+/// Opens `spec`, a path or a shard pattern, and finds out its layout. A [`Part`] may follow it: `cifar10#train`.
 pub fn open(spec: &str) -> Result<Box<dyn Dataset>, DataError> {
     open_with(spec, &OpenOptions::default())
 }
@@ -52,9 +54,14 @@ pub fn open(spec: &str) -> Result<Box<dyn Dataset>, DataError> {
 /// The same with `options`.
 pub fn open_with(spec: &str, options: &OpenOptions) -> Result<Box<dyn Dataset>, DataError> {
     let path = Path::new(spec);
-    // A path that exists is taken as it is, braces in its name included.
-    if !path.exists() && spec.contains('{') {
-        return open_shards(&expand_shards(spec)?, options);
+    // A path that exists is taken as it is, braces and hashes in its name included.
+    if !path.exists() {
+        if let Some((whole, part)) = Part::split_off(spec) {
+            return open_part(whole, part, options);
+        }
+        if spec.contains('{') {
+            return open_shards(&expand_shards(spec)?, options);
+        }
     }
     let metadata = std::fs::metadata(path).map_err(DataError::io(path))?;
     if metadata.is_dir() {
@@ -62,6 +69,51 @@ pub fn open_with(spec: &str, options: &OpenOptions) -> Result<Box<dyn Dataset>, 
     } else {
         open_file(path, options)
     }
+}
+
+fn open_part(
+    whole: &str,
+    part: Part,
+    options: &OpenOptions,
+) -> Result<Box<dyn Dataset>, DataError> {
+    match part {
+        Part::Half { half, seed } => {
+            let dataset = open_with(whole, options)?;
+            Ok(Box::new(take_half(whole, dataset, half, seed)?))
+        }
+        Part::Split(split) => open_split(whole, split, options),
+    }
+}
+
+/// The folder of that name below `whole`, or the split of a layout that stores both.
+fn open_split(
+    whole: &str,
+    split: Split,
+    options: &OpenOptions,
+) -> Result<Box<dyn Dataset>, DataError> {
+    let below = Path::new(whole).join(split.name());
+    if below.is_dir() {
+        return open_with(&below.to_string_lossy(), options);
+    }
+    let options = OpenOptions {
+        split,
+        ..options.clone()
+    };
+    let dataset = open_with(whole, &options)?;
+    let holds_both = match dataset.layout() {
+        Layout::PngRows => true,
+        Layout::Npz => holds_both(Path::new(whole))?,
+        Layout::CifarBinary | Layout::Idx => Path::new(whole).is_dir(),
+        _ => false,
+    };
+    if holds_both {
+        return Ok(dataset);
+    }
+    Err(DataError::NoSplit {
+        path: whole.into(),
+        split: split.name(),
+        found: format!("its layout is {}", dataset.layout()),
+    })
 }
 
 fn open_folder(path: &Path, options: &OpenOptions) -> Result<Box<dyn Dataset>, DataError> {

@@ -250,6 +250,10 @@ impl Dataset for Parquet {
         format!("{}/{row}", name.to_string_lossy())
     }
 
+    fn label(&self, index: usize) -> Result<Label, DataError> {
+        Ok(self.labels.get(index).cloned().unwrap_or_default())
+    }
+
     fn sample(&self, index: usize) -> Result<Sample, DataError> {
         let (file, row) = self.place(index);
         Ok(Sample {

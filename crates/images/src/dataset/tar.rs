@@ -110,6 +110,10 @@ impl Dataset for Tar {
         self.entries[index].0.path.clone()
     }
 
+    fn label(&self, index: usize) -> Result<Label, DataError> {
+        Ok(self.entries[index].1.clone())
+    }
+
     fn sample(&self, index: usize) -> Result<Sample, DataError> {
         let (entry, label) = &self.entries[index];
         Ok(Sample {

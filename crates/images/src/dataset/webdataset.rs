@@ -65,7 +65,7 @@ impl WebDataset {
         })
     }
 
-    fn label(&self, entry: &Entry) -> Result<Label, DataError> {
+    fn label_of(&self, entry: &Entry) -> Result<Label, DataError> {
         let Some((offset, len)) = entry.label else {
             return Ok(Label::Unknown);
         };
@@ -181,6 +181,10 @@ impl Dataset for WebDataset {
         format!("{shard}/{}", entry.key)
     }
 
+    fn label(&self, index: usize) -> Result<Label, DataError> {
+        self.label_of(&self.samples[index])
+    }
+
     fn sample(&self, index: usize) -> Result<Sample, DataError> {
         let entry = &self.samples[index];
         let (offset, len) = entry.image;
@@ -188,7 +192,7 @@ impl Dataset for WebDataset {
         Ok(Sample {
             id: self.id(index),
             payload: Payload::Encoded(bytes),
-            label: self.label(entry)?,
+            label: self.label_of(entry)?,
         })
     }
 

@@ -9,8 +9,8 @@ use crate::preprocess::Preprocess;
 /// Why a transform refused an image.
 pub type TransformError = Box<dyn Error + Send + Sync>;
 
-/// Applied to each decoded image before preprocessing, with the image's index in the dataset. Its result may depend on
-/// nothing else, so that batches stay independent of the threads. An error makes the image a bad one.
+/// Applied to each decoded image before preprocessing, with the image's index in the data as stored. Its result may
+/// depend on nothing else, so that batches stay independent of the threads. An error makes the image a bad one.
 pub type Transform = Arc<dyn Fn(usize, Image) -> Result<Image, TransformError> + Send + Sync>;
 
 /// What to do about an image that cannot be used.

@@ -36,7 +36,7 @@ fn prepare(
         image = without_border(&image, config.border)?;
     }
     if let Some(transform) = &config.transform {
-        image = transform(index, image).map_err(BadImageCause::Transform)?;
+        image = transform(dataset.stored_index(index), image).map_err(BadImageCause::Transform)?;
     }
     let size = config.preprocess.output_size(image.width(), image.height());
     values.resize(3 * size.width * size.height, 0.0);

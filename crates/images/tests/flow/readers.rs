@@ -26,6 +26,7 @@ fn all(dataset: &dyn Dataset) -> Vec<(String, Label, u8)> {
         .map(|i| {
             let sample = dataset.sample(i).unwrap();
             assert_eq!(sample.id, dataset.id(i));
+            assert_eq!(sample.label, dataset.label(i).unwrap());
             (sample.id.clone(), sample.label.clone(), red(sample))
         })
         .collect()
@@ -351,6 +352,15 @@ fn png_rows_hold_one_picture_each() {
         ("test_batch/1".to_owned(), Label::Class(0), 2),
     ];
     assert_eq!(all(&*dataset), expected);
+    assert_eq!(
+        (dataset.classes().len(), &*dataset.classes()[8]),
+        (10, "ship")
+    );
+    folder.put("test_lables.json", "[8,10]");
+    assert!(matches!(
+        open(folder.text()),
+        Err(DataError::BadFormat { .. })
+    ));
 }
 
 #[test]

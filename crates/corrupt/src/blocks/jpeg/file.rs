@@ -170,12 +170,8 @@ fn quantised(
     quantiser: &Quantiser<1>,
 ) -> [i32; 64] {
     let mut block = [[0]; 64];
-    let start = 8 * block_row * plane.stride + 8 * block_column;
-    for (row, line) in plane.samples[start..]
-        .chunks(plane.stride)
-        .take(8)
-        .enumerate()
-    {
+    for row in 0..8 {
+        let line = &plane.row(8 * block_row + row)[8 * block_column..];
         for (column, &sample) in line.iter().take(8).enumerate() {
             block[8 * column + row] = [i32::from(sample)];
         }

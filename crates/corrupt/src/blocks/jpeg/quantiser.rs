@@ -15,7 +15,10 @@ pub const ANNEX_K_CHROMA: [u16; 64] = [
 ];
 
 /// The 64 divisors of one component, for `N` blocks side by side.
+///
+/// Aligned so that no vector of the tables crosses a cache line.
 #[derive(Clone, Debug, PartialEq)]
+#[repr(align(64))]
 pub struct Quantiser<const N: usize> {
     steps: [i32; 64],
     /// Column by column, repeated for every lane.

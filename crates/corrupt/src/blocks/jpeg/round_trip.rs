@@ -24,92 +24,80 @@ pub fn round_trip(image: &Image, quality: u8) -> Image {
 /// Blocks that go through the arithmetic side by side.
 const LANES: usize = 8;
 
+/// The left and the right four bytes of equal rows of neighbouring blocks.
+type Halves = [[u32; LANES]; 2];
+
+/// What is worked on, so placed that no vector crosses a cache line.
+#[repr(align(64))]
+struct Aligned<T>(T);
+
 /// Sends every block of `plane` through the DCT, the quantiser and back.
 #[multiversion(targets("x86_64+avx2+fma"))]
 fn compress(plane: &mut Plane, quantiser: &Quantiser<LANES>) {
-    let across = plane.stride / 8;
-    let rows_of_blocks = plane.samples.as_chunks_mut::<8>().0;
-    let mut starts: Vec<usize> = Vec::with_capacity(rows_of_blocks.len() / 8 + LANES);
-    for band in (0..rows_of_blocks.len()).step_by(8 * across) {
-        starts.extend(band..band + across);
-    }
-    // The last group repeats its last block, which then gets the same samples more than once.
-    while let (Some(&last), false) = (starts.last(), starts.len().is_multiple_of(LANES)) {
-        starts.push(last);
-    }
-    for starts in starts.as_chunks().0 {
-        let mut blocks = gather(rows_of_blocks, across, starts);
-        dct::forward(&mut blocks);
-        quantiser.quantise(&mut blocks);
-        dct::inverse(&mut blocks);
-        scatter(rows_of_blocks, across, starts, &blocks);
-    }
-}
-
-/// The blocks that start at `starts`, one per lane, column by column.
-#[inline(always)]
-fn gather(rows: &[[u8; 8]], across: usize, starts: &[usize; LANES]) -> [[i32; LANES]; 64] {
-    let mut words = [[0; 8]; LANES];
-    for (word, &start) in words.iter_mut().zip(starts) {
-        for (row, slot) in word.iter_mut().enumerate() {
-            *slot = u64::from_le_bytes(rows[start + row * across]);
+    let mut rows = plane.block_rows();
+    let Aligned(halves) = &mut Aligned([[[0; LANES]; 2]; 8]);
+    let Aligned(blocks) = &mut Aligned([[0; LANES]; 64]);
+    for group in 0..rows[0].len() {
+        for (halves, row) in halves.iter_mut().zip(&rows) {
+            part(halves, &row[group]);
         }
-    }
-    transpose_bytes(&mut words);
-    let mut bytes = [[0; LANES]; 64];
-    for (lanes, word) in bytes.iter_mut().zip(words.as_flattened()) {
-        *lanes = word.to_le_bytes();
-    }
-    let mut blocks = [[0; LANES]; 64];
-    let levels = blocks.as_flattened_mut().iter_mut();
-    for (level, &sample) in levels.zip(bytes.as_flattened()) {
-        *level = i32::from(sample);
-    }
-    blocks
-}
-
-/// The reverse of [`gather`].
-#[inline(always)]
-fn scatter(
-    rows: &mut [[u8; 8]],
-    across: usize,
-    starts: &[usize; LANES],
-    blocks: &[[i32; LANES]; 64],
-) {
-    let mut bytes = [[0; LANES]; 64];
-    let levels = blocks.as_flattened().iter();
-    for (sample, &level) in bytes.as_flattened_mut().iter_mut().zip(levels) {
-        *sample = level.clamp(0, 255) as u8;
-    }
-    let mut words = [[0; 8]; LANES];
-    for (word, lanes) in words.as_flattened_mut().iter_mut().zip(&bytes) {
-        *word = u64::from_le_bytes(*lanes);
-    }
-    transpose_bytes(&mut words);
-    for (word, &start) in words.iter().zip(starts) {
-        for (row, value) in word.iter().enumerate() {
-            rows[start + row * across] = value.to_le_bytes();
+        spread(blocks, halves);
+        dct::forward(blocks);
+        quantiser.quantise(blocks);
+        dct::inverse(blocks);
+        pack(halves, blocks);
+        for (halves, row) in halves.iter().zip(&mut rows) {
+            join(&mut row[group], halves);
         }
     }
 }
 
-/// For each of the eight positions inside: swaps byte `j` of word `i` with byte `i` of word `j`.
+/// Takes the words of a row apart.
 #[inline(always)]
-fn transpose_bytes(words: &mut [[u64; 8]; LANES]) {
-    swap_bytes::<4>(words, 0x0000_0000_ffff_ffff);
-    swap_bytes::<2>(words, 0x0000_ffff_0000_ffff);
-    swap_bytes::<1>(words, 0x00ff_00ff_00ff_00ff);
+fn part(halves: &mut Halves, row: &[u8; 8 * LANES]) {
+    for (lane, &word) in row.as_chunks().0.iter().enumerate() {
+        let word = u64::from_le_bytes(word);
+        halves[0][lane] = word as u32;
+        halves[1][lane] = (word >> 32) as u32;
+    }
 }
 
-/// Swaps the bytes of words `DISTANCE` apart that lie `DISTANCE` off the diagonal; `low_bytes` marks the lower ones.
+/// The reverse of [`part`].
 #[inline(always)]
-fn swap_bytes<const DISTANCE: usize>(words: &mut [[u64; 8]; LANES], low_bytes: u64) {
-    for i in (0..LANES).filter(|i| i & DISTANCE == 0) {
-        let (low, high) = (words[i], words[i + DISTANCE]);
-        let swapped: [u64; 8] =
-            std::array::from_fn(|k| (low[k] >> (8 * DISTANCE) ^ high[k]) & low_bytes);
-        words[i] = std::array::from_fn(|k| low[k] ^ swapped[k] << (8 * DISTANCE));
-        words[i + DISTANCE] = std::array::from_fn(|k| high[k] ^ swapped[k]);
+fn join(row: &mut [u8; 8 * LANES], halves: &Halves) {
+    for (lane, word) in row.as_chunks_mut().0.iter_mut().enumerate() {
+        let joined = u64::from(halves[0][lane]) | u64::from(halves[1][lane]) << 32;
+        *word = joined.to_le_bytes();
+    }
+}
+
+/// Puts every byte in a place of its own, column by column.
+#[inline(always)]
+fn spread(blocks: &mut [[i32; LANES]; 64], rows: &[Halves; 8]) {
+    for (row, halves) in rows.iter().enumerate() {
+        for column in 0..8 {
+            for lane in 0..LANES {
+                let sample = halves[column / 4][lane] >> (8 * (column % 4)) & 255;
+                blocks[8 * column + row][lane] = sample as i32;
+            }
+        }
+    }
+}
+
+/// The reverse of [`spread`], with samples clipped to bytes.
+///
+/// Written so that compilers see one vector per row and half; with iterators they gather single values.
+#[inline(always)]
+fn pack(rows: &mut [Halves; 8], blocks: &[[i32; LANES]; 64]) {
+    for row in 0..8 {
+        for half in 0..2 {
+            for lane in 0..LANES {
+                let byte = |column: usize| {
+                    blocks[8 * (4 * half + column) + row][lane].clamp(0, 255) as u32
+                };
+                rows[row][half][lane] = byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24;
+            }
+        }
     }
 }
 
@@ -131,6 +119,29 @@ mod tests {
                 .sum()
         };
         assert!(distance(100) < distance(50) && distance(50) < distance(5));
+    }
+
+    #[test]
+    fn bytes_survive_being_spread_over_blocks() {
+        let rows: [[u8; 64]; 8] =
+            std::array::from_fn(|row| std::array::from_fn(|i| (row * 91 + i * 37) as u8));
+        let (mut halves, mut blocks) = ([[[0; LANES]; 2]; 8], [[0; LANES]; 64]);
+        for (halves, row) in halves.iter_mut().zip(&rows) {
+            part(halves, row);
+        }
+        spread(&mut blocks, &halves);
+        assert_eq!(blocks[8 * 3 + 6][5], i32::from(rows[6][8 * 5 + 3]));
+        // Samples beyond a byte are clipped on the way back.
+        let wide = blocks.map(|lanes| lanes.map(|v| 3 * v - 200));
+        let clipped = rows.map(|row| row.map(|v| (3 * i32::from(v) - 200).clamp(0, 255) as u8));
+        for (source, expected) in [(blocks, rows), (wide, clipped)] {
+            pack(&mut halves, &source);
+            for (halves, expected) in halves.iter().zip(&expected) {
+                let mut row = [0; 64];
+                join(&mut row, halves);
+                assert_eq!(row, *expected);
+            }
+        }
     }
 
     #[test]
