@@ -1,0 +1,108 @@
+use std::path::PathBuf;
+
+/// Why a record file could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The system refused to read.
+    #[error("cannot read `{path}`")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The system refused to write, or the disk is full.
+    #[error("cannot write `{path}`")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Another program writes to the file.
+    #[error("`{path}` is being written by another run, but one writer at a time was expected")]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was written by a newer version.
+    #[error(
+        "line {line} of `{path}` has format {found}, but this version reads formats up to {known}"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The format found.
+        found: u64,
+        /// The newest format this version knows.
+        known: u32,
+    },
+    /// A line that is no record.
+    #[error("line {line} of `{path}` is no record")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What the parser found.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A record whose protocol was changed after it was written.
+    #[error("line {line} of `{path}` has key `{found}`, but its protocol gives `{expected}`")]
+    OtherKey {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The key in the line.
+        found: String,
+        /// The key of its protocol.
+        expected: String,
+    },
+    /// A file or line too long to be records.
+    #[error("{what} of `{path}` has {found} bytes, but at most {limit} are read")]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The file as a whole, or a line.
+        what: String,
+        /// Its length.
+        found: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A record that cannot be written as JSON.
+    #[error("the record `{key}` cannot be written as JSON")]
+    NotJson {
+        /// Its key.
+        key: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl RecordError {
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::InUse { .. } => Some("wait for the other run, or use another record file"),
+            Self::Newer { .. } => {
+                Some("use the newer flipcast that wrote it, or another record file")
+            }
+            Self::Malformed { .. } | Self::OtherKey { .. } => {
+                Some("the line was changed after it was written; remove it or restore the file")
+            }
+            Self::Write { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                Some("the disk is full; make room and run the same command again")
+            }
+            _ => None,
+        }
+    }
+}

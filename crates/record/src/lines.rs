@@ -1,0 +1,117 @@
+//! Bytes of a record file to records.
+
+use crate::{FORMAT, RecordError, RunRecord};
+use serde::Deserialize;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Longest file that is read.
+const MAX_FILE: u64 = 1 << 30;
+/// Longest line that is read.
+const MAX_LINE: usize = 16 << 20;
+
+/// What a record file holds.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub records: Vec<RunRecord>,
+    /// Bytes up to the end of the last whole record; what follows was cut off.
+    pub whole: u64,
+    /// Whether the last whole record lacks its line break.
+    pub open_ended: bool,
+}
+
+/// The one field every format has.
+#[derive(Deserialize)]
+struct Versioned {
+    format: u64,
+}
+
+/// Reads what `file` holds now; a record that is cut off at the end is left out.
+pub(crate) fn read_records(path: &Path, file: &mut File) -> Result<Contents, RecordError> {
+    let read_error = |source| RecordError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let length = file.metadata().map_err(read_error)?.len();
+    if length > MAX_FILE {
+        return Err(RecordError::TooLong {
+            path: path.to_owned(),
+            what: "the whole".to_owned(),
+            found: length,
+            limit: MAX_FILE,
+        });
+    }
+    // The length bounds the read: a device may give bytes forever.
+    let mut bytes = Vec::new();
+    file.take(length)
+        .read_to_end(&mut bytes)
+        .map_err(read_error)?;
+    let mut contents = Contents::default();
+    for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let number = number + 1;
+        let ended = line.last() == Some(&b'\n');
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        match read_line(path, number, text) {
+            Ok(record) => contents.records.push(record),
+            // Only the last line can lack its end.
+            Err(RecordError::Malformed { .. } | RecordError::TooLong { .. }) if !ended => {
+                refuse_newer(path, number, cut_off_format(text))?;
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+        contents.whole += line.len() as u64;
+        contents.open_ended = !ended;
+    }
+    Ok(contents)
+}
+
+fn read_line(path: &Path, number: usize, text: &[u8]) -> Result<RunRecord, RecordError> {
+    if text.len() > MAX_LINE {
+        return Err(RecordError::TooLong {
+            path: path.to_owned(),
+            what: format!("line {number}"),
+            found: text.len() as u64,
+            limit: MAX_LINE as u64,
+        });
+    }
+    let malformed = |source| RecordError::Malformed {
+        path: path.to_owned(),
+        line: number,
+        source,
+    };
+    // The version comes first: a newer layout need not parse as this one.
+    let versioned: Versioned = serde_json::from_slice(text).map_err(malformed)?;
+    refuse_newer(path, number, Some(versioned.format))?;
+    let record: RunRecord = serde_json::from_slice(text).map_err(malformed)?;
+    let expected = record.protocol.key();
+    if record.key != expected {
+        return Err(RecordError::OtherKey {
+            path: path.to_owned(),
+            line: number,
+            found: record.key,
+            expected,
+        });
+    }
+    Ok(record)
+}
+
+fn refuse_newer(path: &Path, line: usize, format: Option<u64>) -> Result<(), RecordError> {
+    match format {
+        Some(found) if found > u64::from(FORMAT) => Err(RecordError::Newer {
+            path: path.to_owned(),
+            line,
+            found,
+            known: FORMAT,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The format of a record that was cut off, if that much is there.
+fn cut_off_format(text: &[u8]) -> Option<u64> {
+    let rest = text.strip_prefix(br#"{"format":"#)?;
+    let end = rest.iter().position(|&byte| byte == b',')?;
+    std::str::from_utf8(&rest[..end]).ok()?.trim().parse().ok()
+}

@@ -1,0 +1,217 @@
+//! Record files as runs meet them: resumed, cut off, shared, from the future.
+
+use flipcast_record::{
+    FORMAT, Protocol, RecordError, RecordStore, Records, RunRecord, Timing, write_atomically,
+};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder of a test's own, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("flipcast-record-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("writable");
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn record(seed: u64) -> RunRecord {
+    let protocol = Protocol::new("adapt")
+        .with("seed", &seed)
+        .and_then(|p| p.with("lr", &2.5e-4f32))
+        .expect("JSON");
+    let timing = Timing {
+        created: 1_700_000_000 + seed,
+        seconds: 0.1 + 0.2,
+    };
+    RunRecord::new(
+        protocol,
+        json!({"accuracy": 0.1 + 0.2, "text": "a\n\"é"}),
+        timing,
+    )
+}
+
+fn write(path: &Path, seeds: std::ops::Range<u64>) {
+    let mut store = RecordStore::open(path).expect("opens");
+    for seed in seeds {
+        store.append(record(seed)).expect("room on the disk");
+    }
+}
+
+#[test]
+fn records_survive_a_round_trip() {
+    let scratch = Scratch::new("round-trip");
+    let path = scratch.path("runs.jsonl");
+    write(&path, 0..3);
+    let store = RecordStore::open(&path).expect("opens");
+    let expected: Vec<RunRecord> = (0..3).map(record).collect();
+    assert!(store.iter().eq(&expected));
+    assert!(store.contains(&record(1).key) && !store.contains(&record(9).key));
+    assert_eq!(store.get(&record(2).key), Some(&record(2)));
+    assert!(Records::load(&path).expect("readable").iter().eq(&expected));
+}
+
+#[test]
+fn a_kill_at_any_byte_of_the_last_record_loses_only_that_record() {
+    let scratch = Scratch::new("cut-off");
+    let path = scratch.path("runs.jsonl");
+    write(&path, 0..2);
+    let whole = fs::read(&path).expect("readable");
+    let first = whole.iter().position(|&b| b == b'\n').expect("a line") + 1;
+    for length in first..whole.len() {
+        fs::write(&path, &whole[..length]).expect("writable");
+        // Only the line break is missing: the record is there.
+        let complete = length + 1 == whole.len();
+        let kept = if complete { 2 } else { 1 };
+        let read = Records::load(&path).expect("readable");
+        assert_eq!(read.len(), kept, "cut off at {length}");
+        assert_eq!(
+            fs::metadata(&path).expect("there").len(),
+            length as u64,
+            "a reader changes nothing"
+        );
+        let mut store = RecordStore::open(&path).expect("opens");
+        assert_eq!(store.contains(&record(1).key), complete);
+        if !complete {
+            store.append(record(1)).expect("room on the disk");
+        }
+        drop(store);
+        assert_eq!(
+            fs::read(&path).expect("readable"),
+            whole,
+            "cut off at {length}"
+        );
+    }
+}
+
+#[test]
+fn two_writers_notice_each_other() {
+    let scratch = Scratch::new("two-writers");
+    let path = scratch.path("runs.jsonl");
+    let first = RecordStore::open(&path).expect("opens");
+    let second = RecordStore::open(&path);
+    assert!(
+        matches!(second, Err(RecordError::InUse { .. })),
+        "{second:?}"
+    );
+    assert!(Records::load(&path).expect("readers may").is_empty());
+    drop(first);
+    assert!(RecordStore::open(&path).is_ok());
+}
+
+#[test]
+fn a_newer_format_is_refused_and_left_alone() {
+    let scratch = Scratch::new("newer");
+    let path = scratch.path("runs.jsonl");
+    let next = FORMAT + 1;
+    for text in [
+        format!("{{\"format\":{next},\"shape\":[]}}\n"),
+        // Cut off, but the version can be seen.
+        format!("{{\"format\":{next},\"sha"),
+    ] {
+        fs::write(&path, &text).expect("writable");
+        for refused in [
+            RecordStore::open(&path).map(drop),
+            Records::load(&path).map(drop),
+        ] {
+            let error = refused.expect_err("newer");
+            assert!(
+                matches!(error, RecordError::Newer { line: 1, .. }),
+                "{error}"
+            );
+            assert!(error.hint().is_some());
+        }
+        assert_eq!(fs::read_to_string(&path).expect("readable"), text);
+    }
+}
+
+#[test]
+fn a_malformed_line_in_the_middle_is_an_error_with_its_number() {
+    let scratch = Scratch::new("malformed");
+    let path = scratch.path("runs.jsonl");
+    let line = serde_json::to_string(&record(0)).expect("JSON");
+    for bad in ["", "{", "null", "{\"format\":1}", "\u{0}\u{0}"] {
+        let text = format!("{line}\n{bad}\n{line}\n");
+        fs::write(&path, &text).expect("writable");
+        let error = RecordStore::open(&path).expect_err("malformed");
+        assert!(
+            matches!(error, RecordError::Malformed { line: 2, .. }),
+            "{bad}: {error}"
+        );
+        assert_eq!(fs::read_to_string(&path).expect("readable"), text);
+    }
+}
+
+#[test]
+fn a_changed_protocol_does_not_fit_its_key() {
+    let scratch = Scratch::new("changed");
+    let path = scratch.path("runs.jsonl");
+    let line = serde_json::to_string(&record(5)).expect("JSON");
+    fs::write(&path, line.replace("\"seed\":5", "\"seed\":6") + "\n").expect("writable");
+    let error = Records::load(&path).expect_err("changed");
+    assert!(
+        matches!(error, RecordError::OtherKey { line: 1, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_missing_file_can_be_written_but_not_read() {
+    let scratch = Scratch::new("missing");
+    let path = scratch.path("runs.jsonl");
+    assert!(matches!(
+        Records::load(&path),
+        Err(RecordError::Read { .. })
+    ));
+    assert!(RecordStore::open(&path).is_ok());
+    let nowhere = scratch.path("no/such/folder/runs.jsonl");
+    let error = RecordStore::open(&nowhere).expect_err("no folder");
+    assert!(matches!(&error, RecordError::Write { path, .. } if *path == nowhere));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_that_names_the_file() {
+    let full = Path::new("/dev/full");
+    let mut store = RecordStore::open(full).expect("opens");
+    let error = store.append(record(1)).expect_err("no room");
+    assert!(matches!(&error, RecordError::Write { path, .. } if path == full));
+    assert!(error.hint().is_some_and(|hint| hint.contains("full")));
+    assert!(!store.contains(&record(1).key));
+    let error = write_atomically(full, b"text").expect_err("no room");
+    assert!(matches!(&error, RecordError::Write { path, .. } if path == full));
+}
+
+#[test]
+fn a_file_appears_as_a_whole_or_not_at_all() {
+    let scratch = Scratch::new("atomic");
+    let path = scratch.path("report.html");
+    write_atomically(&path, b"one").expect("writable");
+    write_atomically(&path, b"two").expect("writable");
+    assert_eq!(fs::read(&path).expect("readable"), b"two");
+    // A folder of that name cannot be replaced.
+    fs::create_dir_all(scratch.path("folder/inside")).expect("writable");
+    let error = write_atomically(&scratch.path("folder"), b"x").expect_err("a folder");
+    assert!(matches!(error, RecordError::Write { .. }));
+    let mut left: Vec<_> = fs::read_dir(&scratch.0)
+        .expect("a folder")
+        .map(|entry| entry.expect("readable").file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["folder", "report.html"]);
+}
