@@ -1,59 +1,66 @@
 //! Several estimators as one.
 
-use crate::score_fit::{half_width, raise, sampling_variance};
-use crate::{Estimate, EstimateError, Flag, Reading, ScoreFit};
+use crate::score_fit::raise;
+use crate::{ErrorModel, Estimate, EstimateError, Flag, Reading, ScoreFit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The scores a combination is looked for among, best guess first.
+/// A weighted mean of two calibrated estimates, weighed on calibration cells alone.
 ///
-/// Transport sees how sure the predictions are and whether the classes' shares are plausible; flips see how far the
-/// activations have moved. They err in different ways, which is why their mean errs less than either.
-const CANDIDATES: [&str; 2] = ["cot", "wf"];
-
-/// The mean of several calibrated estimates, chosen on calibration cells alone.
-///
-/// *Idea.* Errors of estimators that look at different things partly cancel.
-/// *Formula.* `sum_m w_m f_m(score_m)`, equal weights.
-/// *Reference.* None; flipcast's own.
+/// *Idea.* Transport sees how sure the predictions are and whether the classes' shares are plausible; flips see how far the
+/// activations have moved. They err in different ways, so their mean errs less than either.
+/// *Formula.* `w f_1(score_1) + (1 - w) f_2(score_2)` with `w` from 0 to 1 minimising `sum_c (w e_1c + (1 - w) e_2c)^2` over the
+/// calibration cells, where `e` are errors on corruptions the curves were fitted without.
+/// The half width is `sqrt(sum_m (w_m h_m)^2)` of the members' own, as for independent errors: how far they cancelled on the
+/// cells that chose the weight says too little about the next shift.
+/// *Reference.* Stacking (Wolpert 1992; Breiman 1996) with one weight; the pair is flipcast's own.
 /// *Departures from the reference.* None.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Combination {
     /// Scores and their weights, which sum to 1.
     pub weights: BTreeMap<String, f64>,
-    /// Prediction minus truth of every calibration cell, predicted without its group.
-    pub errors: Vec<f64>,
-    /// The part of the squared errors that sampling explains, on average.
-    pub sampling_variance: f64,
+    /// Errors on cells predicted without their group; the weight was chosen on the same cells.
+    pub errors: ErrorModel,
 }
 
 impl Combination {
-    /// Combines what is there of the candidates.
-    pub fn fit(fits: &BTreeMap<String, ScoreFit>) -> Result<Self, EstimateError> {
-        let members: Vec<&str> = CANDIDATES
-            .into_iter()
-            .filter(|name| fits.contains_key(*name))
-            .collect();
-        let weight = 1.0 / members.len().max(1) as f64;
-        let cells = fits.values().map(|fit| fit.errors.len()).min().unwrap_or(0);
-        let mut errors = vec![0.0; cells];
+    /// Combines two scores, or takes the one that is there.
+    pub fn fit(
+        fits: &BTreeMap<String, ScoreFit>,
+        members: [&str; 2],
+    ) -> Result<Self, EstimateError> {
+        let named = |name: &&str| fits.get(*name).map(|fit| ((*name).to_owned(), fit));
+        let found: Vec<(String, &ScoreFit)> = members.iter().filter_map(named).collect();
+        let weights = match found.as_slice() {
+            [(_, a), (_, b)] => {
+                let weight = best_weight(&a.errors.errors, &b.errors.errors);
+                vec![weight, 1.0 - weight]
+            }
+            [_] => vec![1.0],
+            _ => {
+                return Err(EstimateError::Empty {
+                    what: "calibrated scores to combine",
+                });
+            }
+        };
+        let first = &found[0].1.errors;
+        let mut errors = vec![0.0; first.errors.len()];
         let mut sampling_variance = 0.0;
-        for name in &members {
-            let fit = &fits[*name];
-            for (error, of_member) in errors.iter_mut().zip(&fit.errors) {
+        for ((_, fit), weight) in found.iter().zip(&weights) {
+            for (error, of_member) in errors.iter_mut().zip(&fit.errors.errors) {
                 *error += weight * of_member;
             }
-            sampling_variance += weight * fit.sampling_variance;
+            sampling_variance += weight * fit.errors.sampling_variance;
         }
-        let weights = members
-            .iter()
-            .map(|name| ((*name).to_owned(), weight))
-            .collect();
+        let names = found.iter().map(|(name, _)| name.clone());
         Ok(Self {
-            weights,
-            errors,
-            sampling_variance,
+            weights: names.zip(weights).collect(),
+            errors: ErrorModel {
+                errors,
+                sampling_variance,
+                ..first.clone()
+            },
         })
     }
 
@@ -64,29 +71,47 @@ impl Combination {
         readings: &BTreeMap<String, Reading>,
         level: f64,
     ) -> Option<Estimate> {
-        if self.weights.is_empty() {
-            return None;
-        }
-        let (mut accuracy, mut sampling) = (0.0, 0.0);
+        let (mut accuracy, mut squares) = (0.0, 0.0);
         let mut flags: Vec<Flag> = Vec::new();
         for (name, weight) in &self.weights {
             let (fit, reading) = (fits.get(name)?, readings.get(name)?);
-            let estimate = fit.estimate(reading, level);
-            accuracy += weight * estimate.accuracy;
-            sampling += weight
-                * sampling_variance(
-                    &fit.curve,
-                    reading.score,
-                    reading.standard_error,
-                    estimate.accuracy,
-                    reading.images,
-                );
-            estimate
-                .flags
-                .iter()
-                .for_each(|flag| raise(&mut flags, *flag));
+            let (member, half_width) = fit.estimate_and_half_width(reading, level);
+            accuracy += weight * member.accuracy;
+            squares += (weight * half_width).powi(2);
+            for flag in member.flags {
+                raise(&mut flags, flag);
+            }
         }
-        let half_width = half_width(&self.errors, sampling - self.sampling_variance, level);
-        Some(Estimate::around(accuracy, half_width, flags))
+        Some(Estimate::around(accuracy, squares.sqrt(), flags))
+    }
+}
+
+/// The weight of `a` at which `w a + (1 - w) b` has the smallest sum of squares; one half where both are the same.
+fn best_weight(a: &[f64], b: &[f64]) -> f64 {
+    let pairs = || a.iter().zip(b);
+    let apart: f64 = pairs().map(|(a, b)| (a - b).powi(2)).sum();
+    if apart == 0.0 {
+        return 0.5;
+    }
+    let towards: f64 = pairs().map(|(a, b)| b * (b - a)).sum();
+    (towards / apart).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_cancel_share_the_weight() {
+        assert_eq!(best_weight(&[0.1, -0.1], &[-0.1, 0.1]), 0.5);
+        let weight = best_weight(&[0.1, -0.1], &[-0.3, 0.3]);
+        assert!((weight - 0.75).abs() < 1e-12, "{weight}");
+    }
+
+    #[test]
+    fn a_member_that_only_adds_error_gets_no_weight() {
+        assert_eq!(best_weight(&[0.01, 0.01], &[0.2, 0.3]), 1.0);
+        assert_eq!(best_weight(&[0.2, 0.3], &[0.01, 0.01]), 0.0);
+        assert_eq!(best_weight(&[0.2, 0.3], &[0.2, 0.3]), 0.5);
     }
 }

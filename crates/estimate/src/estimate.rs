@@ -59,6 +59,31 @@ pub fn normal_quantile(level: f64) -> f64 {
     0.5 * (low + high)
 }
 
+/// The same for Student's distribution with `freedom` degrees of freedom, 1 or more.
+pub fn student_quantile(level: f64, freedom: usize) -> f64 {
+    // With x = sqrt(freedom) tan(angle) the density is a power of a cosine on a finite range.
+    let power = freedom.max(1) as i32 - 1;
+    let integral = |to: f64| {
+        const STEPS: usize = 400;
+        let width = to / STEPS as f64;
+        let at = |i: usize| (i as f64 * width).cos().powi(power);
+        let weight = |i: usize| if i % 2 == 1 { 4.0 } else { 2.0 };
+        let inner: f64 = (1..STEPS).map(|i| weight(i) * at(i)).sum();
+        (at(0) + inner + at(STEPS)) * width / 3.0
+    };
+    let whole = integral(std::f64::consts::FRAC_PI_2);
+    let (mut low, mut high) = (0.0, std::f64::consts::FRAC_PI_2);
+    for _ in 0..50 {
+        let middle = 0.5 * (low + high);
+        if integral(middle) < level * whole {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    (freedom.max(1) as f64).sqrt() * (0.5 * (low + high)).tan()
+}
+
 /// The share of a normal variable within `z` standard deviations.
 fn central_share(z: f64) -> f64 {
     // erf(x) = 2/sqrt(pi) * x * sum_n (2 x^2)^n e^{-x^2} / (1 * 3 * ... * (2n + 1)), all terms positive.
@@ -100,6 +125,10 @@ mod tests {
     fn quantiles_are_the_known_ones() {
         for (level, z) in [(0.9, 1.644854), (0.95, 1.959964), (0.5, 0.674490)] {
             assert!((normal_quantile(level) - z).abs() < 1e-5, "{level}");
+        }
+        for (freedom, t) in [(1, 6.313752), (4, 2.131847), (30, 1.697261)] {
+            let found = student_quantile(0.9, freedom);
+            assert!((found - t).abs() < 1e-5, "{freedom}: {found}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! From a score to an accuracy, learned on calibration cells.
 
 use crate::{
-    Curve, CurveKind, Direction, Estimate, EstimateError, Flag, conformal_half_width, fit_curve,
-    leave_group_out, normal_quantile,
+    Curve, CurveKind, Direction, ErrorModel, Estimate, EstimateError, Flag, fit_curve,
+    leave_group_out,
 };
 use serde::{Deserialize, Serialize};
 
@@ -43,10 +43,8 @@ pub struct Reading<'a> {
 pub struct ScoreFit {
     /// From score to accuracy.
     pub curve: Curve,
-    /// Prediction minus truth of every cell, predicted without its group.
-    pub errors: Vec<f64>,
-    /// The part of the squared errors that sampling explains, on average.
-    pub sampling_variance: f64,
+    /// Errors on cells predicted without their group.
+    pub errors: ErrorModel,
 }
 
 impl ScoreFit {
@@ -61,83 +59,153 @@ impl ScoreFit {
         let groups: Vec<usize> = points.iter().map(|p| p.group).collect();
         let curve = fit_curve(kind, &x, &y, direction)?;
         let errors = leave_group_out(kind, &x, &y, &groups, direction)?;
-        let variance = |p: &FitPoint| {
-            sampling_variance(&curve, p.score, p.standard_error, p.accuracy, p.images)
-        };
-        let sampling_variance = points.iter().map(variance).sum::<f64>() / points.len() as f64;
-        Ok(Self {
-            curve,
+        let variance = |p: &FitPoint| sampling_variance(&curve, &p.reading(), p.accuracy);
+        let errors = ErrorModel {
             errors,
-            sampling_variance,
-        })
-    }
-
-    /// Root mean square of the errors.
-    pub fn rmse(&self) -> f64 {
-        let sum: f64 = self.errors.iter().map(|e| e * e).sum();
-        (sum / self.errors.len().max(1) as f64).sqrt()
-    }
-
-    /// Mean of the errors' sizes.
-    pub fn mae(&self) -> f64 {
-        let sum: f64 = self.errors.iter().map(|e| e.abs()).sum();
-        sum / self.errors.len().max(1) as f64
+            truths: y,
+            groups: number_of_groups(points),
+            sampling_variance: points.iter().map(variance).sum::<f64>() / points.len() as f64,
+        };
+        Ok(Self { curve, errors })
     }
 
     /// The accuracy that belongs to a reading, with an interval meant to hold the truth with probability `level`.
     pub fn estimate(&self, reading: &Reading, level: f64) -> Estimate {
+        self.estimate_and_half_width(reading, level).0
+    }
+
+    /// The same, and half the interval's width before it is cut at 0 and 1.
+    pub(crate) fn estimate_and_half_width(&self, reading: &Reading, level: f64) -> (Estimate, f64) {
         let prediction = self.curve.predict(reading.score);
         let mut flags = reading.flags.to_vec();
-        if prediction.saturated {
-            raise(&mut flags, Flag::SaturatedFit);
-        }
-        if prediction.outside_range {
-            raise(&mut flags, Flag::OutsideFittedRange);
+        for flag in prediction.flags() {
+            raise(&mut flags, flag);
         }
         let accuracy = prediction.value.clamp(0.0, 1.0);
-        let sampling = sampling_variance(
-            &self.curve,
-            reading.score,
-            reading.standard_error,
-            accuracy,
-            reading.images,
-        );
-        let half_width = half_width(&self.errors, sampling - self.sampling_variance, level);
-        Estimate::around(accuracy, half_width, flags)
+        let sampling = sampling_variance(&self.curve, reading, accuracy);
+        let half_width = self.errors.half_width(accuracy, sampling, level);
+        (Estimate::around(accuracy, half_width, flags), half_width)
     }
 }
 
-/// A score that is an accuracy as it stands. The interval comes from its errors on the calibration cells, so that a score
-/// that is usually far off says so; it reaches as far up as down.
-pub fn direct_estimate(reading: &Reading, errors: &[f64], level: f64) -> Estimate {
-    let half_width = conformal_half_width(errors, level);
+/// Errors of a score that is an accuracy as it stands.
+pub fn direct_errors(points: &[FitPoint]) -> ErrorModel {
+    let variance = |p: &FitPoint| direct_variance(&p.reading(), p.accuracy);
+    ErrorModel {
+        errors: points.iter().map(|p| p.score - p.accuracy).collect(),
+        truths: points.iter().map(|p| p.accuracy).collect(),
+        groups: number_of_groups(points),
+        sampling_variance: points.iter().map(variance).sum::<f64>() / points.len().max(1) as f64,
+    }
+}
+
+/// A score that is an accuracy as it stands. Its interval comes from its errors on the calibration cells, so a score that
+/// is usually far off says so; it reaches as far up as down.
+pub fn direct_estimate(reading: &Reading, errors: &ErrorModel, level: f64) -> Estimate {
+    let sampling = direct_variance(reading, reading.score.clamp(0.0, 1.0));
+    let half_width = errors.half_width(reading.score, sampling, level);
     Estimate::around(reading.score, half_width, reading.flags.to_vec())
 }
 
-/// Half width from past errors, widened where the sample is smaller than theirs were.
-pub(crate) fn half_width(errors: &[f64], extra_variance: f64, level: f64) -> f64 {
-    let fit = conformal_half_width(errors, level);
-    let sampling = normal_quantile(level).powi(2) * extra_variance.max(0.0);
-    (fit * fit + sampling).sqrt()
+fn number_of_groups(points: &[FitPoint]) -> usize {
+    let mut groups: Vec<usize> = points.iter().map(|p| p.group).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups.len()
+}
+
+fn direct_variance(reading: &Reading, accuracy: f64) -> f64 {
+    reading.standard_error.powi(2) + accuracy * (1.0 - accuracy) / reading.images.max(1) as f64
 }
 
 /// Variance that chance gives to estimate minus truth: of the score through the curve's slope, and of the truth itself.
-pub(crate) fn sampling_variance(
-    curve: &Curve,
-    score: f64,
-    standard_error: f64,
-    accuracy: f64,
-    images: usize,
-) -> f64 {
-    let step = standard_error.max(1e-9);
-    let rise = curve.predict(score + step).value - curve.predict(score - step).value;
-    let moved = 0.5 * rise * standard_error / step;
-    moved * moved + accuracy * (1.0 - accuracy) / images.max(1) as f64
+pub(crate) fn sampling_variance(curve: &Curve, reading: &Reading, accuracy: f64) -> f64 {
+    let step = reading.standard_error.max(1e-9);
+    let up = curve.predict(reading.score + step).value;
+    let slope = 0.5 * (up - curve.predict(reading.score - step).value) / step;
+    let moved = slope * reading.standard_error;
+    moved * moved + accuracy * (1.0 - accuracy) / reading.images.max(1) as f64
+}
+
+impl FitPoint {
+    fn reading(&self) -> Reading<'static> {
+        Reading {
+            score: self.score,
+            standard_error: self.standard_error,
+            images: self.images,
+            flags: &[],
+        }
+    }
 }
 
 /// Adds a flag unless it is there.
 pub(crate) fn raise(flags: &mut Vec<Flag>, flag: Flag) {
     if !flags.contains(&flag) {
         flags.push(flag);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four groups of five cells on a line, each group a little off it.
+    fn points() -> Vec<FitPoint> {
+        let cell = |(group, step): (usize, usize)| {
+            let score = 0.1 * step as f64 + 0.02 * group as f64;
+            FitPoint {
+                score,
+                standard_error: 0.001,
+                accuracy: 0.9 - score + 0.01 * (group as f64 - 1.5),
+                images: 5000,
+                group,
+            }
+        };
+        let cells = (0..4).flat_map(|group| (0..5).map(move |step| (group, step)));
+        cells.map(cell).collect()
+    }
+
+    #[test]
+    fn a_fit_predicts_what_it_was_fitted_to_and_its_intervals_hold() {
+        let fit = ScoreFit::fit(CurveKind::Linear, Direction::Decreasing, &points()).unwrap();
+        assert_eq!(fit.errors.groups, 4);
+        for point in points() {
+            let estimate = fit.estimate(&point.reading(), 0.9);
+            assert!((estimate.accuracy - point.accuracy).abs() < 0.03);
+            assert!(estimate.holds(point.accuracy), "{estimate:?} {point:?}");
+        }
+    }
+
+    #[test]
+    fn a_score_far_outside_is_flagged() {
+        let fit = ScoreFit::fit(CurveKind::Linear, Direction::Decreasing, &points()).unwrap();
+        let reading = Reading {
+            score: 0.8,
+            standard_error: 0.0,
+            images: 100,
+            flags: &[Flag::TooFewImages],
+        };
+        let estimate = fit.estimate(&reading, 0.9);
+        assert!(estimate.flags.contains(&Flag::TooFewImages));
+        assert!(
+            estimate.flags.contains(&Flag::OutsideFittedRange),
+            "{estimate:?}"
+        );
+    }
+
+    #[test]
+    fn a_biased_score_has_wide_intervals_as_it_stands() {
+        let biased: Vec<FitPoint> = points()
+            .into_iter()
+            .map(|point| FitPoint {
+                score: point.accuracy + 0.1,
+                ..point
+            })
+            .collect();
+        let errors = direct_errors(&biased);
+        assert!((errors.mae() - 0.1).abs() < 1e-12);
+        for point in &biased {
+            assert!(direct_estimate(&point.reading(), &errors, 0.9).holds(point.accuracy));
+        }
     }
 }

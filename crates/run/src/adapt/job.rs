@@ -1,0 +1,109 @@
+use super::DataIdentity;
+use crate::RunError;
+use flipcast_adapt::{GuardConfig, MethodConfig};
+use flipcast_exec::{Isa, NormMode};
+use flipcast_graph::NormKind;
+use flipcast_images::dataset::Dataset;
+use flipcast_images::labelspace::ClassSpace;
+use flipcast_images::loader::LoaderConfig;
+use flipcast_models::Model;
+use flipcast_record::predictions::PredictionWriter;
+use flipcast_tensor::Batch;
+use std::sync::Arc;
+
+/// Whether the source model predicts every batch too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceRule {
+    /// It does: flips are counted, and the guard has a witness.
+    Predict,
+    /// It does not, which saves a forward pass.
+    Skip,
+}
+
+/// Everything an adaptation run needs.
+pub struct AdaptJob<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// The images.
+    pub dataset: Arc<dyn Dataset>,
+    /// What tells them apart from others, for the record.
+    pub data: DataIdentity,
+    /// How they are loaded: batch size, order, limit, what happens to bad ones. A shuffled order is another one in every
+    /// pass.
+    pub loader: LoaderConfig,
+    /// When a prediction is right; `None` when labels are absent or ignored.
+    pub class_space: Option<&'a ClassSpace>,
+    /// How the model adapts.
+    pub method: &'a MethodConfig,
+    /// Seed of the method's own draws.
+    pub seed: u64,
+    /// Passes over the images; `None` means one, or as many as `steps` need.
+    pub epochs: Option<usize>,
+    /// Batches after which the run ends, whatever is left.
+    pub steps: Option<usize>,
+    /// What watches over it, and what happens then.
+    pub guard: GuardConfig,
+    /// Whether the source model predicts too.
+    pub source: SourceRule,
+    /// The affine vector to start from, in place of the weights' own.
+    pub start: Option<Vec<f32>>,
+    /// Clean batches for methods that measure something before the first step.
+    pub clean: Vec<Batch>,
+    /// Threads of the network; 0 means one per core.
+    pub threads: usize,
+    /// Instruction set; `None` means the best there is.
+    pub isa: Option<Isa>,
+    /// Where predictions go, if anywhere.
+    pub predictions: Option<PredictionWriter>,
+}
+
+impl AdaptJob<'_> {
+    /// Refuses settings that cannot work, before anything is read.
+    pub fn check(&self) -> Result<(), RunError> {
+        let at_least_one = [
+            ("number of epochs", self.epochs),
+            ("number of steps", self.steps),
+            ("batch size", Some(self.loader.batch_size)),
+        ];
+        for (setting, value) in at_least_one {
+            if value == Some(0) {
+                return Err(RunError::Setting {
+                    setting,
+                    found: 0,
+                    expected: "at least 1",
+                });
+            }
+        }
+        self.loader.check()?;
+        self.guard.check()?;
+        if let Some(start) = &self.start {
+            let expected = self.model.graph().affine_table().len();
+            if start.len() != expected {
+                return Err(RunError::AffineLength {
+                    found: start.len(),
+                    expected,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes over the images; `None` when only the number of steps is fixed.
+    pub(super) fn passes(&self) -> Option<usize> {
+        match (self.epochs, self.steps) {
+            (Some(epochs), _) => Some(epochs),
+            (None, Some(_)) => None,
+            (None, None) => Some(1),
+        }
+    }
+
+    /// Fewest images of a batch: 2 where they are normalised with each other's statistics alone.
+    pub(super) fn smallest_batch(&self, mode: NormMode) -> usize {
+        let mut norms = self.model.graph().norms();
+        let has_batch_norm = norms.any(|(_, norm)| norm.kind == NormKind::Batch);
+        match mode {
+            NormMode::Batch if has_batch_norm => 2,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What clean labelled images teach before any shift is seen.
+
+use crate::source_pass::SourcePass;
+use crate::{RunError, Scope};
+use flipcast_estimate::{
+    CottThreshold, Marginal, MarginalReference, Outputs, Reference, Temperature, fit_temperature,
+};
+use serde::{Deserialize, Serialize};
+
+/// Choices that hold for calibration and estimation alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScoreOptions {
+    /// The classes' shares that transport assumes.
+    pub marginal: Marginal,
+    /// Whether logits are divided by the temperature fitted on clean images.
+    pub temperature: bool,
+}
+
+impl Default for ScoreOptions {
+    fn default() -> Self {
+        Self {
+            marginal: Marginal::Uniform,
+            temperature: false,
+        }
+    }
+}
+
+/// Constants of the estimators, from clean labelled images.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Basis {
+    /// The choices it was made with.
+    pub options: ScoreOptions,
+    /// Confidences and thresholds.
+    pub reference: Reference,
+    /// The classes' shares, and how they are confused.
+    pub marginals: MarginalReference,
+    /// The threshold of COTT.
+    pub cott_threshold: f64,
+    /// The temperature, applied or not.
+    pub temperature: Temperature,
+}
+
+impl Basis {
+    /// Learns from the source model's pass over clean images, all of which need a label.
+    pub fn fit(pass: &SourcePass, scope: &Scope, options: ScoreOptions) -> Result<Self, RunError> {
+        let labels = answers(pass, scope)?;
+        let temperature = fit_temperature(&pass.outputs, &labels)?;
+        let scaled = options
+            .temperature
+            .then(|| pass.outputs.scaled(temperature.value));
+        let outputs = scaled.as_ref().unwrap_or(&pass.outputs);
+        Ok(Self {
+            reference: Reference::fit(outputs, &labels)?,
+            marginals: MarginalReference::fit(outputs, &labels)?,
+            cott_threshold: CottThreshold::Exact.fit(outputs, &labels)?,
+            temperature,
+            options,
+        })
+    }
+
+    /// `outputs` at the temperature asked for.
+    pub fn warm(&self, outputs: &Outputs) -> Outputs {
+        if self.options.temperature {
+            outputs.scaled(self.temperature.value)
+        } else {
+            outputs.clone()
+        }
+    }
+
+    /// The classes' shares among the images of `outputs`.
+    pub fn shares(&self, outputs: &Outputs) -> Result<Vec<f64>, RunError> {
+        Ok(self.options.marginal.resolve(outputs, &self.marginals)?)
+    }
+}
+
+/// The alternative that is right for every image.
+fn answers(pass: &SourcePass, scope: &Scope) -> Result<Vec<usize>, RunError> {
+    let unlabelled = pass.labels.iter().filter(|label| !label.is_known()).count();
+    if unlabelled > 0 {
+        return Err(RunError::Unlabelled {
+            unlabelled,
+            images: pass.labels.len(),
+        });
+    }
+    let answer = |(index, label): (&usize, _)| {
+        scope.alternative(label).ok_or(RunError::OutsideClassSpace {
+            index: *index,
+            classes: scope.num_classes(),
+        })
+    };
+    pass.indices.iter().zip(&pass.labels).map(answer).collect()
+}

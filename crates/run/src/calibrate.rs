@@ -1,0 +1,124 @@
+//! Calibration: clean labelled images and corruptions made from them become a [`Calibration`].
+
+use crate::basis::{Basis, ScoreOptions};
+use crate::calibration::{CALIBRATION_FORMAT, Calibration, CalibrationCell, Fits, ModelIdentity};
+use crate::cell::{Cell, CellRequest, Setting};
+use crate::ledger::{Ledger, cell_protocol};
+use crate::{RunError, Watcher};
+use flipcast_corrupt::{CorruptionStep, Corruptor};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The corruptions that ImageNet-C keeps apart for such uses, each at severities 1 to 5.
+pub const HELD_OUT: [&str; 4] = ["speckle_noise", "gaussian_blur", "spatter", "saturate"];
+
+/// What to calibrate on.
+pub struct CalibrationJob<'a> {
+    /// Model and flips.
+    pub setting: Setting<'a>,
+    /// Clean labelled images; its loader has no corruption.
+    pub clean: CellRequest<'a>,
+    /// Choices of the estimators.
+    pub options: ScoreOptions,
+}
+
+/// What the record of the clean cell holds.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CleanCell {
+    basis: Basis,
+    cell: Cell,
+}
+
+/// Looks at the clean images and at every held-out corruption, and fits what every estimator needs. Cells found in
+/// `ledger` are taken from there.
+pub fn calibrate(
+    job: &CalibrationJob,
+    ledger: &mut Ledger,
+    watcher: &mut dyn Watcher,
+) -> Result<Calibration, RunError> {
+    let setting = &job.setting;
+    let mut cells = Vec::new();
+
+    watcher.cell("clean", 0, 1 + 5 * HELD_OUT.len());
+    let protocol = cell_protocol("calibrate", setting, &job.clean, &job.options)?;
+    let clean: CleanCell = match ledger.find(&protocol)? {
+        Some(found) => found,
+        None => {
+            let scope = job.clean.scope;
+            let look = setting.open_and_look(&job.clean, watcher)?;
+            let basis = Basis::fit(&look.source, scope, job.options.clone())?;
+            let cell = Cell::score(&look, scope, setting, &basis)?;
+            let clean = CleanCell { basis, cell };
+            ledger.keep(protocol, &clean, clean.cell.seconds.total())?;
+            clean
+        }
+    };
+    let basis = clean.basis;
+    cells.push(CalibrationCell {
+        name: "clean".to_owned(),
+        group: "clean".to_owned(),
+        cell: clean.cell,
+    });
+    let mut plan = standard_cells("");
+    let mut next = 0;
+    while let Some((name, group)) = plan.get(next).cloned() {
+        watcher.cell(&name, cells.len(), 1 + plan.len());
+        let request = corrupted(&job.clean, &name)?;
+        let cell = setting.cell("calibrate", &request, &basis, ledger, watcher)?;
+        cells.push(CalibrationCell { name, group, cell });
+        next += 1;
+        if next == 5 * HELD_OUT.len() && spans_too_little(&cells, job.clean.scope.num_classes()) {
+            plan.extend(standard_cells("imagenet-c/"));
+        }
+    }
+    let source = Fits::fit(&cells, setting.protocol, ["cot", "wf"], |cell| {
+        (&cell.source, cell.accuracy, cell.images)
+    })?;
+    let adapted = Fits::fit(&cells, setting.protocol, ["cot", "wf_batch"], |cell| {
+        (&cell.adapted, cell.adapted_accuracy, cell.probe_images)
+    })?;
+    Ok(Calibration {
+        flipcast_calibration: CALIBRATION_FORMAT,
+        made_by: format!("flipcast {}", env!("CARGO_PKG_VERSION")),
+        model: ModelIdentity::of(setting.model),
+        preprocess: job.clean.preprocess.clone(),
+        class_space: job.clean.scope.name(),
+        protocol: setting.protocol.clone(),
+        data: job.clean.data.clone(),
+        seed: job.clean.seed,
+        basis,
+        cells,
+        source,
+        adapted,
+    })
+}
+
+/// The held-out corruptions at all severities, with the constants of a set: names and groups.
+fn standard_cells(set: &str) -> Vec<(String, String)> {
+    let severities = |corruption: &str| {
+        let corruption = corruption.to_owned();
+        (1..=5).map(move |s| (format!("{set}{corruption}:{s}"), corruption.clone()))
+    };
+    HELD_OUT.into_iter().flat_map(severities).collect()
+}
+
+/// Whether no cell is nearer to guessing than to the clean accuracy. A curve fitted to such cells would have to be
+/// continued far beyond them, so the stronger constants of ImageNet-C are looked at too.
+fn spans_too_little(cells: &[CalibrationCell], num_classes: usize) -> bool {
+    let accuracies = || cells.iter().filter_map(|cell| cell.cell.accuracy);
+    let clean = accuracies().next().unwrap_or(0.0);
+    let lowest = accuracies().fold(1.0, f64::min);
+    lowest > 0.5 * (clean + 1.0 / num_classes as f64)
+}
+
+/// The images of `clean` with a corruption made in memory.
+fn corrupted<'a>(clean: &CellRequest<'a>, name: &str) -> Result<CellRequest<'a>, RunError> {
+    let corruptor = Arc::new(Corruptor::new(clean.seed));
+    Ok(CellRequest {
+        data: format!("{}@{name}", clean.data),
+        dataset: clean.dataset.clone(),
+        config: CorruptionStep::join(clean.config.clone(), name.parse()?, corruptor),
+        ..*clean
+    })
+}

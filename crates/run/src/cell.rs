@@ -1,0 +1,277 @@
+//! One dataset as all estimators see it: a cell of a table.
+
+use crate::basis::Basis;
+use crate::flips::{Adaptation, FlipEvidence, collect_flips};
+use crate::images::Images;
+use crate::ledger::{Ledger, scored_protocol};
+use crate::scores::{Scores, score_adapted, score_source};
+use crate::source_pass::{SourcePass, accuracy, run_source};
+use crate::{FlipProtocol, RunError, Scope, Watcher};
+use flipcast_estimate::{Flag, Score, standard_error};
+use flipcast_images::dataset::Dataset;
+use flipcast_images::loader::LoaderConfig;
+use flipcast_images::preprocess::Preprocess;
+use flipcast_models::Model;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The model and the rules under which cells are looked at.
+pub struct Setting<'a> {
+    /// The network.
+    pub model: &'a Model,
+    /// How flips are counted.
+    pub protocol: &'a FlipProtocol,
+    /// Threads; 0 means one per core.
+    pub threads: usize,
+}
+
+/// Images to look at.
+pub struct CellRequest<'a> {
+    /// What they are called in records.
+    pub data: String,
+    /// The images.
+    pub dataset: Arc<dyn Dataset>,
+    /// How they reach the network, corruption included.
+    pub config: LoaderConfig,
+    /// The weights' rule for them, corruption left aside.
+    pub preprocess: &'a Preprocess,
+    /// Which outputs count, and what labels mean.
+    pub scope: &'a Scope,
+    /// Seed of the corruption.
+    pub seed: u64,
+    /// Bytes of images kept in memory.
+    pub memory_limit: usize,
+}
+
+/// Everything that was seen of a dataset, labels aside.
+pub struct Look {
+    /// The source model's pass.
+    pub source: SourcePass,
+    /// The flips.
+    pub flips: FlipEvidence,
+    /// Images that could not be read.
+    pub skipped: usize,
+    /// What is to be said about the images themselves.
+    pub flags: Vec<Flag>,
+    /// Where the time went.
+    pub seconds: Seconds,
+}
+
+/// Seconds spent on a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seconds {
+    /// The source model's pass.
+    pub source: f64,
+    /// Adapting and probing.
+    pub flips: f64,
+    /// All estimators together.
+    pub estimators: f64,
+}
+
+impl Seconds {
+    /// All of them.
+    pub fn total(&self) -> f64 {
+        self.source + self.flips + self.estimators
+    }
+}
+
+/// A score as it is stored: its value and how far chance moves it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScoreSummary {
+    /// The value.
+    pub value: f64,
+    /// Standard error over the images it was taken from, where it is a mean over images.
+    pub standard_error: Option<f64>,
+    /// Doubts about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<Flag>,
+}
+
+/// One cell: scores of the source and of the adapted model, and the truth where it is known. Records hold these.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cell {
+    /// Images that were read.
+    pub images: usize,
+    /// Images that could not be read.
+    pub skipped: usize,
+    /// Accuracy of the source model, if labels are known.
+    pub accuracy: Option<f64>,
+    /// Accuracy of the adapted model on the probe, if labels are known.
+    pub adapted_accuracy: Option<f64>,
+    /// By estimator, for the source model's accuracy.
+    pub source: BTreeMap<String, ScoreSummary>,
+    /// By estimator, for the adapted model's accuracy.
+    pub adapted: BTreeMap<String, ScoreSummary>,
+    /// Images of the probe.
+    pub probe_images: usize,
+    /// What the adaptation did.
+    pub adaptation: Adaptation,
+    /// Doubts about the images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<Flag>,
+    /// Where the time went.
+    pub seconds: Seconds,
+}
+
+impl Setting<'_> {
+    /// The cell of `request`, from `ledger` or else made and kept there.
+    pub fn cell(
+        &self,
+        kind: &str,
+        request: &CellRequest,
+        basis: &Basis,
+        ledger: &mut Ledger,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Cell, RunError> {
+        let protocol = scored_protocol(kind, self, request, basis)?;
+        if let Some(cell) = ledger.find(&protocol)? {
+            return Ok(cell);
+        }
+        let look = self.open_and_look(request, watcher)?;
+        let cell = Cell::score(&look, request.scope, self, basis)?;
+        ledger.keep(protocol, &cell, cell.seconds.total())?;
+        Ok(cell)
+    }
+
+    /// Opens the images of `request` and looks at them.
+    pub fn open_and_look(
+        &self,
+        request: &CellRequest,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Look, RunError> {
+        let mut config = request.config.clone();
+        if let Some(limit) = self.protocol.image_limit {
+            config.limit = Some(config.limit.unwrap_or(usize::MAX).min(limit));
+        }
+        let images = Images::open(request.dataset.clone(), config, request.memory_limit)?;
+        self.look(&images, request.scope, watcher)
+    }
+
+    /// Looks at `images`: one pass of the source model, then the flips.
+    pub fn look(
+        &self,
+        images: &Images,
+        scope: &Scope,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Look, RunError> {
+        self.protocol.check()?;
+        let started = Instant::now();
+        let source = run_source(self.model, images, scope, self.threads, watcher)?;
+        let source_seconds = started.elapsed().as_secs_f64();
+        let started = Instant::now();
+        let flips = collect_flips(
+            self.model,
+            images,
+            scope,
+            self.protocol,
+            self.threads,
+            watcher,
+        )?;
+        let seconds = Seconds {
+            source: source_seconds,
+            flips: started.elapsed().as_secs_f64(),
+            estimators: 0.0,
+        };
+        let mut flags = Vec::new();
+        if images.len() < self.protocol.batch_size.max(FEW_IMAGES) {
+            flags.push(Flag::TooFewImages);
+        }
+        if images.is_stream() && is_class_sorted(&source.outputs.classes_predicted()) {
+            flags.push(Flag::ClassSortedStream);
+        }
+        Ok(Look {
+            source,
+            flips,
+            skipped: images.skipped(),
+            flags,
+            seconds,
+        })
+    }
+}
+
+/// Below this many images chance moves an accuracy by several points, whatever the estimator.
+const FEW_IMAGES: usize = 200;
+
+/// Whether neighbours share a predicted class far more often than chance would have it.
+fn is_class_sorted(classes: &[usize]) -> bool {
+    let n = classes.len();
+    if n < 2 {
+        return false;
+    }
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    for class in classes {
+        *counts.entry(*class).or_default() += 1;
+    }
+    let by_chance: f64 = counts
+        .values()
+        .map(|&c| (c as f64 / n as f64).powi(2))
+        .sum();
+    let same = classes.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    let found = same as f64 / (n - 1) as f64;
+    // Half way from chance to a stream that is sorted outright.
+    found > 0.5 * (1.0 + by_chance)
+}
+
+impl Cell {
+    /// Scores what was seen. Labels enter the two accuracies and nothing else.
+    pub fn score(
+        look: &Look,
+        scope: &Scope,
+        setting: &Setting,
+        basis: &Basis,
+    ) -> Result<Self, RunError> {
+        let started = Instant::now();
+        let source = score_source(look, setting, basis)?;
+        let adapted = score_adapted(look, basis)?;
+        let mut cell = Self::from_scores(look, scope, source);
+        cell.adapted = summarise(adapted);
+        cell.seconds.estimators = started.elapsed().as_secs_f64();
+        Ok(cell)
+    }
+
+    /// A cell with these scores for the source model, and none for the adapted one.
+    pub(crate) fn from_scores(look: &Look, scope: &Scope, source: Scores) -> Self {
+        Self {
+            images: look.source.outputs.images(),
+            skipped: look.skipped,
+            accuracy: look.source.accuracy(scope),
+            adapted_accuracy: look.adapted_accuracy(scope),
+            source: summarise(source),
+            adapted: BTreeMap::new(),
+            probe_images: look.flips.probe.len(),
+            adaptation: look.flips.adaptation,
+            flags: look.flags.clone(),
+            seconds: look.seconds,
+        }
+    }
+}
+
+impl Look {
+    /// Accuracy of the adapted model on the probe, if its labels are known.
+    fn adapted_accuracy(&self, scope: &Scope) -> Option<f64> {
+        let stop = self.flips.stops.last()?;
+        let rows = self.flips.rows_in(&self.source.indices).ok()?;
+        let labels = rows.iter().map(|&row| &self.source.labels[row]);
+        accuracy(&stop.outputs, labels, scope)
+    }
+}
+
+fn summarise(scores: Scores) -> BTreeMap<String, ScoreSummary> {
+    let summary = |score: Score| ScoreSummary {
+        value: score.value,
+        standard_error: score
+            .terms
+            .as_deref()
+            .and_then(|terms| standard_error(terms).ok()),
+        flags: score.flags,
+    };
+    let named = scores.into_iter();
+    named
+        .map(|(name, score)| (name.to_owned(), summary(score)))
+        .collect()
+}

@@ -1,0 +1,153 @@
+use flipcast_adapt::AdaptError;
+use flipcast_corrupt::CorruptError;
+use flipcast_estimate::EstimateError;
+use flipcast_exec::ExecError;
+use flipcast_images::labelspace::LabelError;
+use flipcast_images::loader::LoadError;
+use flipcast_record::predictions::PredictionError;
+use flipcast_record::{ProtocolError, RecordError};
+use std::path::PathBuf;
+
+/// Why a run could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// There is nothing to look at.
+    #[error("there are no images, expected at least one that can be read")]
+    NoImages,
+    /// A setting is outside its range.
+    #[error("{setting} is {found}, expected {expected}")]
+    Setting {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        found: usize,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// No protocol has this name.
+    #[error("no protocol is called `{name}`, expected one of {known}")]
+    UnknownProtocol {
+        /// What was asked for.
+        name: String,
+        /// All names.
+        known: String,
+    },
+    /// A probe image was not among the images of the source pass.
+    #[error("image {index} of the probe was not read by the source model's pass")]
+    ProbeNotSeen {
+        /// Its index in the dataset.
+        index: usize,
+    },
+    /// Calibration needs answers.
+    #[error("{unlabelled} of {images} images have no label, expected a label for every one")]
+    Unlabelled {
+        /// Images without.
+        unlabelled: usize,
+        /// All images.
+        images: usize,
+    },
+    /// A label that is no single class of the network.
+    #[error("image {index} has a label that is not one of the model's {classes} classes")]
+    OutsideClassSpace {
+        /// Its index in the dataset.
+        index: usize,
+        /// Alternatives of a decision.
+        classes: usize,
+    },
+    /// A corruption could not be set up.
+    #[error("the corruption cannot be made")]
+    Corrupt(#[from] CorruptError),
+    /// A record does not hold what its key promises.
+    #[error("the record `{key}` does not hold a cell")]
+    Record {
+        /// The record's key.
+        key: String,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// Records could not be read or written.
+    #[error("the records cannot be used")]
+    Store(#[from] RecordError),
+    /// An artefact could not be read.
+    #[error("`{path}` cannot be read")]
+    CalibrationFile {
+        /// The artefact.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Not an artefact, or one of another version.
+    #[error("`{path}` is not a calibration this version can use")]
+    CalibrationJson {
+        /// The artefact.
+        path: PathBuf,
+        /// Where and why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// An artefact of other weights, settings or time.
+    #[error("the calibration is for {what} `{found}`, but this run has `{expected}`")]
+    OtherCalibration {
+        /// What differs.
+        what: &'static str,
+        /// In the artefact.
+        found: String,
+        /// Here.
+        expected: String,
+    },
+    /// The images could not be read.
+    #[error("the images cannot be loaded")]
+    Load(#[from] LoadError),
+    /// The network failed.
+    #[error("the network cannot run")]
+    Exec(#[from] ExecError),
+    /// Adaptation failed.
+    #[error("adaptation failed")]
+    Adapt(#[from] AdaptError),
+    /// A vector of another network.
+    #[error("the affine vector has {found} values, but the model has {expected}")]
+    AffineLength {
+        /// Its length.
+        found: usize,
+        /// The model's.
+        expected: usize,
+    },
+    /// A class space that does not fit the model.
+    #[error("the class space does not fit the model")]
+    Label(#[from] LabelError),
+    /// Predictions could not be saved.
+    #[error("the predictions cannot be saved")]
+    Predictions(#[from] PredictionError),
+    /// Settings could not be recorded.
+    #[error("the settings cannot be recorded")]
+    Protocol(#[from] ProtocolError),
+    /// An estimator failed.
+    #[error("an estimator failed")]
+    Estimate(#[from] EstimateError),
+}
+
+impl RunError {
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unlabelled { .. } => Some(
+                "calibration learns from answers: give a dataset with labels, such as class folders or a list file"
+                    .to_owned(),
+            ),
+            Self::OutsideClassSpace { .. } => Some(
+                "check that the dataset has the model's classes; `flipcast data check` says what it holds".to_owned(),
+            ),
+            Self::CalibrationJson { .. } => {
+                Some("make one with `flipcast calibrate`".to_owned())
+            }
+            Self::OtherCalibration { .. } => {
+                Some("calibrate this model again with `flipcast calibrate`, or use the artefact that belongs to it".to_owned())
+            }
+            Self::Estimate(error) => error.hint().map(str::to_owned),
+            _ => None,
+        }
+    }
+}

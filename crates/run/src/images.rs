@@ -1,0 +1,211 @@
+//! Images that can be passed over again and again: kept in memory where they fit, read anew where they do not.
+
+use crate::RunError;
+use flipcast_images::Label;
+use flipcast_images::dataset::Dataset;
+use flipcast_images::loader::{LoadedBatch, Loader, LoaderConfig, Order, Skipped};
+use flipcast_tensor::Batch;
+use std::sync::Arc;
+
+/// Bytes of preprocessed images kept in memory unless the caller says otherwise.
+pub const MEMORY_LIMIT: usize = 2 << 30;
+
+/// A dataset and how it is brought to the network. Weighted flips pass over it many times.
+pub struct Images {
+    dataset: Arc<dyn Dataset>,
+    config: LoaderConfig,
+    kept: Option<Kept>,
+    skipped: Skipped,
+}
+
+/// Preprocessed images in stored order, without the bad ones.
+struct Kept {
+    values: Vec<f32>,
+    height: usize,
+    width: usize,
+    indices: Vec<usize>,
+    ids: Vec<String>,
+    labels: Vec<Label>,
+}
+
+impl Images {
+    /// Reads `dataset` as `config` says. Its order, limit and batch size are set anew by every pass, except that a limit
+    /// makes the dataset shorter.
+    pub fn open(
+        dataset: Arc<dyn Dataset>,
+        mut config: LoaderConfig,
+        memory_limit: usize,
+    ) -> Result<Self, RunError> {
+        config.order = Order::Stored;
+        if dataset.is_empty() || config.limit == Some(0) {
+            return Err(RunError::NoImages);
+        }
+        let mut images = Self {
+            dataset,
+            config,
+            kept: None,
+            skipped: Skipped::default(),
+        };
+        images.keep(memory_limit)?;
+        Ok(images)
+    }
+
+    /// Keeps all images in memory, or none when they need more than `limit` bytes.
+    fn keep(&mut self, limit: usize) -> Result<(), RunError> {
+        let mut loader = Loader::new(self.dataset.clone(), self.config.clone())?;
+        let samples = loader.samples();
+        let mut kept: Option<Kept> = None;
+        while let Some(loaded) = loader.next_batch()? {
+            let image = loaded.batch.values().len() / loaded.batch.images();
+            if samples.saturating_mul(4 * image) > limit {
+                return Ok(());
+            }
+            let kept = kept.get_or_insert_with(|| Kept {
+                values: Vec::with_capacity(samples * image),
+                height: loaded.batch.height(),
+                width: loaded.batch.width(),
+                indices: Vec::with_capacity(samples),
+                ids: Vec::with_capacity(samples),
+                labels: Vec::with_capacity(samples),
+            });
+            kept.values.extend_from_slice(loaded.batch.values());
+            kept.indices.extend(loaded.indices);
+            kept.ids.extend(loaded.ids);
+            kept.labels.extend(loaded.labels);
+            loader.recycle(loaded.batch);
+        }
+        self.skipped = Skipped {
+            count: loader.skipped().count,
+            named: Vec::new(),
+        };
+        self.kept = Some(kept.ok_or(RunError::NoImages)?);
+        Ok(())
+    }
+
+    /// Images a pass gives; bad ones that are not known yet included.
+    pub fn len(&self) -> usize {
+        match &self.kept {
+            Some(kept) => kept.ids.len(),
+            None => self
+                .config
+                .limit
+                .unwrap_or(usize::MAX)
+                .min(self.dataset.len()),
+        }
+    }
+
+    /// Whether there are none; never, since such a dataset is refused.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Images left out because they could not be read, as far as is known.
+    pub fn skipped(&self) -> usize {
+        self.skipped.count
+    }
+
+    /// Whether the stored order is part of the data.
+    pub fn is_stream(&self) -> bool {
+        self.dataset.is_stream()
+    }
+
+    /// One pass in `order` over at most `limit` images, in batches of `batch_size`; the last may be smaller.
+    pub fn pass(
+        &self,
+        order: Order,
+        limit: Option<usize>,
+        batch_size: usize,
+    ) -> Result<Pass<'_>, RunError> {
+        let order = if self.is_stream() {
+            Order::Stored
+        } else {
+            order
+        };
+        let limit = limit.unwrap_or(usize::MAX).min(self.len());
+        Ok(match &self.kept {
+            Some(kept) => {
+                let mut order = order.indices(kept.ids.len());
+                order.truncate(limit);
+                Pass(Batches::Kept {
+                    kept,
+                    order,
+                    next: 0,
+                    batch_size,
+                    spare: Vec::new(),
+                })
+            }
+            None => Pass(Batches::Read(Box::new(Loader::new(
+                self.dataset.clone(),
+                LoaderConfig {
+                    order,
+                    limit: Some(limit),
+                    batch_size,
+                    ..self.config.clone()
+                },
+            )?))),
+        })
+    }
+}
+
+/// The batches of one pass.
+pub struct Pass<'a>(Batches<'a>);
+
+enum Batches<'a> {
+    Kept {
+        kept: &'a Kept,
+        order: Vec<usize>,
+        next: usize,
+        batch_size: usize,
+        spare: Vec<f32>,
+    },
+    Read(Box<Loader>),
+}
+
+impl Pass<'_> {
+    /// The next batch, `None` at the end.
+    pub fn next_batch(&mut self) -> Result<Option<LoadedBatch>, RunError> {
+        match &mut self.0 {
+            Batches::Read(loader) => Ok(loader.next_batch()?),
+            Batches::Kept {
+                kept,
+                order,
+                next,
+                batch_size,
+                spare,
+            } => {
+                let end = order.len().min(*next + *batch_size);
+                let positions = &order[*next..end];
+                *next = end;
+                if positions.is_empty() {
+                    return Ok(None);
+                }
+                Ok(Some(kept.batch(positions, std::mem::take(spare))))
+            }
+        }
+    }
+
+    /// Takes back a used batch, so that its memory is filled again.
+    pub fn recycle(&mut self, batch: Batch) {
+        match &mut self.0 {
+            Batches::Read(loader) => loader.recycle(batch),
+            Batches::Kept { spare, .. } => *spare = batch.into_values(),
+        }
+    }
+}
+
+impl Kept {
+    fn batch(&self, positions: &[usize], mut values: Vec<f32>) -> LoadedBatch {
+        let image = self.values.len() / self.ids.len();
+        values.clear();
+        for &position in positions {
+            values.extend_from_slice(&self.values[position * image..(position + 1) * image]);
+        }
+        let shape = [positions.len(), self.height, self.width, 3];
+        LoadedBatch {
+            batch: Batch::new(shape, values).expect("every image has the same size"),
+            indices: positions.iter().map(|&p| self.indices[p]).collect(),
+            ids: positions.iter().map(|&p| self.ids[p].clone()).collect(),
+            labels: positions.iter().map(|&p| self.labels[p].clone()).collect(),
+        }
+    }
+}

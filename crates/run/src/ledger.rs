@@ -1,0 +1,96 @@
+//! Cells that are already known, so that a run that was stopped goes on where it was.
+
+use crate::RunError;
+use crate::basis::{Basis, ScoreOptions};
+use crate::calibration::ModelIdentity;
+use crate::cell::{CellRequest, Setting};
+use flipcast_record::{Protocol, RecordStore, RunRecord, Timing};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Raised whenever a cell's numbers change for the same protocol.
+const CELL_VERSION: u32 = 1;
+
+/// Where cells are looked up and kept; nowhere without a store.
+#[derive(Default)]
+pub struct Ledger {
+    store: Option<RecordStore>,
+}
+
+impl Ledger {
+    /// Keeps cells in `store`.
+    pub fn new(store: RecordStore) -> Self {
+        Self { store: Some(store) }
+    }
+
+    /// The result kept for `protocol`.
+    pub fn find<T: DeserializeOwned>(&self, protocol: &Protocol) -> Result<Option<T>, RunError> {
+        let record = self
+            .store
+            .as_ref()
+            .and_then(|store| store.get(&protocol.key()));
+        let Some(record) = record else {
+            return Ok(None);
+        };
+        let result = serde_json::from_value(record.result.clone());
+        Ok(Some(result.map_err(|source| RunError::Record {
+            key: record.key.clone(),
+            source,
+        })?))
+    }
+
+    /// Keeps a result as soon as it is known.
+    pub fn keep(
+        &mut self,
+        protocol: Protocol,
+        result: &impl Serialize,
+        seconds: f64,
+    ) -> Result<(), RunError> {
+        let Some(store) = &mut self.store else {
+            return Ok(());
+        };
+        let key = protocol.key();
+        let value =
+            serde_json::to_value(result).map_err(|source| RunError::Record { key, source })?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let timing = Timing {
+            created: now.map_or(0, |time| time.as_secs()),
+            seconds,
+        };
+        store.append(RunRecord::new(protocol, value, timing))?;
+        Ok(())
+    }
+}
+
+/// Everything that defines the numbers of a cell.
+pub(crate) fn cell_protocol(
+    kind: &str,
+    setting: &Setting,
+    request: &CellRequest,
+    options: &ScoreOptions,
+) -> Result<Protocol, RunError> {
+    let limit = request.config.limit.unwrap_or(usize::MAX);
+    let protocol = Protocol::new(kind)
+        .with("version", &CELL_VERSION)?
+        .with("model", &ModelIdentity::of(setting.model))?
+        .with("preprocess", request.preprocess)?
+        .with("class_space", &request.scope.name())?
+        .with("data", &request.data)?
+        .with("images", &request.dataset.len().min(limit))?
+        .with("seed", &request.seed)?
+        .with("options", options)?
+        .with("flips", setting.protocol)?;
+    Ok(protocol)
+}
+
+/// The same for a cell whose scores rest on `basis`.
+pub(crate) fn scored_protocol(
+    kind: &str,
+    setting: &Setting,
+    request: &CellRequest,
+    basis: &Basis,
+) -> Result<Protocol, RunError> {
+    let key = Protocol::new("basis").with("basis", basis)?.key();
+    Ok(cell_protocol(kind, setting, request, &basis.options)?.with("basis", &key)?)
+}

@@ -1,0 +1,41 @@
+//! Record stage, the loop: a model, images and a protocol become cells, estimates and records.
+//!
+//! The only crate that knows every stage. A [`Cell`] is one dataset as all estimators see it; [`calibrate`] makes cells
+//! of which the truth is known, and [`Calibration::estimate`] turns a cell into [`Estimates`]. Guarantees: labels enter
+//! accuracies and calibration and nothing else; a cell is kept as soon as it is known, and none is made twice.
+#![forbid(unsafe_code)]
+
+pub mod adapt;
+mod basis;
+mod calibrate;
+mod calibration;
+mod cell;
+mod error;
+mod estimate;
+mod flip_protocol;
+mod flips;
+mod head;
+mod images;
+mod ledger;
+mod load_calibration;
+mod published;
+mod scope;
+mod scores;
+mod source_pass;
+mod watcher;
+
+pub use basis::{Basis, ScoreOptions};
+pub use calibrate::{CalibrationJob, HELD_OUT, calibrate};
+pub use calibration::{CALIBRATION_FORMAT, Calibration, CalibrationCell, Fits, ModelIdentity};
+pub use cell::{Cell, CellRequest, Look, ScoreSummary, Seconds, Setting};
+pub use error::RunError;
+pub use estimate::{CellEstimates, Estimates};
+pub use flip_protocol::{FLIP_PROTOCOLS, FlipProtocol};
+pub use flips::{Adaptation, FlipEvidence, Stop, collect_flips};
+pub use images::{Images, MEMORY_LIMIT, Pass};
+pub use ledger::Ledger;
+pub use published::{PAPER_RESNET50, check_published, estimate_published};
+pub use scope::Scope;
+pub use scores::{SCORES, ScoreInfo, score_info};
+pub use source_pass::{SourcePass, run_source};
+pub use watcher::{Unwatched, Watcher};

@@ -1,0 +1,100 @@
+//! Calibrations on disk.
+
+use crate::calibration::{CALIBRATION_FORMAT, Calibration, ModelIdentity};
+use crate::{RunError, Scope};
+use flipcast_images::preprocess::Preprocess;
+use flipcast_models::Model;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Far more than an artefact of a thousand classes needs.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// The first field of an artefact, read before the rest.
+#[derive(serde::Deserialize)]
+struct Version {
+    flipcast_calibration: u32,
+}
+
+impl Calibration {
+    /// Reads an artefact. One of a newer format is refused.
+    pub fn load(path: &Path) -> Result<Self, RunError> {
+        let unreadable = |source| RunError::CalibrationFile {
+            path: path.to_owned(),
+            source,
+        };
+        let mut text = String::new();
+        let file = File::open(path).map_err(unreadable)?;
+        file.take(MAX_BYTES)
+            .read_to_string(&mut text)
+            .map_err(unreadable)?;
+        let malformed = |source| RunError::CalibrationJson {
+            path: path.to_owned(),
+            source,
+        };
+        Self::parse(&text).map_err(malformed)?.check_format()
+    }
+
+    /// Reads an artefact from its text.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        // A newer format may have fields that are not known here, so its version is looked at first.
+        let Version {
+            flipcast_calibration,
+        } = serde_json::from_str(text)?;
+        if flipcast_calibration != CALIBRATION_FORMAT {
+            return Err(serde::de::Error::custom(format!(
+                "`flipcast_calibration` is {flipcast_calibration}, expected {CALIBRATION_FORMAT}"
+            )));
+        }
+        serde_json::from_str(text)
+    }
+
+    fn check_format(self) -> Result<Self, RunError> {
+        self.protocol.check()?;
+        Ok(self)
+    }
+
+    /// The artefact's text.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// Refuses a model, preprocessing or class space other than those it was made with.
+    pub fn check_fits(
+        &self,
+        model: &Model,
+        preprocess: &Preprocess,
+        scope: &Scope,
+    ) -> Result<(), RunError> {
+        let here = ModelIdentity::of(model);
+        let other = |what, found: String, expected: String| {
+            Err(RunError::OtherCalibration {
+                what,
+                found,
+                expected,
+            })
+        };
+        if self.model.num_classes != here.num_classes {
+            let [found, expected] = [&self.model, &here].map(|m| m.num_classes.to_string());
+            return other("the number of classes", found, expected);
+        }
+        if self.model.weights_sha256 != here.weights_sha256 {
+            let [found, expected] = [&self.model, &here].map(|identity| {
+                let sha256 = identity.weights_sha256.as_deref().unwrap_or("no file");
+                format!("{} ({sha256:.12})", identity.name)
+            });
+            return other("the weights", found, expected);
+        }
+        if &self.preprocess != preprocess {
+            let [found, expected] = [&self.preprocess, preprocess].map(|p| format!("{p:?}"));
+            return other("the preprocessing", found, expected);
+        }
+        if scope.num_classes() != self.basis.reference.classes {
+            let [found, expected] =
+                [self.basis.reference.classes, scope.num_classes()].map(|k| format!("{k} classes"));
+            return other("a class space of", found, expected);
+        }
+        Ok(())
+    }
+}

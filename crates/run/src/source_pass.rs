@@ -1,0 +1,84 @@
+//! One pass of the source model, with its running statistics, over every image.
+
+use crate::images::Images;
+use crate::{RunError, Scope, Watcher};
+use flipcast_estimate::{Embeddings, Outputs};
+use flipcast_exec::{Executor, Network, NetworkOptions, NormMode};
+use flipcast_images::Label;
+use flipcast_images::loader::Order;
+use flipcast_models::Model;
+
+/// Images of a batch; the statistics are the model's own, so that it changes nothing but speed.
+const BATCH: usize = 64;
+
+/// What the source model says about a dataset, and what is known about the answers.
+#[derive(Clone, Debug)]
+pub struct SourcePass {
+    /// Each image's index in the dataset.
+    pub indices: Vec<usize>,
+    /// Each image's label, which no estimate uses.
+    pub labels: Vec<Label>,
+    /// Logits over the alternatives.
+    pub outputs: Outputs,
+    /// The input of the head.
+    pub embeddings: Embeddings,
+}
+
+/// Predicts all of `images` with the source model.
+pub fn run_source(
+    model: &Model,
+    images: &Images,
+    scope: &Scope,
+    threads: usize,
+    watcher: &mut dyn Watcher,
+) -> Result<SourcePass, RunError> {
+    let size = model.input_size();
+    let options = NetworkOptions {
+        threads,
+        ..NetworkOptions::predict(BATCH.min(images.len()), size.height, size.width)
+    };
+    let mut net = Network::new(model.graph(), model.params(), &options)?;
+    net.set_norm_mode(NormMode::Running)?;
+    let mut pass = images.pass(Order::Stored, None, BATCH)?;
+    let (mut indices, mut labels) = (Vec::new(), Vec::new());
+    let (mut logits, mut embeddings, mut width) = (Vec::new(), Vec::new(), 0);
+    while let Some(loaded) = pass.next_batch()? {
+        logits.extend_from_slice(net.forward(&loaded.batch)?.values());
+        let embedding = net.tap("embedding")?;
+        width = embedding.values().len() / loaded.batch.images();
+        embeddings.extend_from_slice(embedding.values());
+        indices.extend(loaded.indices);
+        labels.extend(loaded.labels);
+        watcher.predicted(indices.len(), images.len());
+        pass.recycle(loaded.batch);
+    }
+    if indices.is_empty() {
+        return Err(RunError::NoImages);
+    }
+    Ok(SourcePass {
+        indices,
+        labels,
+        outputs: scope.project(logits)?,
+        embeddings: Embeddings::new(embeddings, width)?,
+    })
+}
+
+impl SourcePass {
+    /// The share of right answers, if every image's answer is known.
+    pub fn accuracy(&self, scope: &Scope) -> Option<f64> {
+        accuracy(&self.outputs, self.labels.iter(), scope)
+    }
+}
+
+/// The share of rows that are right for their labels, if every answer is known.
+pub(crate) fn accuracy<'a>(
+    outputs: &Outputs,
+    labels: impl Iterator<Item = &'a Label>,
+    scope: &Scope,
+) -> Option<f64> {
+    let mut right = 0;
+    for (row, label) in outputs.rows().zip(labels) {
+        right += usize::from(scope.is_correct(row, label)?);
+    }
+    Some(right as f64 / outputs.images() as f64)
+}
