@@ -1,14 +1,20 @@
 //! How errors reach the user: what failed, why, and what to do about it.
 
 use crate::commands::corrupt::SettingsError;
+use flipcast_adapt::AdaptError;
 use flipcast_corrupt::ccc::{PlanError, TablesError};
 use flipcast_corrupt::write::WriteError;
 use flipcast_corrupt::{CorruptError, FrostError};
+use flipcast_exec::ExecError;
 use flipcast_images::dataset::DataError;
 use flipcast_images::decode::DecodeError;
 use flipcast_images::labelspace::LabelError;
 use flipcast_images::loader::LoadError;
 use flipcast_models::{ImportError, ModelError};
+use flipcast_record::RecordError;
+use flipcast_record::predictions::PredictionError;
+use flipcast_run::RunError;
+use flipcast_run::adapt::AffineError;
 use std::error::Error;
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -105,14 +111,19 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 
 /// Whether the disk, and not what the user asked for, stopped a write.
 fn cannot_write(cause: &(dyn Error + 'static)) -> bool {
-    let kind = match (cause.downcast_ref(), cause.downcast_ref()) {
-        (Some(WriteError::Io { source, .. }), _) | (_, Some(SettingsError::Io { source, .. })) => {
-            source.kind()
-        }
-        _ => return false,
+    let source = if let Some(WriteError::Io { source, .. }) = cause.downcast_ref() {
+        source
+    } else if let Some(SettingsError::Io { source, .. }) = cause.downcast_ref() {
+        source
+    } else if let Some(RecordError::Write { source, .. }) = cause.downcast_ref() {
+        source
+    } else if let Some(PredictionError::Write { source, .. }) = cause.downcast_ref() {
+        source
+    } else {
+        return false;
     };
     matches!(
-        kind,
+        source.kind(),
         ErrorKind::PermissionDenied
             | ErrorKind::ReadOnlyFilesystem
             | ErrorKind::StorageFull
@@ -149,6 +160,14 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
             _ => None,
         });
     }
+    if let Some(error) = cause.downcast_ref::<RunError>() {
+        return error.hint();
+    }
+    if let Some(ExecError::NonFiniteLogits { .. } | ExecError::NonFiniteGradient { .. }) =
+        cause.downcast_ref()
+    {
+        return Some("lower the learning rate with `--lr`, or let `--guard reset` catch a collapse before it comes to this".into());
+    }
     if let Some(error) = cause.downcast_ref::<WriteError>() {
         return error.hint().map(str::to_owned);
     }
@@ -168,6 +187,18 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
         cause
             .downcast_ref::<TablesError>()
             .and_then(TablesError::hint),
+        cause
+            .downcast_ref::<AdaptError>()
+            .and_then(AdaptError::hint),
+        cause
+            .downcast_ref::<AffineError>()
+            .and_then(AffineError::hint),
+        cause
+            .downcast_ref::<RecordError>()
+            .and_then(RecordError::hint),
+        cause
+            .downcast_ref::<PredictionError>()
+            .and_then(PredictionError::hint),
         cause
             .downcast_ref::<SettingsError>()
             .and_then(SettingsError::hint),

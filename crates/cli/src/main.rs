@@ -23,13 +23,21 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Show estimates beside the truth on shifts a small built-in model never saw
-    Demo,
+    Demo(commands::demo::Args),
     /// List known architectures and weights, or look into a weight file
     Models(commands::models::Args),
     /// List the published datasets, or look into a folder, archive or array of images
     Data(commands::data::Args),
+    /// Learn from labelled images how this model's accuracy shows in its outputs
+    Calibrate(commands::calibrate::Args),
+    /// Estimate a model's accuracy on images without labels
+    Estimate(commands::estimate::Args),
     /// Write a corrupted copy of a dataset in the layout of ImageNet-C and its relatives
     Corrupt(commands::corrupt::Args),
+    /// Adapt a model to images while it predicts them
+    Adapt(commands::adapt::Args),
+    /// List, show and compare recorded runs
+    Runs(commands::runs::Args),
     /// Time a forward pass and an adaptation step on this machine
     Bench(commands::bench::Args),
     /// Tell what this machine offers and which settings are in force
@@ -38,10 +46,14 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Demo => commands::demo::run(),
+        Command::Demo(args) => commands::demo::run(&args),
         Command::Models(args) => commands::models::run(&args),
         Command::Data(args) => commands::data::run(&args),
+        Command::Calibrate(args) => commands::calibrate::run(&args),
+        Command::Estimate(args) => commands::estimate::run(&args),
         Command::Corrupt(args) => commands::corrupt::run(&args),
+        Command::Adapt(args) => commands::adapt::run(&args),
+        Command::Runs(args) => commands::runs::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Env => commands::env::run(),
     };

@@ -7,27 +7,56 @@ use std::time::{Duration, Instant};
 
 /// Shortest time between two updates.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The same where every update is a line of its own.
+const LINE_PAUSE: Duration = Duration::from_secs(1);
 /// Work of less time tells nothing about the pace.
 const WARM: Duration = Duration::from_secs(1);
+
+/// When the line is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// When stderr is a terminal.
+    OnTerminal,
+    /// Always; where stderr is no terminal, as lines of their own.
+    Always,
+    /// Never.
+    Never,
+}
 
 /// Rewrites one line while work goes on; silent when stderr is not a terminal. Cleared when dropped.
 pub struct ProgressLine {
     what: String,
     started: Instant,
-    /// When the line was last written and how wide it was; `None` without a terminal.
-    shown: Option<Mutex<(Instant, usize)>>,
+    /// What was last written; `None` where nothing ever is.
+    last: Option<Mutex<Last>>,
+    rewrites: bool,
+}
+
+/// When the line was last written and how wide it was.
+struct Last {
+    at: Option<Instant>,
+    width: usize,
 }
 
 impl ProgressLine {
     /// Starts the clock; `what` stands in front of the counts.
     pub fn new(what: impl Into<String>) -> Self {
-        let started = Instant::now();
+        Self::with(what, Shown::OnTerminal)
+    }
+
+    /// The same, shown as `shown` says.
+    pub fn with(what: impl Into<String>, shown: Shown) -> Self {
+        let rewrites = std::io::stderr().is_terminal();
+        let shows = match shown {
+            Shown::OnTerminal => rewrites,
+            Shown::Always => true,
+            Shown::Never => false,
+        };
         Self {
             what: what.into(),
-            started,
-            shown: std::io::stderr()
-                .is_terminal()
-                .then(|| Mutex::new((started, 0))),
+            started: Instant::now(),
+            last: shows.then(|| Mutex::new(Last { at: None, width: 0 })),
+            rewrites,
         }
     }
 
@@ -38,42 +67,56 @@ impl ProgressLine {
 
     /// Tells that `done` of `total` are there, `skipped` of which took no work.
     pub fn update(&self, done: usize, skipped: usize, total: usize) {
-        let Some(shown) = &self.shown else { return };
+        self.show(|| {
+            let mut text = format!("{} of {} images", grouped(done), grouped(total));
+            if let Some(left) = time_left(self.elapsed(), done, skipped, total) {
+                text += &format!(", about {} left", duration(left));
+            }
+            text
+        });
+    }
+
+    /// Writes what `text` gives, unless the last update was a moment ago.
+    pub fn show(&self, text: impl FnOnce() -> String) {
+        let Some(last) = &self.last else { return };
         // A thread that finds another one writing has nothing newer to say.
-        let Ok(mut shown) = shown.try_lock() else {
+        let Ok(mut last) = last.try_lock() else {
             return;
         };
-        if shown.0.elapsed() < PAUSE {
+        let pause = if self.rewrites { PAUSE } else { LINE_PAUSE };
+        if last.at.is_some_and(|at| at.elapsed() < pause) {
             return;
         }
-        let mut text = format!(
-            "{}: {} of {} images",
-            self.what,
-            grouped(done),
-            grouped(total)
-        );
-        if let Some(left) = time_left(self.elapsed(), done, skipped, total) {
-            text += &format!(", about {} left", duration(left));
+        let text = format!("{}: {}", self.what, text());
+        if self.rewrites {
+            eprint!("\r{text:<pad$}", pad = last.width);
+            last.width = text.chars().count();
+        } else {
+            eprintln!("{text}");
         }
-        let width = text.chars().count();
-        eprint!("\r{text:<pad$}", pad = shown.1);
         let _ = std::io::stderr().flush();
-        *shown = (Instant::now(), width);
+        last.at = Some(Instant::now());
+    }
+
+    /// Clears the line, so that something else can be written; the next update shows it again.
+    pub fn clear(&self) {
+        let Some(last) = &self.last else { return };
+        let mut last = last.lock().unwrap_or_else(|e| e.into_inner());
+        if last.width > 0 {
+            eprint!("\r{:width$}\r", "", width = last.width);
+            last.width = 0;
+        }
     }
 }
 
 impl Drop for ProgressLine {
     fn drop(&mut self) {
-        let Some(shown) = &self.shown else { return };
-        let width = shown.lock().unwrap_or_else(|e| e.into_inner()).1;
-        if width > 0 {
-            eprint!("\r{:width$}\r", "");
-        }
+        self.clear();
     }
 }
 
 /// The rest at the pace so far, once there is one.
-fn time_left(elapsed: Duration, done: usize, skipped: usize, total: usize) -> Option<Duration> {
+pub fn time_left(elapsed: Duration, done: usize, skipped: usize, total: usize) -> Option<Duration> {
     let worked = done.checked_sub(skipped).filter(|&n| n > 0)?;
     if elapsed < WARM {
         return None;

@@ -1,9 +1,13 @@
 //! The program as a user meets it: arguments in; text, files and exit codes out.
 
+mod adapt;
 mod corrupt;
 mod data;
 mod engine;
+mod estimating;
 mod models;
 mod run;
+mod runs;
 mod scratch;
 mod stream;
+mod tiny_model;

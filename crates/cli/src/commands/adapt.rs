@@ -1,0 +1,404 @@
+use crate::commands::env::isa;
+use crate::commands::inputs::{
+    BadImages, DataRequest, Labels, ModelArgs, OpenedData, open_data, open_model,
+};
+use crate::commands::thread_count;
+use crate::failure::{Advised, Environment, Fired};
+use crate::output::print;
+use crate::progress::Shown;
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use flipcast_adapt::{GuardAction, GuardConfig, MethodConfig};
+use flipcast_images::loader::{Loader, LoaderConfig, Order};
+use flipcast_models::Model;
+use flipcast_record::predictions::{Format, PredictionWriter};
+use flipcast_record::{RecordStore, RunRecord, Timing};
+use flipcast_run::adapt::{
+    AdaptJob, AdaptSummary, DataIdentity, Ending, SourceRule, load_affine, run as run_job,
+    save_affine,
+};
+use flipcast_tensor::Batch;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+mod live;
+mod method;
+mod text;
+
+use live::Live;
+use method::MethodArgs;
+use text::{Finished, describe};
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Images: a folder, archive, list, array, Parquet file or shard pattern; `PATH@gaussian_noise:3` also corrupts each
+    #[arg(long)]
+    data: String,
+    /// Take --data as the root of this published dataset; `flipcast data list` shows them
+    #[arg(long, value_name = "DATASET")]
+    dataset: Option<String>,
+    /// The dataset's split, or `train` or `test` where both are stored side by side
+    #[arg(long)]
+    split: Option<String>,
+    /// How the dataset's classes become the model's; labels are only compared with predictions
+    #[arg(long, value_enum, default_value_t = Labels::Auto)]
+    labels: Labels,
+    #[command(flatten)]
+    method: MethodArgs,
+    /// Clean images, for methods that measure something on them first
+    #[arg(long, value_name = "DATA")]
+    clean: Option<String>,
+    /// How many of the clean images are used
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    clean_images: usize,
+    /// End after N batches
+    #[arg(long, value_name = "N")]
+    steps: Option<usize>,
+    /// Passes over the images; 1 if not given, or as many as --steps needs
+    #[arg(long, value_name = "N")]
+    epochs: Option<usize>,
+    /// Images per batch
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    batch_size: usize,
+    /// Only the first N images of the order
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// The order of the images
+    #[arg(long, value_enum, default_value_t = OrderChoice::Auto)]
+    order: OrderChoice,
+    /// Seed of the order, the corruption and the method
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// What to do when the model no longer tells classes apart
+    #[arg(long, value_enum, default_value_t = GuardChoice::Warn)]
+    guard: GuardChoice,
+    /// Do not ask the source model: faster, but flips are unknown and the guard knows less
+    #[arg(long)]
+    no_source: bool,
+    /// Start from an adapted vector that --save-affine wrote
+    #[arg(long, value_name = "FILE")]
+    affine: Option<PathBuf>,
+    /// Write the adapted vector, a small safetensors file
+    #[arg(long, value_name = "FILE")]
+    save_affine: Option<PathBuf>,
+    /// Write one row per prediction; `.csv`, `.jsonl` or `.parquet`
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Add the result to this record file; a run that is there already is not repeated
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// What to do when an image cannot be read
+    #[arg(long, value_enum, default_value_t = BadImages::Fail)]
+    on_bad_image: BadImages,
+    /// Threads; 0 means one per core. Predictions do not depend on it
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Show progress also where stderr is no terminal
+    #[arg(long, conflicts_with = "quiet")]
+    progress: bool,
+    /// No progress and no notes
+    #[arg(long)]
+    quiet: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OrderChoice {
+    /// Shuffled, but a stream as it is stored
+    Auto,
+    /// As stored
+    Stored,
+    /// Shuffled by --seed
+    Shuffled,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GuardChoice {
+    /// Do not look
+    Off,
+    /// Say so and go on
+    Warn,
+    /// End the run with exit code 1
+    Stop,
+    /// Restore the source parameters and go on adapting
+    Reset,
+    /// Restore the source parameters and adapt no more
+    Source,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let format = args.out.as_deref().map(Format::of).transpose()?;
+    refuse_missing_folder(args.save_affine.as_deref())?;
+    let threads = thread_count(args.threads)?;
+    let model = open_model(&args.model)?;
+    let method = args.method.config(model.num_classes())?;
+    let data = open_data(request(args, &args.data), &model)?;
+    let start = match &args.affine {
+        Some(path) => Some(load_affine(path, &model)?),
+        None => None,
+    };
+    let clean = clean_batches(args, &model, &method)?;
+    let mut store = match &args.record {
+        Some(path) => Some(RecordStore::open(path)?),
+        None => None,
+    };
+    let mut job = AdaptJob {
+        model: &model,
+        dataset: data.dataset.clone(),
+        data: DataIdentity::of(&*data.dataset, corruption(&data)),
+        loader: LoaderConfig {
+            batch_size: args.batch_size,
+            threads,
+            order: order(args, &data),
+            limit: args.limit,
+            on_bad_image: args.on_bad_image.into(),
+            ..data.loader_config()
+        },
+        class_space: data.class_space.as_ref(),
+        method: &method,
+        seed: args.seed,
+        epochs: args.epochs,
+        steps: args.steps,
+        guard: guard(args.guard, model.num_classes()),
+        source: if args.no_source {
+            SourceRule::Skip
+        } else {
+            SourceRule::Predict
+        },
+        start,
+        clean,
+        threads: args.threads,
+        isa: Some(isa()?),
+        predictions: None,
+    };
+    job.check()?;
+    let protocol = job.protocol()?;
+    let key = protocol.key();
+    let recorded = store.as_ref().and_then(|store| store.get(&key));
+    if let Some(record) = recorded.filter(|_| args.out.is_none() && args.save_affine.is_none()) {
+        return print_recorded(args, record);
+    }
+    if let (Some(path), Some(format)) = (&args.out, format) {
+        job.predictions = Some(PredictionWriter::create(path, format)?);
+    }
+    let mut live = Live::new(match (args.progress, args.quiet) {
+        (_, true) => Shown::Never,
+        (true, false) => Shown::Always,
+        (false, false) => Shown::OnTerminal,
+    })?;
+    let outcome = run_job(job, &mut live).with_context(|| {
+        format!(
+            "cannot adapt `{}` to `{}` with `{}`",
+            model.name(),
+            args.data,
+            method.name()
+        )
+    })?;
+    let elapsed = live.finish();
+    let summary = outcome.summary;
+    if let Some(path) = &args.save_affine {
+        save_affine(path, &model, &outcome.affine)?;
+    }
+    let finished = Finished {
+        model: model.name(),
+        data: &args.data,
+        method: method.name(),
+        key: &key,
+        summary: &summary,
+        seconds: Some(elapsed.as_secs_f64()),
+        out: outcome
+            .partial_predictions
+            .as_deref()
+            .or(args.out.as_deref()),
+        affine: args.save_affine.as_deref(),
+        record: args.record.as_deref(),
+    };
+    if let Some(store) = &mut store
+        && summary.ending != Ending::Interrupted
+        && !store.contains(&key)
+    {
+        let timing = Timing {
+            created: now(),
+            seconds: elapsed.as_secs_f64(),
+        };
+        store.append(RunRecord::new(
+            protocol.clone(),
+            serde_json::to_value(&summary)?,
+            timing,
+        ))?;
+    }
+    print(&finished.render(args.json)?)?;
+    if !args.quiet {
+        text::note_starved(&summary, method.name());
+    }
+    end_of(&summary, outcome.partial_predictions.as_deref())
+}
+
+/// How the command ends once everything is written.
+fn end_of(summary: &AdaptSummary, partial: Option<&Path>) -> Result<()> {
+    let kept = partial.map_or_else(String::new, |path| {
+        format!("; the predictions so far are in `{}`", path.display())
+    });
+    let images = crate::table::grouped(summary.images);
+    match summary.ending {
+        Ending::Complete => Ok(()),
+        Ending::Interrupted => {
+            Err(Environment(format!("interrupted after {images} images{kept}")).into())
+        }
+        Ending::Collapsed => {
+            let last = summary.guard_events.last();
+            let reasons = last.map_or_else(String::new, describe);
+            Err(Fired(format!(
+                "stopped after {images} images, because the model no longer tells classes apart: {reasons}{kept}"
+            ))
+            .into())
+        }
+    }
+}
+
+fn request<'a>(args: &'a Args, spec: &'a str) -> DataRequest<'a> {
+    DataRequest {
+        spec,
+        dataset: args.dataset.as_deref(),
+        split: args.split.as_deref(),
+        labels: args.labels,
+        seed: args.seed,
+    }
+}
+
+/// The corruption made in memory and its seed.
+fn corruption(data: &OpenedData) -> Option<(String, u64)> {
+    data.spec.corruption?;
+    let text = data.spec.to_string();
+    let (_, request) = text.rsplit_once('@')?;
+    Some((request.to_owned(), data.seed))
+}
+
+fn order(args: &Args, data: &OpenedData) -> Order {
+    match args.order {
+        OrderChoice::Auto if data.dataset.is_stream() => Order::Stored,
+        OrderChoice::Stored => Order::Stored,
+        OrderChoice::Auto | OrderChoice::Shuffled => Order::Shuffled { seed: args.seed },
+    }
+}
+
+fn guard(choice: GuardChoice, num_classes: usize) -> GuardConfig {
+    let action = match choice {
+        GuardChoice::Off => return GuardConfig::off(),
+        GuardChoice::Warn => GuardAction::Warn,
+        GuardChoice::Stop => GuardAction::Stop,
+        GuardChoice::Reset => GuardAction::Reset,
+        GuardChoice::Source => GuardAction::Source,
+    };
+    GuardConfig {
+        action,
+        ..GuardConfig::for_classes(num_classes)
+    }
+}
+
+/// The batches of clean images, where the method needs them.
+fn clean_batches(args: &Args, model: &Model, method: &MethodConfig) -> Result<Vec<Batch>> {
+    let Some(spec) = &args.clean else {
+        if method.needs_clean() {
+            return Err(Advised {
+                problem: format!(
+                    "`{}` measures something on clean images, but none were given",
+                    method.name()
+                ),
+                hint: "give some with `--clean DATA`, or use `eta`, which needs none".to_owned(),
+            }
+            .into());
+        }
+        return Ok(Vec::new());
+    };
+    ensure!(
+        method.needs_clean(),
+        "--clean is given, but `{}` makes no use of clean images",
+        method.name()
+    );
+    ensure!(
+        args.clean_images > 0,
+        "--clean-images is 0, expected at least 1"
+    );
+    let clean = open_data(
+        DataRequest {
+            labels: Labels::None,
+            ..DataRequest::new(spec)
+        },
+        model,
+    )?;
+    let config = LoaderConfig {
+        batch_size: args.batch_size,
+        threads: thread_count(args.threads)?,
+        order: order(args, &clean),
+        limit: Some(args.clean_images),
+        on_bad_image: args.on_bad_image.into(),
+        ..clean.loader_config()
+    };
+    let mut batches: Vec<Batch> = Vec::new();
+    for loaded in Loader::new(clean.dataset.clone(), config)? {
+        batches.push(loaded?.batch);
+    }
+    // A last batch of other size has other statistics.
+    if batches.len() > 1 && batches.last().map(Batch::images) != Some(args.batch_size) {
+        batches.pop();
+    }
+    ensure!(
+        !batches.is_empty(),
+        "`{spec}` holds no usable image, expected clean ones"
+    );
+    Ok(batches)
+}
+
+/// A vector that cannot be written at the end should be noticed at the start.
+fn refuse_missing_folder(file: Option<&Path>) -> Result<()> {
+    let Some(folder) = file.and_then(Path::parent) else {
+        return Ok(());
+    };
+    ensure!(
+        folder.as_os_str().is_empty() || folder.is_dir(),
+        "--save-affine is in `{}`, which is no folder",
+        folder.display()
+    );
+    Ok(())
+}
+
+fn print_recorded(args: &Args, record: &RunRecord) -> Result<()> {
+    let summary: AdaptSummary = serde_json::from_value(record.result.clone())
+        .with_context(|| format!("cannot understand the recorded result `{}`", record.key))?;
+    if !args.quiet {
+        eprintln!(
+            "note: this run is recorded as {}; it was not repeated",
+            record.key
+        );
+    }
+    let settings = &record
+        .protocol
+        .get("method")
+        .and_then(|m| m.get("settings"));
+    let method = settings.and_then(|s| s.get("method")?.as_str());
+    let finished = Finished {
+        model: &args.model.model,
+        data: &args.data,
+        method: method.unwrap_or_default(),
+        key: &record.key,
+        summary: &summary,
+        seconds: Some(record.seconds),
+        out: None,
+        affine: None,
+        record: args.record.as_deref(),
+    };
+    print(&finished.render(args.json)?)?;
+    end_of(&summary, None)
+}
+
+fn now() -> u64 {
+    // A clock before 1970 is no reason to lose a result.
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs())
+}

@@ -1,0 +1,150 @@
+//! Which method, with which settings.
+
+use crate::failure::Advised;
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use flipcast_adapt::{MethodConfig, Recipe};
+use serde_json::Value;
+
+#[derive(clap::Args)]
+pub struct MethodArgs {
+    /// How the model adapts: source, bn, tent, eta, rdumb, ...
+    #[arg(long)]
+    method: String,
+    /// Settings as published for these data; `auto` takes flipcast's own, which depend on the number of classes
+    #[arg(long, value_enum, default_value_t = RecipeChoice::Auto)]
+    recipe: RecipeChoice,
+    /// Reproduce the released code, its quirks included
+    #[arg(long)]
+    published_code: bool,
+    /// Learning rate, in place of the method's own
+    #[arg(long, value_name = "X")]
+    lr: Option<f32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RecipeChoice {
+    Auto,
+    #[value(name = "imagenet")]
+    ImageNet,
+    Cifar10,
+    Cifar100,
+}
+
+impl MethodArgs {
+    /// The settings asked for, for a model of `num_classes` classes.
+    pub fn config(&self, num_classes: usize) -> Result<MethodConfig> {
+        let recipe = match self.recipe {
+            RecipeChoice::Auto if self.published_code => Some(recipe_of(num_classes)?),
+            RecipeChoice::Auto => None,
+            RecipeChoice::ImageNet => Some(Recipe::ImageNet),
+            RecipeChoice::Cifar10 => Some(Recipe::Cifar10),
+            RecipeChoice::Cifar100 => Some(Recipe::Cifar100),
+        };
+        let config = match recipe {
+            Some(recipe) => MethodConfig::published(&self.method, recipe)?,
+            None => MethodConfig::default_for(&self.method, num_classes)?,
+        };
+        let name = config.name();
+        let mut settings = serde_json::to_value(&config)?;
+        if !self.published_code {
+            set(&mut settings, "published_code", &Value::Bool(false));
+        }
+        if let Some(lr) = self.lr {
+            let found = set(&mut settings, "lr", &serde_json::to_value(lr)?);
+            ensure!(
+                found > 0,
+                "--lr is given, but `{name}` has no learning rate"
+            );
+        }
+        let config: MethodConfig = serde_json::from_value(settings)
+            .with_context(|| format!("cannot change the settings of `{name}`"))?;
+        config.check()?;
+        Ok(config)
+    }
+}
+
+/// The data the released code was made for, by their number of classes.
+fn recipe_of(num_classes: usize) -> Result<Recipe> {
+    match num_classes {
+        10 => Ok(Recipe::Cifar10),
+        100 => Ok(Recipe::Cifar100),
+        1000 => Ok(Recipe::ImageNet),
+        other => Err(Advised {
+            problem: format!(
+                "--published-code is given, but nothing was published for {other} classes"
+            ),
+            hint: "choose the settings with `--recipe imagenet`, `cifar10` or `cifar100`"
+                .to_owned(),
+        }
+        .into()),
+    }
+}
+
+/// Sets every field called `name`; gives how many there were.
+fn set(settings: &mut Value, name: &str, to: &Value) -> usize {
+    let Value::Object(fields) = settings else {
+        return 0;
+    };
+    let mut found = 0;
+    for (field, value) in fields.iter_mut() {
+        if field == name {
+            value.clone_from(to);
+            found += 1;
+        } else {
+            found += set(value, name, to);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(method: &str) -> MethodArgs {
+        MethodArgs {
+            method: method.to_owned(),
+            recipe: RecipeChoice::Auto,
+            published_code: false,
+            lr: None,
+        }
+    }
+
+    #[test]
+    fn a_learning_rate_replaces_the_method_s_own() -> Result<()> {
+        for method in ["tent", "rdumb", "eata"] {
+            let changed = MethodArgs {
+                lr: Some(0.125),
+                ..args(method)
+            };
+            let changed = serde_json::to_string(&changed.config(10)?)?;
+            let plain = serde_json::to_string(&args(method).config(10)?)?;
+            assert!(changed.contains("\"lr\":0.125") && !plain.contains("\"lr\":0.125"));
+        }
+        let lr = Some(0.125);
+        assert!(MethodArgs { lr, ..args("bn") }.config(10).is_err());
+        let lr = Some(-1.0);
+        assert!(MethodArgs { lr, ..args("tent") }.config(10).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn quirks_come_only_when_asked_for() -> Result<()> {
+        let published = MethodArgs {
+            published_code: true,
+            ..args("eta")
+        };
+        let quirky = serde_json::to_string(&published.config(1000)?)?;
+        assert!(quirky.contains("\"published_code\":true"), "{quirky}");
+        assert!(published.config(7).is_err());
+        let recipe = RecipeChoice::ImageNet;
+        let plain = MethodArgs {
+            recipe,
+            ..args("eta")
+        };
+        let plain = serde_json::to_string(&plain.config(7)?)?;
+        assert!(plain.contains("\"published_code\":false"), "{plain}");
+        Ok(())
+    }
+}

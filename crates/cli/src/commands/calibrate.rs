@@ -1,0 +1,119 @@
+//! `flipcast calibrate`: labelled clean images become the artefact that estimates need.
+
+use super::inputs::{DataRequest, Labels, ModelArgs, open_data, open_model};
+use super::scoring::{ScoringArgs, check_writable, flip_protocol, parse_marginal};
+use super::thread_count;
+use crate::output::print;
+use crate::table::{Align, render};
+use anyhow::{Context, Result};
+use flipcast_record::write_atomically;
+use flipcast_run::{Calibration, CalibrationJob, Scope, ScoreOptions, Setting, calibrate};
+use std::path::PathBuf;
+
+/// Learn from labelled images how this model's accuracy shows in its outputs.
+///
+/// Looks at the clean images and at four corruptions of them in five severities, made in memory, and fits what every
+/// estimator needs. The result belongs to these weights, this preprocessing and this protocol.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Clean images with labels: a folder of class folders, an archive, an array or a list file
+    #[arg(long)]
+    data: String,
+    /// The published dataset whose root --data is
+    #[arg(long)]
+    dataset: Option<String>,
+    /// Which split of it
+    #[arg(long)]
+    split: Option<String>,
+    /// How the dataset's classes become the model's
+    #[arg(long, value_enum, default_value = "auto")]
+    labels: Labels,
+    /// Where the artefact is written
+    #[arg(long, value_name = "FILE", default_value = "calibration.json")]
+    out: PathBuf,
+    /// How flips are counted: flipcast, statistics, paper, code, limited-memory or limited-data
+    #[arg(long, default_value = "flipcast")]
+    protocol: String,
+    /// Divide logits by a temperature fitted on the clean images
+    #[arg(long)]
+    temperature: bool,
+    /// The classes' shares that transport assumes: uniform, em, bbse or subset:0,1,...
+    #[arg(long, default_value = "uniform")]
+    marginal: String,
+    #[command(flatten)]
+    scoring: ScoringArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let threads = thread_count(args.scoring.threads)?;
+    let protocol = flip_protocol(&args.protocol, args.scoring.seed)?;
+    check_writable(&args.out)?;
+    let model = open_model(&args.model)?;
+    let request = DataRequest {
+        dataset: args.dataset.as_deref(),
+        split: args.split.as_deref(),
+        labels: args.labels,
+        seed: args.scoring.seed,
+        ..DataRequest::new(&args.data)
+    };
+    let data = open_data(request, &model)?;
+    let scope = Scope::new(model.num_classes(), data.class_space.clone());
+    let job = CalibrationJob {
+        setting: Setting {
+            model: &model,
+            protocol: &protocol,
+            threads,
+        },
+        clean: args.scoring.request(&data, &scope),
+        options: ScoreOptions {
+            marginal: parse_marginal(&args.marginal)?,
+            temperature: args.temperature,
+        },
+    };
+    let mut ledger = args.scoring.ledger()?;
+    let calibration = calibrate(&job, &mut ledger, &mut args.scoring.watcher())
+        .with_context(|| format!("cannot calibrate `{}` on `{}`", model.name(), data.spec))?;
+    let text = calibration.to_json()?;
+    write_atomically(&args.out, text.as_bytes())?;
+    print(&summary(&calibration))?;
+    print(&format!("\nwritten to {}\n", args.out.display()))
+}
+
+/// What was learned, for a reader.
+fn summary(calibration: &Calibration) -> String {
+    let basis = &calibration.basis;
+    let mut text = format!(
+        "{}: {:.2}% of {} clean images right, confidence {:.2}%, calibration error {:.2} points (temperature {:.3})\n\n",
+        calibration.model.name,
+        100.0 * basis.reference.accuracy,
+        basis.reference.images,
+        100.0 * basis.reference.mean_confidence,
+        100.0 * basis.reference.ece,
+        basis.temperature.value,
+    );
+    let mut rows = Vec::new();
+    let points = |x: f64| format!("{:.2}", 100.0 * x);
+    for (name, fit) in &calibration.source.by_score {
+        let direct = calibration.source.direct.get(name);
+        rows.push(vec![
+            name.clone(),
+            direct.map_or_else(|| "-".to_owned(), |errors| points(errors.mae())),
+            points(fit.errors.mae()),
+            points(fit.errors.worst()),
+        ]);
+    }
+    let combined = &calibration.source.combined.errors;
+    rows.push(vec![
+        "combined".to_owned(),
+        "-".to_owned(),
+        points(combined.mae()),
+        points(combined.worst()),
+    ]);
+    text += "errors in points of accuracy on corruptions the fit had not seen\n";
+    let header = ["estimator", "as it is", "calibrated", "worst"];
+    let align = [Align::Left, Align::Right, Align::Right, Align::Right];
+    text + &render(&header, &align, &rows)
+}

@@ -1,0 +1,255 @@
+//! `flipcast estimate`: how accurate is the model on images nobody labelled?
+
+use super::inputs::{DataRequest, Labels, ModelArgs, open_data, open_model};
+use super::scoring::ScoringArgs;
+use super::thread_count;
+use crate::failure::Advised;
+use crate::output::print;
+use crate::table::{Align, grouped, render};
+use anyhow::{Context, Result, ensure};
+use flipcast_estimate::{Estimate, Flag};
+use flipcast_run::{
+    Calibration, Cell, CellEstimates, Estimates, FlipProtocol, PAPER_RESNET50, Scope, Setting,
+    Watcher, check_published, estimate_published,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// Estimate a model's accuracy on images without labels.
+///
+/// Prints, for the source model and for the model adapted to the images, what every estimator says, with intervals and
+/// warnings. Where the images have labels the truth stands beside it; no estimate uses them.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// What `flipcast calibrate` wrote for this model; or `paper-resnet50`, the fit published for ImageNet's ResNet-50
+    #[arg(long, value_name = "FILE")]
+    calibration: PathBuf,
+    /// Images, perhaps with a corruption (`DIR@gaussian_noise:3`); may be given several times
+    #[arg(long, required = true)]
+    data: Vec<String>,
+    /// The published dataset whose root --data is
+    #[arg(long)]
+    dataset: Option<String>,
+    /// Which split of it
+    #[arg(long)]
+    split: Option<String>,
+    /// How the dataset's classes become the model's, to show the truth
+    #[arg(long, value_enum, default_value = "auto")]
+    labels: Labels,
+    /// The protocol the calibration must have been made with
+    #[arg(long)]
+    protocol: Option<String>,
+    /// Probability with which the intervals are meant to hold the truth
+    #[arg(long, default_value_t = 0.9)]
+    level: f64,
+    /// Print one JSON object per dataset
+    #[arg(long)]
+    json: bool,
+    /// Print every estimator, not the main ones alone
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    scoring: ScoringArgs,
+}
+
+/// The estimators a reader sees first.
+const MAIN: [&str; 9] = [
+    "combined",
+    "wf",
+    "wf_batch",
+    "statistics_flips",
+    "cot",
+    "cot_calibrated",
+    "atc_mc",
+    "ac",
+    "doc",
+];
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let threads = thread_count(args.scoring.threads)?;
+    ensure!(
+        args.level > 0.0 && args.level < 1.0,
+        "--level is {}, expected more than 0 and less than 1",
+        args.level
+    );
+    let published = args.calibration.as_os_str() == PAPER_RESNET50;
+    let calibration = match published {
+        true => None,
+        false => Some(Calibration::load(&args.calibration)?),
+    };
+    let protocol = match &calibration {
+        Some(calibration) => calibration.protocol.clone(),
+        None => FlipProtocol::named(args.protocol.as_deref().unwrap_or("code"))?,
+    };
+    check_protocol(args.protocol.as_deref(), &protocol)?;
+    let model = open_model(&args.model)?;
+    if published {
+        check_published(&model)?;
+    }
+    let mut ledger = args.scoring.ledger()?;
+    let mut watcher = args.scoring.watcher();
+    for (number, spec) in args.data.iter().enumerate() {
+        watcher.cell(spec, number, args.data.len());
+        let request = DataRequest {
+            dataset: args.dataset.as_deref(),
+            split: args.split.as_deref(),
+            labels: args.labels,
+            seed: args.scoring.seed,
+            ..DataRequest::new(spec)
+        };
+        let data = open_data(request, &model)?;
+        let scope = Scope::new(model.num_classes(), data.class_space.clone());
+        let setting = Setting {
+            model: &model,
+            protocol: &protocol,
+            threads,
+        };
+        let request = args.scoring.request(&data, &scope);
+        let failed = || format!("cannot estimate the accuracy on `{spec}`");
+        let (cell, estimates) = match &calibration {
+            Some(calibration) => {
+                calibration.check_fits(&model, &data.preprocess, &scope)?;
+                let basis = &calibration.basis;
+                let cell = setting.cell("estimate", &request, basis, &mut ledger, &mut watcher);
+                let cell = cell.with_context(failed)?;
+                let estimates = calibration.estimate(&cell, args.level);
+                (cell, estimates)
+            }
+            None => {
+                let cell = setting.published_cell(&request, &mut ledger, &mut watcher);
+                let cell = cell.with_context(failed)?;
+                let estimates = estimate_published(&cell, args.level);
+                (cell, estimates)
+            }
+        };
+        watcher.clear();
+        if args.json {
+            let object = to_json(spec, &cell, &estimates, &protocol, args.level)?;
+            print(&(object.to_string() + "\n"))?;
+        } else {
+            print(&to_text(spec, &cell, &estimates, args))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_protocol(asked: Option<&str>, made_with: &FlipProtocol) -> Result<()> {
+    let Some(asked) = asked.filter(|asked| *asked != made_with.name) else {
+        return Ok(());
+    };
+    Err(Advised {
+        problem: format!(
+            "the calibration was made with protocol `{}`, but `{asked}` was asked for",
+            made_with.name
+        ),
+        hint: format!("calibrate with `--protocol {asked}`, or leave the option out"),
+    }
+    .into())
+}
+
+fn to_json(
+    spec: &str,
+    cell: &Cell,
+    estimates: &CellEstimates,
+    protocol: &FlipProtocol,
+    level: f64,
+) -> Result<Value> {
+    Ok(json!({
+        "data": spec,
+        "images": cell.images,
+        "skipped": cell.skipped,
+        "level": level,
+        "estimates": estimates.source,
+        "truth": cell.accuracy,
+        "adapted": {
+            "estimates": estimates.adapted,
+            "truth": cell.adapted_accuracy,
+            "images": cell.probe_images,
+        },
+        "adaptation": cell.adaptation,
+        "seconds": cell.seconds,
+        "protocol": protocol,
+    }))
+}
+
+fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, args: &Args) -> String {
+    let mut text = format!("{spec}: {} images", grouped(cell.images));
+    if cell.skipped > 0 {
+        text += &format!(", {} unreadable", grouped(cell.skipped));
+    }
+    text += "\n";
+    let mut flags = BTreeSet::new();
+    let parts = [
+        ("source model", &estimates.source, cell.accuracy),
+        ("adapted model", &estimates.adapted, cell.adapted_accuracy),
+    ];
+    for (what, estimates, truth) in parts.into_iter().filter(|(_, e, _)| !e.is_empty()) {
+        text += &part(what, estimates, truth, args, &mut flags);
+    }
+    for flag in flags {
+        let name = serde_json::to_value(flag).ok();
+        let name = name.as_ref().and_then(Value::as_str).unwrap_or_default();
+        text += &format!("  {name}: {}\n", flag.text());
+    }
+    text + "\n"
+}
+
+/// The table of one of the two numbers.
+fn part(
+    what: &str,
+    estimates: &Estimates,
+    truth: Option<f64>,
+    args: &Args,
+    flags: &mut BTreeSet<Flag>,
+) -> String {
+    let percent = |x: f64| format!("{:.1}%", 100.0 * x);
+    let mut names: Vec<&str> = MAIN
+        .into_iter()
+        .filter(|n| estimates.contains_key(*n))
+        .collect();
+    if args.all {
+        let others = estimates
+            .keys()
+            .map(String::as_str)
+            .filter(|n| !MAIN.contains(n));
+        names.extend(others);
+    }
+    let mut rows = Vec::new();
+    for name in names {
+        let Estimate {
+            accuracy,
+            low,
+            high,
+            flags: raised,
+        } = &estimates[name];
+        flags.extend(raised.iter().copied());
+        let raised: Vec<String> = raised
+            .iter()
+            .filter_map(|flag| serde_json::to_value(flag).ok()?.as_str().map(str::to_owned))
+            .collect();
+        rows.push(vec![
+            name.to_owned(),
+            percent(*accuracy),
+            format!("{} to {}", percent(*low), percent(*high)),
+            truth.map_or_else(String::new, |truth| {
+                format!("{:+.1}", 100.0 * (accuracy - truth))
+            }),
+            raised.join(", "),
+        ]);
+    }
+    let truth = truth.map_or_else(String::new, |truth| format!(", truth {}", percent(truth)));
+    let interval = format!("{:.0}% interval", 100.0 * args.level);
+    let header = ["estimator", "accuracy", interval.as_str(), "error", "flags"];
+    let align = [
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Left,
+    ];
+    format!("\n{what}{truth}\n{}", render(&header, &align, &rows))
+}

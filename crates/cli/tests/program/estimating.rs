@@ -1,0 +1,282 @@
+//! `flipcast calibrate` and `flipcast estimate`, mostly with the files of the demo.
+
+use crate::run::flipcast;
+use crate::scratch::{Scratch, picture};
+use crate::tiny_model::{NAMES, write_model};
+use serde_json::{Value, json};
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const ASSETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo");
+
+fn asset(name: &str) -> String {
+    format!("{ASSETS}/{name}")
+}
+
+/// Arguments that estimate on `data`, a part of the demo's images.
+fn estimate_args(data: &str) -> Vec<String> {
+    let model = asset("resnet20.fashion_mnist.safetensors");
+    let calibration = asset("calibration.json");
+    let fixed = ["estimate", "--model", &model, "--calibration", &calibration];
+    let more = ["--data", data, "--limit", "200", "--json"];
+    fixed.iter().chain(&more).map(|a| (*a).to_owned()).collect()
+}
+
+fn run(args: &[String]) -> crate::run::Outcome {
+    flipcast(&args.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("an object per line"))
+        .collect()
+}
+
+#[test]
+fn estimates_have_stable_keys_and_never_use_labels() {
+    let data = format!("{ASSETS}@gaussian_noise:3");
+    let args = estimate_args(&data);
+    let seen = objects(&run(&args).expect(0, &[]).stdout).remove(0);
+    for name in [
+        "wf",
+        "wf_batch",
+        "ac",
+        "doc",
+        "atc_mc",
+        "atc_ne",
+        "cot",
+        "combined",
+        "statistics_flips",
+        "cot_calibrated",
+    ] {
+        let estimate = &seen["estimates"][name];
+        let number = |key: &str| {
+            estimate[key]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{name}.{key}"))
+        };
+        assert!(
+            number("low") <= number("accuracy") && number("accuracy") <= number("high"),
+            "{name}"
+        );
+        assert!(estimate["flags"].is_array(), "{name}");
+    }
+    assert_eq!(seen["data"], json!(data));
+    assert_eq!(seen["images"], json!(200));
+    assert!(seen["truth"].is_number() && seen["adapted"]["truth"].is_number());
+    assert_eq!(seen["protocol"]["name"], json!("flipcast"));
+
+    let blind = [args, vec!["--labels".into(), "none".into()]].concat();
+    let blind = objects(&run(&blind).expect(0, &[]).stdout).remove(0);
+    assert_eq!(blind["truth"], Value::Null);
+    assert_eq!(blind["estimates"], seen["estimates"]);
+    assert_eq!(blind["adapted"]["estimates"], seen["adapted"]["estimates"]);
+}
+
+#[test]
+fn few_images_work_and_are_flagged() {
+    let mut args = estimate_args(ASSETS);
+    let limit = args.iter().position(|a| a == "200").expect("it is there");
+    for images in ["1", "5", "65"] {
+        args[limit] = images.into();
+        let seen = objects(&run(&args).expect(0, &[]).stdout).remove(0);
+        let flags = seen["estimates"]["combined"]["flags"].to_string();
+        assert!(flags.contains("too_few_images"), "{images}: {flags}");
+    }
+}
+
+#[test]
+fn a_calibration_of_another_model_is_refused() {
+    let scratch = Scratch::new("other-calibration");
+    let other = write_model(&scratch, "other", 3, &json!(10));
+    let calibration = asset("calibration.json");
+    let with = |calibration: &str| {
+        flipcast(&[
+            "estimate",
+            "--model",
+            &other,
+            "--calibration",
+            calibration,
+            "--data",
+            ASSETS,
+        ])
+    };
+    with(&calibration).expect(
+        2,
+        &["the calibration is for the weights", "flipcast calibrate"],
+    );
+    with(&scratch.path("absent.json")).expect(2, &["absent.json", "cannot be read"]);
+    scratch.write("broken.json", b"{\"flipcast_calibration\": 1");
+    with(&scratch.path("broken.json")).expect(2, &["not a calibration", "hint:"]);
+    let newer = fs::read_to_string(&calibration).expect("an asset");
+    let newer = newer.replacen(
+        "\"flipcast_calibration\": 1",
+        "\"flipcast_calibration\": 99",
+        1,
+    );
+    scratch.write("newer.json", newer.as_bytes());
+    with(&scratch.path("newer.json")).expect(2, &["is 99, expected 1"]);
+}
+
+#[test]
+fn a_protocol_other_than_the_calibrations_is_refused() {
+    let args = [
+        estimate_args(ASSETS),
+        vec!["--protocol".into(), "paper".into()],
+    ]
+    .concat();
+    run(&args).expect(2, &["made with protocol `flipcast`", "--protocol paper"]);
+    let args = [estimate_args(ASSETS), vec!["--level".into(), "1.5".into()]].concat();
+    run(&args).expect(2, &["--level is 1.5"]);
+}
+
+/// Pictures of two classes: sixteen files, half a class each.
+fn pictures(scratch: &Scratch) {
+    for number in 0..16 {
+        let class = NAMES[number % 2];
+        scratch.write(&format!("data/{class}/{number}.jpg"), &picture(32, number));
+    }
+}
+
+#[test]
+fn calibrate_writes_an_artefact_that_estimate_takes() {
+    let scratch = Scratch::new("calibrate");
+    pictures(&scratch);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    let (data, out) = (scratch.path("data"), scratch.path("c.json"));
+    let calibrate = [
+        "calibrate",
+        "--model",
+        &model,
+        "--data",
+        &data,
+        "--protocol",
+        "statistics",
+        "--out",
+        &out,
+    ];
+    flipcast(&calibrate).expect(0, &[]).prints(&[
+        "of 16 clean images right",
+        "combined",
+        "written to",
+    ]);
+    let artefact: Value = serde_json::from_slice(&fs::read(&out).expect("written")).expect("JSON");
+    assert_eq!(artefact["flipcast_calibration"], json!(1));
+    assert!(artefact["cells"].as_array().expect("cells").len() >= 21);
+    let estimate = [
+        "estimate",
+        "--model",
+        &model,
+        "--calibration",
+        &out,
+        "--data",
+        &data,
+    ];
+    flipcast(&estimate).expect(0, &[]).prints(&[
+        "source model, truth",
+        "combined",
+        "too_few_images",
+    ]);
+}
+
+#[test]
+fn calibration_needs_labels_of_the_models_classes() {
+    let scratch = Scratch::new("calibrate-bad");
+    pictures(&scratch);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    let calibrate = |data: &str, more: &[&str]| {
+        let out = scratch.path("c.json");
+        let fixed = [
+            "calibrate",
+            "--model",
+            &model,
+            "--data",
+            data,
+            "--out",
+            &out,
+        ];
+        flipcast(&[&fixed, more].concat())
+    };
+    for number in 0..3 {
+        scratch.write(&format!("flat/{number}.jpg"), &picture(32, number));
+    }
+    calibrate(&scratch.path("flat"), &[]).expect(2, &["have no label", "hint:"]);
+    calibrate(&scratch.path("absent"), &[]).expect(2, &["absent"]);
+    fs::create_dir_all(scratch.path("empty")).expect("writable");
+    calibrate(&scratch.path("empty"), &[]).expect(2, &["empty"]);
+    scratch.write("list.csv", b"data/dog/0.jpg,0\ndata/cat/1.jpg,7\n");
+    calibrate(&scratch.path("list.csv"), &[])
+        .expect(2, &["not one of the model's 2 classes", "hint:"]);
+    scratch.write("data/dog/bad.jpg", b"not a picture");
+    calibrate(&scratch.path("data"), &[]).expect(2, &["bad.jpg"]);
+    let other = write_model(&scratch, "three", 1, &json!(["a", "b", "c"]));
+    flipcast(&[
+        "calibrate",
+        "--model",
+        &other,
+        "--data",
+        &scratch.path("data"),
+    ])
+    .expect(2, &["classes"]);
+    calibrate(&scratch.path("data"), &["--protocol", "papr"]).expect(2, &["`papr`", "paper"]);
+    assert!(
+        !fs::exists(scratch.path("c.json")).expect("readable"),
+        "nothing half-written stays"
+    );
+}
+
+#[test]
+fn a_full_disk_is_the_environments_fault() {
+    let scratch = Scratch::new("calibrate-full");
+    pictures(&scratch);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    let data = scratch.path("data");
+    let calibrate = [
+        "calibrate",
+        "--model",
+        &model,
+        "--data",
+        &data,
+        "--record",
+        "/dev/full",
+    ];
+    let outcome = flipcast(&calibrate);
+    assert_ne!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("/dev/full"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_run_killed_in_the_middle_goes_on_where_it_was() {
+    let scratch = Scratch::new("estimate-killed");
+    let record = scratch.path("cells.jsonl");
+    let mut args = estimate_args(&format!("{ASSETS}@fog:1"));
+    for severity in 2..=4 {
+        args.extend(["--data".into(), format!("{ASSETS}@fog:{severity}")]);
+    }
+    args.extend(["--record".into(), record.clone()]);
+    let lines = || fs::read_to_string(&record).map_or(0, |text| text.lines().count());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_flipcast"))
+        .args(&args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let patience = Instant::now() + Duration::from_secs(120);
+    while lines() < 2 && Instant::now() < patience && child.try_wait().expect("a child").is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it ended");
+    let before = lines();
+    assert!(before >= 2, "{before} records");
+    let first = run(&args).expect(0, &[]).stdout;
+    assert_eq!(lines(), 4, "none lost, none twice");
+    assert_eq!(
+        run(&args).expect(0, &[]).stdout,
+        first,
+        "from the records alone"
+    );
+    assert_eq!(lines(), 4);
+}

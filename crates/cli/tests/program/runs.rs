@@ -1,0 +1,124 @@
+use crate::run::{Outcome, flipcast};
+use crate::scratch::Scratch;
+use crate::tiny_model::{NAMES, write_model};
+use serde_json::{Value, json};
+use std::fs;
+
+/// Adapts a small network to four pictures and records it.
+fn recorded(scratch: &Scratch, model: &str, more: &[&str]) -> Outcome {
+    let (data, record) = (scratch.path("data"), scratch.path("runs.jsonl"));
+    let fixed = [
+        "adapt",
+        "--model",
+        model,
+        "--data",
+        &data,
+        "--threads",
+        "1",
+        "--batch-size",
+        "2",
+        "--record",
+        &record,
+    ];
+    flipcast(&[&fixed, more].concat())
+}
+
+/// Two recorded runs, and their keys.
+fn scene(name: &str) -> (Scratch, String, [String; 2]) {
+    let scratch = Scratch::with_pictures(name, 32);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    recorded(&scratch, &model, &["--method", "tent"])
+        .expect(0, &[])
+        .prints(&["record       ", ", key "]);
+    recorded(
+        &scratch,
+        &model,
+        &["--method", "tent", "--lr", "0.001", "--seed", "3"],
+    )
+    .expect(0, &[]);
+    let text = fs::read_to_string(scratch.path("runs.jsonl")).expect("written");
+    let keys: Vec<String> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["key"].to_string())
+        .map(|key| key.trim_matches('"').to_owned())
+        .collect();
+    let keys = keys.try_into().expect("two runs");
+    (scratch, model, keys)
+}
+
+#[test]
+fn a_recorded_run_is_not_repeated() {
+    let (scratch, model, keys) = scene("runs-recorded");
+    let before = fs::read(scratch.path("runs.jsonl")).expect("written");
+    recorded(&scratch, &model, &["--method", "tent"])
+        .expect(0, &["recorded as", &keys[0], "not repeated"])
+        .prints(&["images       4, 2 steps"]);
+    assert_eq!(fs::read(scratch.path("runs.jsonl")).expect("there"), before);
+    // Predictions are not recorded, so that they are made anew; the record stays as it is.
+    let out = scratch.path("out.csv");
+    recorded(&scratch, &model, &["--method", "tent", "--out", &out]).expect(0, &[]);
+    assert!(fs::metadata(&out).is_ok());
+    assert_eq!(fs::read(scratch.path("runs.jsonl")).expect("there"), before);
+}
+
+#[test]
+fn runs_are_listed_shown_and_compared() {
+    let (scratch, _, [one, two]) = scene("runs-shown");
+    let file = scratch.path("runs.jsonl");
+    flipcast(&["runs", "list", &file]).expect(0, &[]).prints(&[
+        "key",
+        "accuracy",
+        &one,
+        &two,
+        "adapt",
+        "cifar_resnet20",
+        "tent",
+    ]);
+    let none = flipcast(&["runs", "list", &file, "--kind", "estimate"]).expect(0, &[]);
+    assert_eq!(none.stdout.lines().count(), 1);
+    flipcast(&["runs", "show", &file, &one[..10]])
+        .expect(0, &[])
+        .prints(&[&one, "settings", "stream.batch_size", "result", "flip_rate"]);
+    let json = flipcast(&["runs", "show", &file, &one, "--json"]).expect(0, &[]);
+    let record: Value = serde_json::from_str(&json.stdout).expect("one object");
+    assert_eq!(
+        (&record["format"], &record["kind"]),
+        (&json!(1), &json!("adapt"))
+    );
+    flipcast(&["runs", "diff", &file, &one, &two])
+        .expect(0, &[])
+        .prints(&[
+            "method.settings.optimiser.sgd.lr",
+            "0.00025",
+            "0.001",
+            "stream.order_seed",
+        ]);
+    flipcast(&["runs", "diff", &file, &one, &one])
+        .expect(0, &[])
+        .prints(&["no difference in settings", "no difference in results"]);
+}
+
+#[test]
+fn keys_and_files_that_are_not_there_are_refused() {
+    let (scratch, _, [one, _]) = scene("runs-refused");
+    let file = scratch.path("runs.jsonl");
+    flipcast(&["runs", "show", &file, "zz"]).expect(2, &["no run with key `zz`", "runs list"]);
+    flipcast(&["runs", "show", &file, ""]).expect(2, &["2 runs of", "start with ``"]);
+    let missing = scratch.path("none.jsonl");
+    flipcast(&["runs", "list", &missing]).expect(2, &["cannot read", "none.jsonl"]);
+    let text = fs::read_to_string(&file).expect("written");
+    scratch.write(
+        "newer.jsonl",
+        text.replace("\"format\":1", "\"format\":2").as_bytes(),
+    );
+    flipcast(&["runs", "list", &scratch.path("newer.jsonl")]).expect(
+        2,
+        &["line 1", "has format 2", "hint: use the newer flipcast"],
+    );
+    scratch.write(
+        "changed.jsonl",
+        text.replace(&one, "0123456789abcdef").as_bytes(),
+    );
+    flipcast(&["runs", "list", &scratch.path("changed.jsonl")])
+        .expect(2, &["has key `0123456789abcdef`", &one]);
+}
