@@ -34,7 +34,7 @@ pub use flip_protocol::{FLIP_PROTOCOLS, FlipProtocol};
 pub use flips::{Adaptation, FlipEvidence, Stop, collect_flips};
 pub use images::{Images, MEMORY_LIMIT, Pass};
 pub use ledger::Ledger;
-pub use published::{PAPER_RESNET50, check_published, estimate_published};
+pub use published::{PAPER_FITS, PaperFit};
 pub use scope::Scope;
 pub use scores::{SCORES, ScoreInfo, score_info};
 pub use source_pass::{SourcePass, run_source};

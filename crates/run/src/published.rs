@@ -1,4 +1,4 @@
-//! The paper's own fit for ResNet-50, which needs no calibration.
+//! The paper's own fits, which need no calibration.
 
 use crate::cell::{Cell, CellRequest, Setting};
 use crate::estimate::{CellEstimates, Estimates};
@@ -8,25 +8,107 @@ use crate::{RunError, ScoreOptions, Watcher};
 use flipcast_estimate::{Curve, Estimate, Flag, normal_quantile};
 use flipcast_models::Model;
 
-/// The name it is asked for by.
-pub const PAPER_RESNET50: &str = "paper-resnet50";
+/// A fit from the paper.
+#[derive(Clone, Copy, Debug)]
+pub struct PaperFit {
+    /// The name it is asked for by, in place of a file.
+    pub name: &'static str,
+    /// Its curve among [`PUBLISHED_CURVES`](flipcast_estimate::PUBLISHED_CURVES).
+    pub curve: &'static str,
+    /// The architecture it was fitted for, where it matters.
+    pub architecture: Option<&'static str>,
+    /// Classes of the network.
+    pub classes: usize,
+    /// What flips are divided by before the curve sees them: 1, or the size of the probe.
+    pub scale: f64,
+    /// Mean absolute errors the paper reports.
+    pub errors: &'static [(&'static str, f64)],
+}
 
-/// Mean absolute errors over the 23 datasets of the paper's Table 1.
-const PAPER_ERRORS: [(&str, f64); 3] = [("wf", 0.0575), ("cot", 0.0817), ("ac", 0.2602)];
+/// The paper's fits. Its errors for ResNet-50 are averages over the 23 datasets of its Table 1.
+pub const PAPER_FITS: [PaperFit; 3] = [
+    PaperFit {
+        name: "paper-resnet50",
+        curve: "resnet50.weighted_quadratic",
+        architecture: Some("resnet50"),
+        classes: 1000,
+        scale: 1.0,
+        errors: &[("wf", 0.0575), ("cot", 0.0817), ("ac", 0.2602)],
+    },
+    PaperFit {
+        name: "paper-cifar100",
+        curve: "cifar100.weighted_quadratic",
+        architecture: None,
+        classes: 100,
+        scale: 1.0,
+        errors: &[("wf", 0.0910)],
+    },
+    PaperFit {
+        name: "paper-cifar10",
+        curve: "cifar10.weighted_quadratic",
+        architecture: None,
+        classes: 10,
+        scale: 1000.0,
+        errors: &[("wf", 0.1664)],
+    },
+];
 
 /// A normal variable's mean size is this share of its standard deviation.
 const MEAN_SIZE: f64 = 0.797_884_560_802_865_4;
 
-/// Refuses models the published curve was not fitted for.
-pub fn check_published(model: &Model) -> Result<(), RunError> {
-    if model.architecture() == "resnet50" && model.num_classes() == 1000 {
-        return Ok(());
+impl PaperFit {
+    /// The fit called `name`, if there is one.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        PAPER_FITS.iter().find(|fit| fit.name == name)
     }
-    Err(RunError::OtherCalibration {
-        what: "the architecture",
-        found: "resnet50, 1000 classes".to_owned(),
-        expected: format!("{}, {} classes", model.architecture(), model.num_classes()),
-    })
+
+    /// Refuses models it was not made for.
+    pub fn check(&self, model: &Model) -> Result<(), RunError> {
+        let same = self
+            .architecture
+            .is_none_or(|name| name == model.architecture());
+        if same && model.num_classes() == self.classes {
+            return Ok(());
+        }
+        let network = self.architecture.unwrap_or("any architecture");
+        Err(RunError::OtherCalibration {
+            what: "the network",
+            found: format!("{network}, {} classes", self.classes),
+            expected: format!("{}, {} classes", model.architecture(), model.num_classes()),
+        })
+    }
+
+    /// The paper's estimates for a cell: `wf` by its curve, others as they stand. Intervals take the paper's average errors for those
+    /// of a normal variable, and so are rough.
+    pub fn estimate(&self, cell: &Cell, level: f64) -> Result<CellEstimates, RunError> {
+        let curve = Curve::published(self.curve)?;
+        let mut source = Estimates::new();
+        for &(name, mean_error) in self.errors {
+            let score = if name == "wf" { "wf_batch" } else { name };
+            let Some(score) = cell.source.get(score) else {
+                continue;
+            };
+            let mut flags: Vec<Flag> = score.flags.iter().chain(&cell.flags).copied().collect();
+            let accuracy = if name == "wf" {
+                let prediction = curve.predict(score.value / self.scale);
+                flags.extend(prediction.flags());
+                prediction.value
+            } else {
+                score.value
+            };
+            flags.sort();
+            flags.dedup();
+            let half_width = normal_quantile(level) * mean_error / MEAN_SIZE;
+            source.insert(
+                name.to_owned(),
+                Estimate::around(accuracy, half_width, flags),
+            );
+        }
+        Ok(CellEstimates {
+            source,
+            adapted: Estimates::new(),
+        })
+    }
 }
 
 impl Setting<'_> {
@@ -38,7 +120,7 @@ impl Setting<'_> {
         watcher: &mut dyn Watcher,
     ) -> Result<Cell, RunError> {
         let protocol = cell_protocol("estimate", self, request, &ScoreOptions::default())?
-            .with("basis", &PAPER_RESNET50)?;
+            .with("basis", &"none")?;
         if let Some(cell) = ledger.find(&protocol)? {
             return Ok(cell);
         }
@@ -46,37 +128,5 @@ impl Setting<'_> {
         let cell = Cell::from_scores(&look, request.scope, score_without_basis(&look)?);
         ledger.keep(protocol, &cell, cell.seconds.total())?;
         Ok(cell)
-    }
-}
-
-/// The paper's estimates for a cell: `wf` by its curve, `ac` and `cot` as they stand. Intervals take the paper's average errors
-/// over its datasets for those of a normal variable, and so are rough.
-pub fn estimate_published(cell: &Cell, level: f64) -> CellEstimates {
-    let curve = Curve::published_resnet50();
-    let mut source = Estimates::new();
-    for (name, mean_error) in PAPER_ERRORS {
-        let score = if name == "wf" { "wf_batch" } else { name };
-        let Some(score) = cell.source.get(score) else {
-            continue;
-        };
-        let mut flags: Vec<Flag> = score.flags.iter().chain(&cell.flags).copied().collect();
-        let accuracy = if name == "wf" {
-            let prediction = curve.predict(score.value);
-            flags.extend(prediction.flags());
-            prediction.value
-        } else {
-            score.value
-        };
-        flags.sort();
-        flags.dedup();
-        let half_width = normal_quantile(level) * mean_error / MEAN_SIZE;
-        source.insert(
-            name.to_owned(),
-            Estimate::around(accuracy, half_width, flags),
-        );
-    }
-    CellEstimates {
-        source,
-        adapted: Estimates::new(),
     }
 }

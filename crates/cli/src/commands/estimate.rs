@@ -9,8 +9,7 @@ use crate::table::{Align, grouped, render};
 use anyhow::{Context, Result, ensure};
 use flipcast_estimate::{Estimate, Flag};
 use flipcast_run::{
-    Calibration, Cell, CellEstimates, Estimates, FlipProtocol, PAPER_RESNET50, Scope, Setting,
-    Watcher, check_published, estimate_published,
+    Calibration, Cell, CellEstimates, Estimates, FlipProtocol, PaperFit, Scope, Setting, Watcher,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -24,7 +23,8 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
-    /// What `flipcast calibrate` wrote for this model; or `paper-resnet50`, the fit published for ImageNet's ResNet-50
+    /// What `flipcast calibrate` wrote for this model; or one of the paper's own
+    /// fits: `paper-resnet50`, `paper-cifar100`, `paper-cifar10`
     #[arg(long, value_name = "FILE")]
     calibration: PathBuf,
     /// Images, perhaps with a corruption (`DIR@gaussian_noise:3`); may be given several times
@@ -76,10 +76,10 @@ pub fn run(args: &Args) -> Result<()> {
         "--level is {}, expected more than 0 and less than 1",
         args.level
     );
-    let published = args.calibration.as_os_str() == PAPER_RESNET50;
+    let published = args.calibration.to_str().and_then(PaperFit::find);
     let calibration = match published {
-        true => None,
-        false => Some(Calibration::load(&args.calibration)?),
+        Some(_) => None,
+        None => Some(Calibration::load(&args.calibration)?),
     };
     let protocol = match &calibration {
         Some(calibration) => calibration.protocol.clone(),
@@ -87,8 +87,8 @@ pub fn run(args: &Args) -> Result<()> {
     };
     check_protocol(args.protocol.as_deref(), &protocol)?;
     let model = open_model(&args.model)?;
-    if published {
-        check_published(&model)?;
+    if let Some(fit) = published {
+        fit.check(&model)?;
     }
     let mut ledger = args.scoring.ledger()?;
     let mut watcher = args.scoring.watcher();
@@ -110,21 +110,19 @@ pub fn run(args: &Args) -> Result<()> {
         };
         let request = args.scoring.request(&data, &scope);
         let failed = || format!("cannot estimate the accuracy on `{spec}`");
-        let (cell, estimates) = match &calibration {
-            Some(calibration) => {
-                calibration.check_fits(&model, &data.preprocess, &scope)?;
-                let basis = &calibration.basis;
-                let cell = setting.cell("estimate", &request, basis, &mut ledger, &mut watcher);
-                let cell = cell.with_context(failed)?;
-                let estimates = calibration.estimate(&cell, args.level);
-                (cell, estimates)
-            }
-            None => {
-                let cell = setting.published_cell(&request, &mut ledger, &mut watcher);
-                let cell = cell.with_context(failed)?;
-                let estimates = estimate_published(&cell, args.level);
-                (cell, estimates)
-            }
+        let (cell, estimates) = if let Some(calibration) = &calibration {
+            calibration.check_fits(&model, &data.preprocess, &scope)?;
+            let basis = &calibration.basis;
+            let cell = setting.cell("estimate", &request, basis, &mut ledger, &mut watcher);
+            let cell = cell.with_context(failed)?;
+            let estimates = calibration.estimate(&cell, args.level);
+            (cell, estimates)
+        } else {
+            let cell = setting.published_cell(&request, &mut ledger, &mut watcher);
+            let cell = cell.with_context(failed)?;
+            let fit = published.context("without a calibration there is a published fit")?;
+            let estimates = fit.estimate(&cell, args.level)?;
+            (cell, estimates)
         };
         watcher.clear();
         if args.json {
