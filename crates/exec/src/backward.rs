@@ -188,6 +188,23 @@ impl Network {
             } => {
                 self.layer_norm_backward(norm.index(), *source, *gradient, *target);
             }
+            BackwardStep::Attention {
+                node,
+                source,
+                gradient,
+                target,
+            }
+            | BackwardStep::Scale {
+                node,
+                source,
+                gradient,
+                target,
+            } => self.token_backward(*node, Some(*source), *gradient, *target),
+            BackwardStep::Arrange {
+                node,
+                gradient,
+                target,
+            } => self.token_backward(*node, None, *gradient, *target),
             _ => unreachable!("every planned step is implemented"),
         }
     }

@@ -145,7 +145,7 @@ impl Network {
                     out,
                 );
             }
-            _ => unreachable!("every planned step is implemented"),
+            _ => self.token_step(step),
         }
     }
 

@@ -1,8 +1,9 @@
 //! Everything chosen and packed once: a kernel per layer, and how much scratch the largest of them needs.
 
 use crate::network::NetworkOptions;
+use crate::tokens::TokenLayer;
 use crate::{ExecError, Isa};
-use flipcast_graph::{BackwardStep, Graph, NodeId, Op, Plan, Pool, Step, ValueId};
+use flipcast_graph::{BackwardStep, Dims, Graph, NodeId, Op, Plan, Pool, Step, ValueId};
 use flipcast_kernels::{Conv, ConvShape, Extent, PoolShape, Scratch, ShortcutShape};
 use flipcast_tensor::{Shape, Tensor};
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ pub(crate) struct Layer {
 #[derive(Debug)]
 pub(crate) struct Kernels {
     layers: Vec<Option<Layer>>,
+    token_layers: Vec<Option<TokenLayer>>,
 }
 
 impl Kernels {
@@ -30,6 +32,8 @@ impl Kernels {
         options: &NetworkOptions,
     ) -> Result<Self, ExecError> {
         let mut layers: Vec<Option<Layer>> = graph.nodes().iter().map(|_| None).collect();
+        let mut token_layers: Vec<Option<TokenLayer>> =
+            graph.nodes().iter().map(|_| None).collect();
         for step in plan.forward() {
             let Step::Conv {
                 node,
@@ -38,6 +42,34 @@ impl Kernels {
                 ..
             } = step
             else {
+                let place = match step {
+                    Step::Attention {
+                        node,
+                        source,
+                        target,
+                    }
+                    | Step::Arrange {
+                        node,
+                        source,
+                        target,
+                    }
+                    | Step::AddPosition {
+                        node,
+                        source,
+                        target,
+                    }
+                    | Step::Scale {
+                        node,
+                        source,
+                        target,
+                    } => Some((*node, *source, *target)),
+                    _ => None,
+                };
+                if let Some((node, source, target)) = place {
+                    let dims = [source, target].map(|value| plan.value(value).dims);
+                    let how = (isa, options.exactness);
+                    token_layers[node.index()] = TokenLayer::new(graph, node, dims, params, how)?;
+                }
                 continue;
             };
             let (input, output) = (plan.value(*source).dims, plan.value(*target).dims);
@@ -58,7 +90,10 @@ impl Kernels {
                     };
                     (shape, conv.bias)
                 }
-                _ => (linear_shape(input.channels, output.channels), true),
+                op => (
+                    linear_shape(input, output.channels),
+                    matches!(op, Op::Linear { .. }),
+                ),
             };
             let name = &graph.node(*node).name;
             let weight = param(params, &format!("{name}.weight"), &weight_shape(op, &shape))?;
@@ -77,13 +112,22 @@ impl Kernels {
                 bias,
             });
         }
-        Ok(Self { layers })
+        Ok(Self {
+            layers,
+            token_layers,
+        })
     }
 
     pub fn layer(&self, node: NodeId) -> &Layer {
         self.layers[node.index()]
             .as_ref()
             .expect("planned convolutions have a kernel")
+    }
+
+    pub fn token_layer(&self, node: NodeId) -> &TokenLayer {
+        self.token_layers[node.index()]
+            .as_ref()
+            .expect("planned layers are prepared")
     }
 
     /// Scratch for the neediest step of `plan`.
@@ -100,6 +144,12 @@ impl Kernels {
             offsets = offsets.max(conv.scratch_offsets());
             // A join may gather for two norms at once.
             partials = partials.max(2 * conv.partials(images));
+        }
+        for layer in self.token_layers.iter().flatten() {
+            if let TokenLayer::Attention(attention) = layer {
+                floats = floats.max(attention.scratch_floats());
+                offsets = offsets.max(attention.scratch_offsets());
+            }
         }
         for value in plan.values() {
             let extent = Extent {
@@ -153,11 +203,12 @@ impl Kernels {
     }
 }
 
-fn linear_shape(inputs: usize, outputs: usize) -> ConvShape {
+/// A linear layer on every pixel is a convolution of one tap.
+fn linear_shape(input: Dims, outputs: usize) -> ConvShape {
     ConvShape {
-        input: [1, 1],
-        in_channels: inputs,
-        output: [1, 1],
+        input: [input.height, input.width],
+        in_channels: input.channels,
+        output: [input.height, input.width],
         out_channels: outputs,
         kernel: [1, 1],
         stride: 1,

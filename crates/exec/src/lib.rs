@@ -12,6 +12,7 @@ mod forward;
 mod kernels;
 mod network;
 mod norms;
+mod tokens;
 
 pub use error::ExecError;
 pub use executor::{Executor, Logits, NormMode};

@@ -231,6 +231,11 @@ impl Network {
         }
     }
 
+    /// Whether any norm has running statistics. Without one, norm modes make no difference.
+    pub fn has_batch_norm(&self) -> bool {
+        self.graph.has_batch_norm()
+    }
+
     /// The plan it runs by.
     pub fn plan(&self) -> &Plan {
         &self.plan

@@ -243,6 +243,22 @@ fn wrong_input_is_refused_with_what_was_expected() {
 }
 
 #[test]
+fn without_batch_norms_neither_the_mode_nor_the_rest_of_the_batch_matters() {
+    let case = case("class_token");
+    let mut net = network(&case, |_| {});
+    assert!(!net.has_batch_norm());
+    let batch = case.batch();
+    let mut run = |batch: &Batch, mode| {
+        net.set_norm_mode(mode).unwrap();
+        net.forward(batch).unwrap().values().to_vec()
+    };
+    let running = run(&batch, NormMode::Running);
+    assert_eq!(run(&batch, NormMode::Batch), running);
+    let alone = run(&images(&batch, 1), NormMode::Batch);
+    assert_eq!(alone, running[..alone.len()]);
+}
+
+#[test]
 fn the_best_instruction_set_is_used_unless_another_is_named() {
     let case = case(&cases()[0].name);
     assert_eq!(network(&case, |_| {}).isa(), Isa::detect());

@@ -13,6 +13,10 @@ pub enum Activation {
     Silu,
     /// `x * Phi(x)`, with the exact normal distribution function.
     Gelu,
+    /// `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`.
+    GeluTanh,
+    /// `tanh(x)`.
+    Tanh,
     /// `1 / (1 + exp(-x))`.
     Sigmoid,
     /// `x * relu6(x + 3) / 6`.

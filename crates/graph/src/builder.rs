@@ -1,4 +1,7 @@
-use crate::{Activation, Conv2d, Graph, GraphError, Node, NodeId, NormKind, NormLayer, Op, Pool};
+use crate::{
+    Activation, Arrangement, Attention, Conv2d, Graph, GraphError, Node, NodeId, NormKind,
+    NormLayer, Op, Pool,
+};
 use std::collections::HashSet;
 
 /// Builds a [`Graph`] layer by layer. Mistakes are collected and reported by [`GraphBuilder::finish`].
@@ -114,9 +117,82 @@ impl GraphBuilder {
         self.push(name, Op::Mul, &[x, gate], channels)
     }
 
-    /// Adds a fully connected layer with bias; its inputs are checked when the image size is known.
+    /// Adds a fully connected layer with bias on every pixel; its inputs are checked when the image size is known.
     pub fn linear(&mut self, name: &str, x: NodeId, inputs: usize, outputs: usize) -> NodeId {
         self.push(name, Op::Linear { inputs, outputs }, &[x], outputs)
+    }
+
+    /// Adds a fully connected layer without bias on every pixel.
+    pub fn linear_without_bias(
+        &mut self,
+        name: &str,
+        x: NodeId,
+        inputs: usize,
+        outputs: usize,
+    ) -> NodeId {
+        self.push(name, Op::Projection { inputs, outputs }, &[x], outputs)
+    }
+
+    /// Adds self-attention over the queries, keys and values in the channels of `x`.
+    pub fn attention(&mut self, name: &str, x: NodeId, attention: Attention) -> NodeId {
+        let (channels, heads) = (self.channels[x.0], attention.heads);
+        let divides = heads > 0 && channels.is_multiple_of(3 * heads);
+        self.expect_setting(name, "heads", heads, divides, || {
+            format!("a divisor of a third of {channels} channels")
+        });
+        let size = attention.window();
+        let tiles = size != Some(0) && (size.is_some() || !attention.relative_bias);
+        self.expect_setting(name, "window size", size.unwrap_or(0), tiles, || {
+            "at least 1".into()
+        });
+        self.push(name, Op::Attention(attention), &[x], channels / 3)
+    }
+
+    /// Puts `count` learned tokens in front, called `name` in the weights: `[1, count, channels]`.
+    pub fn prepend_tokens(&mut self, name: &str, x: NodeId, count: usize) -> NodeId {
+        self.expect_setting(name, "count", count, count > 0, || "at least 1".into());
+        self.arrange(name, &[x], Arrangement::PrependTokens { count })
+    }
+
+    /// Keeps the tokens `first..first + count`.
+    pub fn token_range(&mut self, name: &str, x: NodeId, first: usize, count: usize) -> NodeId {
+        self.expect_setting(name, "count", count, count > 0, || "at least 1".into());
+        self.arrange(name, &[x], Arrangement::TokenRange { first, count })
+    }
+
+    /// Leaves the first `count` tokens out.
+    pub fn drop_tokens(&mut self, name: &str, x: NodeId, count: usize) -> NodeId {
+        self.arrange(name, &[x], Arrangement::DropTokens { count })
+    }
+
+    /// Pads with zeros below and right until rows and columns are multiples of `multiple`.
+    pub fn pad_to_multiple(&mut self, name: &str, x: NodeId, multiple: usize) -> NodeId {
+        self.expect_setting(name, "multiple", multiple, multiple > 0, || {
+            "at least 1".into()
+        });
+        self.arrange(name, &[x], Arrangement::PadToMultiple { multiple })
+    }
+
+    /// Keeps the top left corner of `x` with the rows and columns of `like`.
+    pub fn crop_like(&mut self, name: &str, x: NodeId, like: NodeId) -> NodeId {
+        self.arrange(name, &[x, like], Arrangement::CropLike)
+    }
+
+    /// Makes two by two tokens the channels of one.
+    pub fn merge_patches(&mut self, name: &str, x: NodeId) -> NodeId {
+        self.arrange(name, &[x], Arrangement::MergePatches)
+    }
+
+    /// Adds a learned value per token and channel, called `name` in the weights: `[1, tokens, channels]`.
+    pub fn add_position(&mut self, name: &str, x: NodeId, tokens: usize) -> NodeId {
+        let channels = self.channels[x.0];
+        self.push(name, Op::AddPosition { tokens }, &[x], channels)
+    }
+
+    /// Multiplies with a learned factor per channel, called `name` in the weights: `[channels, 1, 1]`.
+    pub fn scale(&mut self, name: &str, x: NodeId) -> NodeId {
+        let channels = self.channels[x.0];
+        self.push(name, Op::Scale, &[x], channels)
     }
 
     /// Adds a flatten in PyTorch's order.
@@ -146,15 +222,25 @@ impl GraphBuilder {
             return Err(error);
         }
         let node = &self.nodes[logits.0];
-        if !matches!(node.op, Op::Linear { .. }) {
+        if !matches!(node.op, Op::Linear { .. } | Op::Projection { .. }) {
             return Err(GraphError::OutputIsNotLogits {
                 node: node.name.clone(),
             });
         }
         Ok(Graph {
             nodes: self.nodes,
+            channels: self.channels,
             output: logits,
         })
+    }
+
+    fn arrange(&mut self, name: &str, inputs: &[NodeId], arrangement: Arrangement) -> NodeId {
+        let merged = match arrangement {
+            Arrangement::MergePatches => 4,
+            _ => 1,
+        };
+        let channels = merged * self.channels[inputs[0].0];
+        self.push(name, Op::Arrange(arrangement), inputs, channels)
     }
 
     fn push(&mut self, name: &str, op: Op, inputs: &[NodeId], channels: usize) -> NodeId {

@@ -69,7 +69,7 @@ pub enum PlanError {
         /// Second operand.
         right: Dims,
     },
-    /// A linear layer was given more than one pixel or the wrong number of channels.
+    /// A linear layer was given the wrong number of channels, or the head more than one pixel.
     #[error("`{node}` takes 1 x 1 x {expected}, found {found}; pool or flatten first")]
     NotFlat {
         /// The linear layer.
@@ -77,6 +77,28 @@ pub enum PlanError {
         /// Inputs it takes.
         expected: usize,
         /// Extents found.
+        found: Dims,
+    },
+    /// Windows of attention do not tile the map.
+    #[error(
+        "`{node}` cuts {found} into windows of {size} x {size}, which do not tile it; pad first"
+    )]
+    Windows {
+        /// The attention.
+        node: String,
+        /// Rows and columns of a window.
+        size: usize,
+        /// Extents of its input.
+        found: Dims,
+    },
+    /// A position embedding was made for another number of tokens.
+    #[error("`{node}` has values for {expected} tokens, found {found}")]
+    Tokens {
+        /// The position embedding.
+        node: String,
+        /// Tokens it is for.
+        expected: usize,
+        /// Extents of its input.
         found: Dims,
     },
     /// A tap names no node.

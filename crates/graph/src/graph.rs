@@ -1,4 +1,4 @@
-use crate::{AffineTable, Dims, NormKind, NormLayer, Op, PlanError};
+use crate::{AffineTable, Arrangement, Dims, NormKind, NormLayer, Op, PlanError};
 
 /// A node's position in its graph; inputs always come before the nodes that use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,7 +25,7 @@ pub struct Node {
 /// A parameter a weight file must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamSpec {
-    /// Its name: node name and `weight`, `bias`, `running_mean` or `running_var`.
+    /// Its name: node name and `weight`, `bias` and the like, or the node's name alone.
     pub name: String,
     /// Its extents.
     pub shape: Vec<usize>,
@@ -35,6 +35,8 @@ pub struct ParamSpec {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     pub(crate) nodes: Vec<Node>,
+    /// Channels of every node's value, as far as they do not depend on the image size.
+    pub(crate) channels: Vec<usize>,
     pub(crate) output: NodeId,
 }
 
@@ -79,44 +81,56 @@ impl Graph {
 
     /// Every parameter the network needs, in node order.
     pub fn params(&self) -> Vec<ParamSpec> {
+        (0..self.nodes.len())
+            .flat_map(|index| self.node_params(NodeId(index)))
+            .collect()
+    }
+
+    /// The parameters of one node.
+    pub fn node_params(&self, id: NodeId) -> Vec<ParamSpec> {
+        let (node, channels) = (&self.nodes[id.0], self.channels[id.0]);
         let mut params = Vec::new();
-        for node in &self.nodes {
-            let mut push = |suffix: &str, shape: Vec<usize>| {
-                params.push(ParamSpec {
-                    name: format!("{}.{suffix}", node.name),
-                    shape,
-                });
+        let mut push = |suffix: &str, shape: Vec<usize>| {
+            let name = match suffix {
+                "" => node.name.clone(),
+                _ => format!("{}.{suffix}", node.name),
             };
-            match &node.op {
-                Op::Conv2d(conv) => {
-                    let [rows, columns] = conv.kernel;
-                    push(
-                        "weight",
-                        vec![
-                            conv.out_channels,
-                            conv.in_channels / conv.groups,
-                            rows,
-                            columns,
-                        ],
-                    );
-                    if conv.bias {
-                        push("bias", vec![conv.out_channels]);
-                    }
+            params.push(ParamSpec { name, shape });
+        };
+        match &node.op {
+            Op::Conv2d(conv) => {
+                let [rows, columns] = conv.kernel;
+                let inputs = conv.in_channels / conv.groups;
+                push("weight", vec![conv.out_channels, inputs, rows, columns]);
+                if conv.bias {
+                    push("bias", vec![conv.out_channels]);
                 }
-                Op::Linear { inputs, outputs } => {
-                    push("weight", vec![*outputs, *inputs]);
-                    push("bias", vec![*outputs]);
-                }
-                Op::Norm(norm) => {
-                    push("weight", vec![norm.channels]);
-                    push("bias", vec![norm.channels]);
-                    if norm.kind == NormKind::Batch {
-                        push("running_mean", vec![norm.channels]);
-                        push("running_var", vec![norm.channels]);
-                    }
-                }
-                _ => {}
             }
+            Op::Linear { inputs, outputs } => {
+                push("weight", vec![*outputs, *inputs]);
+                push("bias", vec![*outputs]);
+            }
+            Op::Projection { inputs, outputs } => push("weight", vec![*outputs, *inputs]),
+            Op::Attention(attention) => {
+                if let (true, Some(size)) = (attention.relative_bias, attention.window()) {
+                    let rows = (2 * size - 1).pow(2);
+                    push("relative_position_bias_table", vec![rows, attention.heads]);
+                }
+            }
+            Op::Arrange(Arrangement::PrependTokens { count }) => {
+                push("", vec![1, *count, channels]);
+            }
+            Op::AddPosition { tokens } => push("", vec![1, *tokens, channels]),
+            Op::Scale => push("", vec![channels, 1, 1]),
+            Op::Norm(norm) => {
+                push("weight", vec![norm.channels]);
+                push("bias", vec![norm.channels]);
+                if norm.kind == NormKind::Batch {
+                    push("running_mean", vec![norm.channels]);
+                    push("running_var", vec![norm.channels]);
+                }
+            }
+            _ => {}
         }
         params
     }
@@ -132,6 +146,12 @@ impl Graph {
             })
     }
 
+    /// Whether any norm has running statistics. Without one, norm modes make no difference and an image's logits do not depend
+    /// on the rest of its batch.
+    pub fn has_batch_norm(&self) -> bool {
+        self.norms().any(|(_, norm)| norm.kind == NormKind::Batch)
+    }
+
     /// Names and places of all scales and shifts in the flat vector that adapts.
     pub fn affine_table(&self) -> AffineTable {
         AffineTable::of(
@@ -143,7 +163,7 @@ impl Graph {
     /// Number of classes the logits tell apart.
     pub fn num_classes(&self) -> usize {
         match &self.node(self.output).op {
-            Op::Linear { outputs, .. } => *outputs,
+            Op::Linear { outputs, .. } | Op::Projection { outputs, .. } => *outputs,
             _ => 0,
         }
     }
@@ -190,15 +210,40 @@ impl Graph {
                 Op::Add if of(0) == of(1) => of(0),
                 Op::Mul if of(0) == of(1) || of(1) == Dims::new(1, 1, of(0).channels) => of(0),
                 Op::Add | Op::Mul => return Err(mismatch()),
-                Op::Linear { inputs, .. } if of(0) != Dims::new(1, 1, *inputs) => {
-                    let node = node.name.clone();
-                    return Err(PlanError::NotFlat {
-                        node,
-                        expected: *inputs,
+                Op::Linear { inputs, outputs } | Op::Projection { inputs, outputs } => {
+                    // Only the logits must be one pixel's.
+                    let flat = dims.len() != self.output.0 || of(0).pixels() == 1;
+                    if of(0).channels != *inputs || !flat {
+                        return Err(PlanError::NotFlat {
+                            node: node.name.clone(),
+                            expected: *inputs,
+                            found: of(0),
+                        });
+                    }
+                    Dims::new(of(0).height, of(0).width, *outputs)
+                }
+                Op::Attention(attention) => {
+                    if attention.groups(of(0)).is_none() {
+                        return Err(PlanError::Windows {
+                            node: node.name.clone(),
+                            size: attention.window().unwrap_or(0),
+                            found: of(0),
+                        });
+                    }
+                    Dims::new(of(0).height, of(0).width, of(0).channels / 3)
+                }
+                Op::Arrange(arrangement) => {
+                    let like = node.inputs.get(1).map(|like| dims[like.0]);
+                    arrangement.resolve(of(0), like).ok_or_else(too_small)?
+                }
+                Op::AddPosition { tokens } if of(0).pixels() != *tokens => {
+                    return Err(PlanError::Tokens {
+                        node: node.name.clone(),
+                        expected: *tokens,
                         found: of(0),
                     });
                 }
-                Op::Linear { outputs, .. } => Dims::new(1, 1, *outputs),
+                Op::AddPosition { .. } | Op::Scale => of(0),
                 Op::Flatten => Dims::new(1, 1, of(0).len()),
                 Op::ShortcutA { stride, channels } => Dims::new(
                     of(0).height.div_ceil(*stride),

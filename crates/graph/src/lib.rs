@@ -8,6 +8,8 @@
 
 mod activation;
 mod affine;
+mod arrangement;
+mod attention;
 mod builder;
 mod dims;
 mod error;
@@ -17,6 +19,8 @@ mod plan;
 
 pub use activation::Activation;
 pub use affine::{AffineEntry, AffineTable};
+pub use arrangement::Arrangement;
+pub use attention::{Attention, TokenGroups, Tokens};
 pub use builder::GraphBuilder;
 pub use dims::Dims;
 pub use error::{GraphError, PlanError};

@@ -1,4 +1,4 @@
-use crate::{Activation, Dims};
+use crate::{Activation, Arrangement, Attention, Dims};
 
 /// What a node computes. Names of parameters derive from the node's name, as in PyTorch: `<node>.weight`.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,13 +25,31 @@ pub enum Op {
     Add,
     /// Product of a value and a gate, which may have one pixel and is then repeated over all.
     Mul,
-    /// Fully connected layer on one pixel.
+    /// Fully connected layer on every pixel.
     Linear {
         /// Inputs.
         inputs: usize,
         /// Outputs.
         outputs: usize,
     },
+    /// Fully connected layer on every pixel, without a bias.
+    Projection {
+        /// Inputs.
+        inputs: usize,
+        /// Outputs.
+        outputs: usize,
+    },
+    /// Multi-head self-attention, projections excluded.
+    Attention(Attention),
+    /// Tokens moved, left out or put in.
+    Arrange(Arrangement),
+    /// Sum with a learned value per token and channel, the node's only parameter, which has the node's name.
+    AddPosition {
+        /// Tokens of an image.
+        tokens: usize,
+    },
+    /// Product with a learned factor per channel, the node's only parameter, which has the node's name.
+    Scale,
     /// All values of an image in PyTorch's order (channel, row, column) as the channels of one pixel.
     Flatten,
     /// Shortcut type A of CIFAR ResNets: every `stride`-th pixel, channels padded with zeros on both sides.

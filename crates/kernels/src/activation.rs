@@ -99,6 +99,8 @@ impl Curve for Smooth {
                 Activation::Silu => L::mul(z, math::sigmoid::<L>(z)),
                 Activation::Sigmoid => math::sigmoid::<L>(z),
                 Activation::Gelu => L::mul(z, normal_distribution::<L>(z)),
+                Activation::GeluTanh => L::mul(z, gelu_gate::<L>(z)),
+                Activation::Tanh => math::tanh::<L>(z),
                 Activation::HardSwish => {
                     let gate = Relu6.value::<L>(L::add(z, L::splat(3.0)));
                     L::mul(L::mul(z, gate), L::splat(1.0 / 6.0))
@@ -127,6 +129,16 @@ impl Curve for Smooth {
                     let density = L::mul(density, L::splat(0.398_942_3));
                     L::fma(z, density, normal_distribution::<L>(z))
                 }
+                Activation::GeluTanh => {
+                    let s = gelu_gate::<L>(z);
+                    // 2 sqrt(2 / pi) (1 + 3 * 0.044715 z^2), the slope of what the gate is taken of.
+                    let inner = L::fma(L::mul(z, z), L::splat(0.214_064_43), L::splat(1.595_769));
+                    L::mul(s, L::fma(L::mul(z, inner), L::sub(one, s), one))
+                }
+                Activation::Tanh => {
+                    let t = math::tanh::<L>(z);
+                    L::sub(one, L::mul(t, t))
+                }
                 Activation::HardSwish => {
                     let inner = L::fma(z, L::splat(1.0 / 3.0), L::splat(0.5));
                     let upper = L::select_gt(z, L::splat(3.0), one, inner);
@@ -136,6 +148,16 @@ impl Curve for Smooth {
             };
             L::mul(gradient, slope)
         }
+    }
+}
+
+/// `(1 + tanh(u)) / 2 = sigmoid(2 u)` with `u = sqrt(2 / pi) (z + 0.044715 z^3)`.
+#[inline(always)]
+unsafe fn gelu_gate<L: Lanes>(z: L::V) -> L::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let inner = L::fma(L::mul(z, z), L::splat(0.071_354_814), L::splat(1.595_769));
+        math::sigmoid::<L>(L::mul(z, inner))
     }
 }
 

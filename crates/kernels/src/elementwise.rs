@@ -78,6 +78,65 @@ pub fn multiply(
     });
 }
 
+/// `out = value * factor` per channel. The flag says to add to what is there.
+///
+/// # Panics
+/// If a slice is too short.
+pub fn scale(
+    workers: &mut Workers,
+    extent: Extent,
+    values: &[f32],
+    factors: &[f32],
+    out: &mut [f32],
+    add: bool,
+) {
+    let (len, channels) = (extent.pixels * extent.channels, extent.channels);
+    assert!(
+        values.len() >= extent.len() && out.len() >= extent.len(),
+        "scale too short"
+    );
+    let factors = &factors[..channels];
+    let out = Shared::new(out);
+    workers.each(extent.images, |image, _| {
+        // SAFETY: images do not overlap.
+        let out = unsafe { out.part(image * len, len) };
+        let values = values[image * len..][..len].chunks_exact(channels);
+        for (out, values) in out.chunks_exact_mut(channels).zip(values) {
+            for c in 0..channels {
+                let before = if add { out[c] } else { 0.0 };
+                out[c] = values[c] * factors[c] + before;
+            }
+        }
+    });
+}
+
+/// `out = value + term`, the same term for every image.
+///
+/// # Panics
+/// If a slice is too short.
+pub fn add_repeated(
+    workers: &mut Workers,
+    images: usize,
+    values: &[f32],
+    term: &[f32],
+    out: &mut [f32],
+) {
+    let len = term.len();
+    assert!(
+        values.len() >= images * len && out.len() >= images * len,
+        "sum too short"
+    );
+    let out = Shared::new(out);
+    workers.each(images, |image, _| {
+        // SAFETY: images do not overlap.
+        let out = unsafe { out.part(image * len, len) };
+        let values = &values[image * len..][..len];
+        for (out, (value, term)) in out.iter_mut().zip(values.iter().zip(term)) {
+            *out = value + term;
+        }
+    });
+}
+
 /// Gradients of both factors of a product; either may be left out. The flag says to add to what is there.
 ///
 /// # Panics

@@ -18,6 +18,16 @@ pub(crate) struct Run {
     pub len: u32,
 }
 
+impl Run {
+    /// The first `len` floats of a row.
+    pub fn first(len: usize) -> Self {
+        Self {
+            offset: 0,
+            len: len as u32,
+        }
+    }
+}
+
 /// Part of the summed axis: the runs it covers and where its panels start in the packed data.
 #[derive(Debug)]
 struct Block {
@@ -32,7 +42,6 @@ pub(crate) struct Packed {
     data: Buffer,
     blocks: Vec<Block>,
     columns: usize,
-    lanes: usize,
     exactness: Exactness,
 }
 
@@ -75,7 +84,6 @@ impl Packed {
             data,
             blocks,
             columns: padded,
-            lanes,
             exactness,
         }
     }
@@ -137,78 +145,121 @@ impl Packed {
         c_rows: &[u32],
         accumulate: bool,
     ) {
-        let rows = a_rows.len().min(c_rows.len());
-        if rows == 0 {
-            return;
-        }
         let block = &self.blocks[block];
-        if self.exactness == Exactness::Double {
-            // SAFETY: handed on.
-            return unsafe {
-                self.multiply_double(block, columns, a, a_rows, c, c_rows, accumulate)
-            };
-        }
-        // SAFETY: panels lie inside `data` by construction; the caller vouches for `a` and `c`.
-        unsafe {
-            let mut panel = self
-                .data
-                .as_ptr()
-                .add(block.start + block.len * columns.start);
-            for (first, width) in panels(columns.clone(), L::N) {
-                let two = width > L::N;
-                // Tiles of nearly equal height: a tile of one row would wait for its own additions. One vector of
-                // columns leaves room for twice the rows.
-                let tiles = rows.div_ceil(if two { L::TILE_ROWS } else { 2 * L::TILE_ROWS });
-                let (height, taller) = (rows / tiles, rows % tiles);
-                let mut row = 0;
-                for tile in 0..tiles {
-                    let height = height + usize::from(tile < taller);
-                    let tile = Tile {
-                        a,
-                        a_rows: a_rows.as_ptr().add(row),
-                        runs: &block.runs,
-                        b: panel,
-                        c: c.add(first - columns.start),
-                        c_rows: c_rows.as_ptr().add(row),
-                        accumulate,
-                    };
-                    tile.dispatch::<L>(height, two);
-                    row += height;
-                }
-                panel = panel.add(block.len * width);
-            }
-        }
+        let panels = Panels {
+            // SAFETY: panels lie inside `data` by construction.
+            data: unsafe {
+                self.data
+                    .as_ptr()
+                    .add(block.start + block.len * columns.start)
+            },
+            runs: &block.runs,
+            len: block.len,
+            columns: columns.len(),
+            exactness: self.exactness,
+        };
+        // SAFETY: handed on.
+        unsafe { panels.multiply::<L>(a, a_rows, c, c_rows, accumulate) };
     }
+}
 
-    /// As `multiply_block`, every sum in double precision.
+/// A matrix in panels of two vectors of columns, wherever it lies.
+#[derive(Clone, Copy)]
+pub(crate) struct Panels<'a> {
+    pub data: *const f32,
+    /// What it is multiplied with, behind the start of a row.
+    pub runs: &'a [Run],
+    /// Extent of the summed axis: that of all runs.
+    pub len: usize,
+    /// Columns, whole vectors.
+    pub columns: usize,
+    pub exactness: Exactness,
+}
+
+impl Panels<'_> {
+    /// `c[row] = a[row] * panels`, or adds to it, for all rows: `a` and `c` are bases, `rows` pairs of offsets behind them.
     ///
     /// # Safety
-    /// As for `multiply`.
-    #[expect(clippy::too_many_arguments, reason = "those of `multiply_block`")]
-    unsafe fn multiply_double(
+    /// `data` holds `len * columns` floats, every run behind every row of `a` is readable, and `columns` floats behind every
+    /// row of `c` are writable.
+    #[inline(always)]
+    pub unsafe fn multiply<L: Lanes>(
         &self,
-        block: &Block,
-        columns: Range<usize>,
         a: *const f32,
         a_rows: &[u32],
         c: *mut f32,
         c_rows: &[u32],
         accumulate: bool,
     ) {
-        let mut start = block.start + block.len * columns.start;
-        for (first, width) in panels(columns.clone(), self.lanes) {
+        let rows = a_rows.len().min(c_rows.len());
+        if rows == 0 {
+            return;
+        }
+        // SAFETY: handed on.
+        unsafe {
+            if self.exactness == Exactness::Double {
+                return self.multiply_double(L::N, a, a_rows, c, c_rows, accumulate);
+            }
+            let mut panel = self.data;
+            for (first, width) in panels(0..self.columns, L::N) {
+                let two = width > L::N;
+                // Tiles of nearly equal height: a tile of one row would wait for its own additions. One vector of
+                // columns leaves room for twice the rows.
+                let tiles = rows.div_ceil(if two { L::TILE_ROWS } else { 2 * L::TILE_ROWS });
+                let (height, taller) = (rows / tiles, rows % tiles);
+                // Each tile asks for its share of the next panel, which nobody has read lately.
+                let next = panel.wrapping_add(self.len * width);
+                let share = (width / tiles).max(1);
+                let mut row = 0;
+                for tile in 0..tiles {
+                    let ahead = next.wrapping_add(tile * self.len * share);
+                    let height = height + usize::from(tile < taller);
+                    let tile = Tile {
+                        a,
+                        a_rows: a_rows.as_ptr().add(row),
+                        runs: self.runs,
+                        b: panel,
+                        c: c.add(first),
+                        c_rows: c_rows.as_ptr().add(row),
+                        accumulate,
+                        ahead,
+                        share,
+                    };
+                    tile.dispatch::<L>(height, two);
+                    row += height;
+                }
+                panel = panel.add(self.len * width);
+            }
+        }
+    }
+
+    /// As `multiply`, every sum in double precision.
+    ///
+    /// # Safety
+    /// As for `multiply`.
+    unsafe fn multiply_double(
+        &self,
+        lanes: usize,
+        a: *const f32,
+        a_rows: &[u32],
+        c: *mut f32,
+        c_rows: &[u32],
+        accumulate: bool,
+    ) {
+        let mut panel = self.data;
+        for (first, width) in panels(0..self.columns, lanes) {
             for (&a_row, &c_row) in a_rows.iter().zip(c_rows) {
                 for j in 0..width {
-                    // SAFETY: as for `multiply_block`.
+                    // SAFETY: as for `multiply`.
                     unsafe {
-                        let to = c.add(c_row as usize + first - columns.start + j);
+                        let to = c.add(c_row as usize + first + j);
                         let mut sum = if accumulate { f64::from(*to) } else { 0.0 };
                         let mut k = 0;
-                        for run in &block.runs {
+                        for run in self.runs {
                             let from = a.add((a_row + run.offset) as usize);
                             for i in 0..run.len as usize {
-                                sum += f64::from(*from.add(i))
-                                    * f64::from(self.data[start + k * width + j]);
+                                let weight = *panel.add(k * width + j);
+                                sum += f64::from(*from.add(i)) * f64::from(weight);
                                 k += 1;
                             }
                         }
@@ -216,13 +267,14 @@ impl Packed {
                     }
                 }
             }
-            start += block.len * width;
+            // SAFETY: the next panel, or the end.
+            panel = unsafe { panel.add(self.len * width) };
         }
     }
 }
 
 /// First column and width of every panel: two vectors, or one at the end.
-fn panels(columns: Range<usize>, lanes: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(crate) fn panels(columns: Range<usize>, lanes: usize) -> impl Iterator<Item = (usize, usize)> {
     let end = columns.end;
     columns
         .step_by(2 * lanes)
@@ -270,6 +322,9 @@ struct Tile<'a> {
     c: *mut f32,
     c_rows: *const u32,
     accumulate: bool,
+    /// What will be read next, and how far to ask ahead with every step of the summed axis; need not be valid.
+    ahead: *const f32,
+    share: usize,
 }
 
 /// A tile of exactly `ROWS` rows and `VECTORS` vectors of columns.
@@ -310,7 +365,15 @@ impl<const ROWS: usize, const VECTORS: usize> Task for FixedTile<'_, ROWS, VECTO
         // SAFETY: `multiply`'s caller vouches for all rows, runs and the panel.
         unsafe {
             let mut acc = [[L::splat(0.0); VECTORS]; ROWS];
-            let mut b = t.b;
+            let (mut b, mut ahead) = (t.b, t.ahead);
+            if t.accumulate {
+                for i in 0..ROWS {
+                    let c = t.c.add(*t.c_rows.add(i) as usize);
+                    for j in 0..VECTORS {
+                        L::prefetch(c.add(j * L::N));
+                    }
+                }
+            }
             for run in t.runs {
                 let mut rows = [t.a; ROWS];
                 for (i, row) in rows.iter_mut().enumerate() {
@@ -327,6 +390,8 @@ impl<const ROWS: usize, const VECTORS: usize> Task for FixedTile<'_, ROWS, VECTO
                             acc[i][j] = L::fma(x, weights[j], acc[i][j]);
                         }
                     }
+                    L::prefetch(ahead);
+                    ahead = ahead.wrapping_add(t.share);
                     b = b.add(VECTORS * L::N);
                 }
             }

@@ -1,4 +1,4 @@
-//! Rearrangements: flatten in PyTorch's order, and the zero-padding strided shortcut.
+//! Rearrangements: flatten in PyTorch's order, the zero-padding strided shortcut, and moves of whole tokens.
 
 use crate::Workers;
 use crate::norm::Extent;
@@ -160,6 +160,68 @@ pub fn shortcut_a_backward(
                 .iter_mut()
                 .zip(from)
                 .for_each(|(to, from)| *to += from);
+        }
+    });
+}
+
+/// Where the tokens of an image go.
+#[derive(Clone, Copy, Debug)]
+pub struct Cells<'a> {
+    /// The token that fills each cell of the result; [`Cells::VACANT`] for none.
+    pub table: &'a [u32],
+    /// Tokens of an image before.
+    pub tokens: usize,
+    /// Floats of a token and of a cell.
+    pub channels: usize,
+    /// What vacant cells take in turn; zeros when it runs out.
+    pub vacant: &'a [f32],
+}
+
+impl Cells<'_> {
+    /// No token.
+    pub const VACANT: u32 = u32::MAX;
+}
+
+/// Moves tokens into cells. The flag says to add to what is there.
+///
+/// # Panics
+/// If a slice is too short, or the table names a token that is not there.
+pub fn arrange(
+    workers: &mut Workers,
+    images: usize,
+    cells: Cells,
+    values: &[f32],
+    out: &mut [f32],
+    add: bool,
+) {
+    let Cells {
+        table,
+        tokens,
+        channels,
+        ..
+    } = cells;
+    let (from_len, to_len) = (tokens * channels, table.len() * channels);
+    assert!(
+        values.len() >= images * from_len && out.len() >= images * to_len,
+        "arrangement too short"
+    );
+    let out = Shared::new(out);
+    workers.each(images, |image, _| {
+        // SAFETY: images do not overlap.
+        let out = unsafe { out.part(image * to_len, to_len) };
+        let values = &values[image * from_len..][..from_len];
+        let mut vacant = cells.vacant.chunks_exact(channels);
+        for (to, &token) in out.chunks_exact_mut(channels).zip(table) {
+            let from = match token {
+                Cells::VACANT => vacant.next(),
+                token => Some(&values[token as usize * channels..][..channels]),
+            };
+            match (from, add) {
+                (Some(from), false) => to.copy_from_slice(from),
+                (Some(from), true) => to.iter_mut().zip(from).for_each(|(to, from)| *to += from),
+                (None, false) => to.fill(0.0),
+                (None, true) => {}
+            }
         }
     });
 }

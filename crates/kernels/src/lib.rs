@@ -5,6 +5,7 @@
 //! Work is split over outputs in chunks that depend on shapes alone, so results do not depend on the number of threads.
 
 mod activation;
+mod attention;
 mod avx2;
 mod avx512;
 mod buffer;
@@ -30,13 +31,16 @@ mod source;
 mod totals;
 mod workers;
 
+pub use attention::{Attention, AttentionShape};
 pub use buffer::Buffer;
 pub use conv::{Conv, ConvShape, Exactness};
-pub use elementwise::{accumulate, all_finite, multiply, multiply_backward};
+pub use elementwise::{accumulate, add_repeated, all_finite, multiply, multiply_backward, scale};
 pub use isa::Isa;
 pub use join::{JoinGradient, JoinedNorm, join, join_backward, mask_len};
 pub use layer_norm::{layer_norm, layer_norm_backward};
-pub use layout::{ShortcutShape, flatten, flatten_backward, shortcut_a, shortcut_a_backward};
+pub use layout::{
+    Cells, ShortcutShape, arrange, flatten, flatten_backward, shortcut_a, shortcut_a_backward,
+};
 pub use norm::{
     Carried, Extent, NormGradient, Passage, norm_sums, per_image_statistics, statistics,
     through_norm,

@@ -38,6 +38,24 @@ pub(crate) unsafe fn sigmoid<L: Lanes>(x: L::V) -> L::V {
     }
 }
 
+/// The hyperbolic tangent within 3 ulp: a polynomial near zero, where the other form cancels.
+#[inline(always)]
+pub(crate) unsafe fn tanh<L: Lanes>(x: L::V) -> L::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let (one, x2) = (L::splat(1.0), L::mul(x, x));
+        let mut p = L::splat(-5.704_988_7e-3);
+        for c in [2.063_909e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328e-1] {
+            p = L::fma(p, x2, L::splat(c));
+        }
+        let near = L::fma(L::mul(x, x2), p, x);
+        let e = exp::<L>(L::add(x, x));
+        let far = L::sub(one, L::div(L::splat(2.0), L::add(e, one)));
+        // 0.625^2
+        L::select_gt(x2, L::splat(0.390_625), far, near)
+    }
+}
+
 /// The error function, by a rational approximation on [-4, 4], outside of which it is 1 to `f32` precision.
 #[inline(always)]
 pub(crate) unsafe fn erf<L: Lanes>(x: L::V) -> L::V {
@@ -74,7 +92,14 @@ mod tests {
     use crate::Isa;
     use crate::lanes::{Lanes, Task};
 
-    struct Map<'a>(&'a [f32], &'a mut [f32], bool);
+    #[derive(Clone, Copy)]
+    enum Function {
+        Exp,
+        Erf,
+        Tanh,
+    }
+
+    struct Map<'a>(&'a [f32], &'a mut [f32], Function);
 
     impl Task for Map<'_> {
         type Output = ();
@@ -84,10 +109,10 @@ mod tests {
                 // SAFETY: lengths are multiples of the largest lane count.
                 unsafe {
                     let x = L::load(self.0[i..].as_ptr());
-                    let y = if self.2 {
-                        super::exp::<L>(x)
-                    } else {
-                        super::erf::<L>(x)
+                    let y = match self.2 {
+                        Function::Exp => super::exp::<L>(x),
+                        Function::Erf => super::erf::<L>(x),
+                        Function::Tanh => super::tanh::<L>(x),
                     };
                     L::store(self.1[i..].as_mut_ptr(), y);
                 }
@@ -95,14 +120,14 @@ mod tests {
         }
     }
 
-    fn worst_relative(exp: bool, low: f32, high: f32, exact: fn(f64) -> f64) -> f64 {
+    fn worst_relative(function: Function, low: f32, high: f32, exact: fn(f64) -> f64) -> f64 {
         let inputs: Vec<f32> = (0..65_536)
             .map(|i| low + (high - low) * i as f32 / 65_536.0)
             .collect();
         let mut worst = 0.0f64;
         for isa in Isa::available() {
             let mut outputs = vec![0.0; inputs.len()];
-            isa.run(Map(&inputs, &mut outputs, exp));
+            isa.run(Map(&inputs, &mut outputs, function));
             for (&x, &y) in inputs.iter().zip(&outputs) {
                 let expected = exact(f64::from(x));
                 worst = worst.max((f64::from(y) - expected).abs() / expected.abs().max(1e-30));
@@ -113,13 +138,24 @@ mod tests {
 
     #[test]
     fn exp_is_within_two_ulp() {
-        let worst = worst_relative(true, -86.0, 87.0, f64::exp);
+        let worst = worst_relative(Function::Exp, -86.0, 87.0, f64::exp);
         assert!(worst < 2.0 * f64::from(f32::EPSILON), "{worst:e}");
     }
 
     #[test]
     fn erf_is_within_four_ulp() {
-        let worst = worst_relative(false, 0.001, 3.9, libm::erf);
+        let worst = worst_relative(Function::Erf, 0.001, 3.9, libm::erf);
         assert!(worst < 4.0 * f64::from(f32::EPSILON), "{worst:e}");
+    }
+
+    #[test]
+    fn tanh_is_within_three_ulp() {
+        let worst = worst_relative(Function::Tanh, -12.0, -0.001, f64::tanh).max(worst_relative(
+            Function::Tanh,
+            0.001,
+            12.0,
+            f64::tanh,
+        ));
+        assert!(worst < 3.0 * f64::from(f32::EPSILON), "{worst:e}");
     }
 }

@@ -6,12 +6,14 @@ use crate::*;
 use flipcast_graph::Activation;
 use flipcast_tensor::Tolerance;
 
-const ACTIVATIONS: [Activation; 7] = [
+const ACTIVATIONS: [Activation; 9] = [
     Activation::Identity,
     Activation::Relu,
     Activation::Relu6,
     Activation::Silu,
     Activation::Gelu,
+    Activation::GeluTanh,
+    Activation::Tanh,
     Activation::Sigmoid,
     Activation::HardSwish,
 ];
@@ -20,7 +22,7 @@ const CANARY: f32 = 12345.0;
 const MARGIN: usize = 37;
 
 /// Repeatable numbers in about [-2, 2].
-fn noise(len: usize, seed: u64) -> Vec<f32> {
+pub(crate) fn noise(len: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
         state ^= state << 13;
@@ -44,7 +46,7 @@ fn special(len: usize, seed: u64) -> Vec<f32> {
 }
 
 /// Runs `kernel` on every instruction set into an output of `len` between canaries, and compares with the scalar twin.
-fn compare(
+pub(crate) fn compare(
     what: &str,
     len: usize,
     tolerance: Tolerance,

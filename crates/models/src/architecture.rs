@@ -1,8 +1,10 @@
 use crate::nearest::nearest_names;
 use crate::registry::ARCHITECTURES;
 use crate::{
-    EfficientNetLiteConfig, MobileNetV2Config, ResNetConfig, WideResNetConfig,
-    build_efficientnet_lite, build_mobilenet_v2, build_resnet, build_wide_resnet,
+    ConvNextConfig, EfficientNetConfig, EfficientNetLiteConfig, MaxVitConfig, MobileNetV2Config,
+    ResNetConfig, SwinConfig, VitConfig, WideResNetConfig, build_convnext, build_efficientnet,
+    build_efficientnet_lite, build_maxvit, build_mobilenet_v2, build_resnet, build_swin, build_vit,
+    build_wide_resnet,
 };
 use flipcast_graph::{Graph, GraphError};
 use serde::{Deserialize, Serialize};
@@ -20,6 +22,16 @@ pub enum Family {
     MobileNetV2,
     /// EfficientNet-Lite.
     EfficientNetLite,
+    /// Vision transformers, DeiT among them.
+    Vit,
+    /// MaxViT.
+    MaxVit,
+    /// Swin Transformer.
+    Swin,
+    /// ConvNeXt.
+    ConvNext,
+    /// EfficientNet.
+    EfficientNet,
 }
 
 impl fmt::Display for Family {
@@ -29,6 +41,11 @@ impl fmt::Display for Family {
             Self::WideResNet => "WideResNet",
             Self::MobileNetV2 => "MobileNetV2",
             Self::EfficientNetLite => "EfficientNet-Lite",
+            Self::Vit => "ViT",
+            Self::MaxVit => "MaxViT",
+            Self::Swin => "Swin",
+            Self::ConvNext => "ConvNeXt",
+            Self::EfficientNet => "EfficientNet",
         })
     }
 }
@@ -50,6 +67,21 @@ pub enum ArchitectureConfig {
     /// EfficientNet-Lite.
     #[serde(rename = "efficientnet_lite")]
     EfficientNetLite(EfficientNetLiteConfig),
+    /// A vision transformer.
+    #[serde(rename = "vit")]
+    Vit(VitConfig),
+    /// MaxViT.
+    #[serde(rename = "maxvit")]
+    MaxVit(MaxVitConfig),
+    /// A Swin Transformer.
+    #[serde(rename = "swin")]
+    Swin(SwinConfig),
+    /// ConvNeXt.
+    #[serde(rename = "convnext")]
+    ConvNext(ConvNextConfig),
+    /// EfficientNet.
+    #[serde(rename = "efficientnet")]
+    EfficientNet(EfficientNetConfig),
 }
 
 impl ArchitectureConfig {
@@ -60,6 +92,11 @@ impl ArchitectureConfig {
             Self::WideResNet(_) => Family::WideResNet,
             Self::MobileNetV2(_) => Family::MobileNetV2,
             Self::EfficientNetLite(_) => Family::EfficientNetLite,
+            Self::Vit(_) => Family::Vit,
+            Self::MaxVit(_) => Family::MaxVit,
+            Self::Swin(_) => Family::Swin,
+            Self::ConvNext(_) => Family::ConvNext,
+            Self::EfficientNet(_) => Family::EfficientNet,
         }
     }
 
@@ -70,6 +107,11 @@ impl ArchitectureConfig {
             Self::WideResNet(config) => config.classes,
             Self::MobileNetV2(config) => config.classes,
             Self::EfficientNetLite(config) => config.classes,
+            Self::Vit(config) => config.classes,
+            Self::MaxVit(config) => config.classes,
+            Self::Swin(config) => config.classes,
+            Self::ConvNext(config) => config.classes,
+            Self::EfficientNet(config) => config.classes,
         }
     }
 
@@ -80,6 +122,11 @@ impl ArchitectureConfig {
             Self::WideResNet(config) => config.classes = classes,
             Self::MobileNetV2(config) => config.classes = classes,
             Self::EfficientNetLite(config) => config.classes = classes,
+            Self::Vit(config) => config.classes = classes,
+            Self::MaxVit(config) => config.classes = classes,
+            Self::Swin(config) => config.classes = classes,
+            Self::ConvNext(config) => config.classes = classes,
+            Self::EfficientNet(config) => config.classes = classes,
         }
         self
     }
@@ -91,6 +138,11 @@ impl ArchitectureConfig {
             Self::WideResNet(config) => build_wide_resnet(config),
             Self::MobileNetV2(config) => build_mobilenet_v2(config),
             Self::EfficientNetLite(config) => build_efficientnet_lite(config),
+            Self::Vit(config) => build_vit(config),
+            Self::MaxVit(config) => build_maxvit(config),
+            Self::Swin(config) => build_swin(config),
+            Self::ConvNext(config) => build_convnext(config),
+            Self::EfficientNet(config) => build_efficientnet(config),
         }
     }
 }
@@ -153,9 +205,26 @@ pub(crate) fn normalised(name: &str) -> String {
     name.to_ascii_lowercase().replace('-', "_")
 }
 
+/// The network whose settings stand in its name.
+fn spelt_out(name: &str) -> Option<Result<Architecture, GraphError>> {
+    let architecture = |input_size, config| Architecture {
+        name: name.to_owned(),
+        input_size,
+        config,
+    };
+    if let Some(config) = ResNetConfig::from_cifar_name(name, 10) {
+        return Some(config.map(|config| architecture(32, ArchitectureConfig::ResNet(config))));
+    }
+    let config = VitConfig::from_name(name, 1000)?;
+    Some(config.map(|config| {
+        let [image, _] = config.image_size;
+        architecture(image, ArchitectureConfig::Vit(config))
+    }))
+}
+
 impl Architecture {
     /// The architecture called `name`, with its usual number of classes. Spellings of torchvision and timm are
-    /// understood, and so is every `cifar_resnet<depth>[_w<width>][_a]`.
+    /// understood, and so is every `cifar_resnet<depth>[_w<width>][_a]` and `vit_<size>_patch<side>_<image side>`.
     pub fn find(name: &str) -> Result<Self, ArchitectureError> {
         let wanted = normalised(name);
         let entry = ARCHITECTURES
@@ -164,18 +233,11 @@ impl Architecture {
         if let Some(entry) = entry {
             return Ok(entry.architecture(entry.classes));
         }
-        if let Some(config) = ResNetConfig::from_cifar_name(&wanted, 10) {
-            return match config {
-                Ok(config) => Ok(Self {
-                    name: wanted,
-                    input_size: 32,
-                    config: ArchitectureConfig::ResNet(config),
-                }),
-                Err(source) => Err(ArchitectureError::Settings {
-                    name: name.to_owned(),
-                    source,
-                }),
-            };
+        if let Some(found) = spelt_out(&wanted) {
+            return found.map_err(|source| ArchitectureError::Settings {
+                name: name.to_owned(),
+                source,
+            });
         }
         let known = ARCHITECTURES
             .iter()
@@ -226,12 +288,31 @@ mod tests {
     }
 
     #[test]
+    fn any_patch_and_image_of_a_vision_transformer_has_a_name() {
+        let found = Architecture::find("vit_small_patch8_96").unwrap();
+        assert_eq!(found.input_size, 96);
+        assert_eq!(
+            Architecture::find("ViT-B-16").unwrap(),
+            Architecture::find("deit_base_patch16_224").unwrap()
+        );
+        assert!(matches!(
+            Architecture::find("vit_small_patch8_100"),
+            Err(ArchitectureError::Settings { .. })
+        ));
+    }
+
+    #[test]
     fn settings_round_trip_through_json() {
         for name in [
             "resnet50_gn",
             "wrn_28_10",
             "mobilenet_v2",
             "tf_efficientnet_lite1",
+            "vit_base_patch16_384",
+            "maxvit_t",
+            "swin_s",
+            "convnext_base",
+            "efficientnet_b0",
         ] {
             let config = Architecture::find(name).unwrap().config;
             let text = serde_json::to_string(&config).unwrap();

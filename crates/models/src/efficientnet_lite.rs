@@ -25,6 +25,19 @@ pub enum Origin {
     Tensorflow,
 }
 
+impl Origin {
+    /// The convolution with this origin's padding, for a filter of odd size.
+    pub(crate) fn pad(self, conv: Conv2d) -> Conv2d {
+        // With stride 1 and an odd filter both rules pad alike.
+        if self == Self::Tensorflow && conv.stride > 1 {
+            conv.pad_same()
+        } else {
+            let pixels = conv.kernel[0] / 2;
+            conv.padding(pixels)
+        }
+    }
+}
+
 /// EfficientNet-Lite: EfficientNet without squeeze-excite, with ReLU6 and a fixed stem and head.
 ///
 /// Parameter names are timm's (`conv_stem`, `blocks.0.0.conv_dw`, `classifier`); torchvision has no such network.
@@ -106,23 +119,13 @@ impl EfficientNetLiteConfig {
             Origin::Tensorflow => 1e-3,
         }
     }
-
-    fn pad(&self, conv: Conv2d) -> Conv2d {
-        // With stride 1 and an odd filter both rules pad alike.
-        if self.origin == Origin::Tensorflow && conv.stride > 1 {
-            conv.pad_same()
-        } else {
-            let pixels = conv.kernel[0] / 2;
-            conv.padding(pixels)
-        }
-    }
 }
 
 /// The layers of EfficientNet-Lite.
 pub fn build_efficientnet_lite(config: &EfficientNetLiteConfig) -> Result<Graph, GraphError> {
     config.check()?;
     let (mut g, mut x) = GraphBuilder::new(3);
-    let stem = config.pad(Conv2d::new(3, STEM_WIDTH, 3).stride(2));
+    let stem = config.origin.pad(Conv2d::new(3, STEM_WIDTH, 3).stride(2));
     x = g.conv("conv_stem", x, stem);
     x = norm_relu6(&mut g, "bn1", x, config.eps());
     for (stage, (kernel, expansion, outputs, units, first_stride)) in STAGES.into_iter().enumerate()
@@ -162,7 +165,7 @@ fn inverted_residual(
     let inputs = g.channels(x);
     let inner = depthwise.in_channels;
     let keeps_extents = depthwise.stride == 1 && inputs == outputs;
-    let depthwise = config.pad(depthwise);
+    let depthwise = config.origin.pad(depthwise);
     let mut y = x;
     // timm numbers the norms in order and calls the last convolution `conv_pwl` only where another 1x1 precedes it.
     let expands = inner != inputs;

@@ -1,7 +1,9 @@
+use crate::layout::{Layout, find_layout};
 use crate::rename::{canonical_name, is_ignored};
 use crate::{Family, TensorInfo};
 use flipcast_graph::ParamSpec;
 use flipcast_tensor::Shape;
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -116,8 +118,8 @@ pub(crate) fn shown(name: &str) -> String {
     format!("`{text}{rest}`")
 }
 
-/// The file's name for each parameter it holds.
-pub(crate) type Sources = HashMap<String, String>;
+/// The file's name for each parameter it holds, and how the values lie there.
+pub(crate) type Sources = HashMap<String, (String, Layout)>;
 
 /// Compares the tensors of a file with the parameters of a network. The family says which other names its parameters
 /// may have; without one, names are taken as they are.
@@ -130,7 +132,10 @@ pub(crate) fn fit_tensors<'a>(
     let mut fit = Fit::default();
     let mut held: HashMap<String, &TensorInfo> = HashMap::new();
     for tensor in tensors.filter(|tensor| !is_ignored(family, &tensor.name)) {
-        let name = canonical_name(family, &tensor.name);
+        let name = match family {
+            Some(family) => canonical_name(family, &tensor.name),
+            None => Cow::Borrowed(tensor.name.as_str()),
+        };
         // Two names of one parameter: the first is taken, the second left over and thereby reported.
         if wanted.contains(name.as_ref()) && !held.contains_key(name.as_ref()) {
             held.insert(name.into_owned(), tensor);
@@ -140,18 +145,19 @@ pub(crate) fn fit_tensors<'a>(
     }
     let mut sources = Sources::new();
     for param in params {
-        match held.get(&param.name) {
-            None => fit.missing.push(param.name.clone()),
-            Some(tensor) if tensor.shape.extents() != param.shape => {
-                fit.mismatched.push(Mismatch {
-                    name: param.name.clone(),
-                    expected: Shape::new(param.shape.clone()),
-                    found: tensor.shape.clone(),
-                });
-            }
-            Some(tensor) => {
+        let Some(tensor) = held.get(&param.name) else {
+            fit.missing.push(param.name.clone());
+            continue;
+        };
+        match find_layout(family, tensor.shape.extents(), &param.shape) {
+            None => fit.mismatched.push(Mismatch {
+                name: param.name.clone(),
+                expected: Shape::new(param.shape.clone()),
+                found: tensor.shape.clone(),
+            }),
+            Some(layout) => {
                 fit.matched += 1;
-                sources.insert(param.name.clone(), tensor.name.clone());
+                sources.insert(param.name.clone(), (tensor.name.clone(), layout));
             }
         }
     }

@@ -1,6 +1,6 @@
 use crate::fit::shown;
 use crate::model_card::{CardError, ModelCard};
-use crate::{Architecture, ArchitectureConfig, Block, ResNetConfig, Shortcut, Stem};
+use crate::{Architecture, ArchitectureConfig, Block, ResNetConfig, Shortcut, Stem, VitConfig};
 use flipcast_images::preprocess::{Interpolation, Normalise, Preprocess, Resize, Size};
 use serde::Deserialize;
 
@@ -38,6 +38,15 @@ struct Config {
     stem: Option<String>,
     shortcut: Option<String>,
     bn_eps: Option<f32>,
+    patch_size: Option<usize>,
+    num_layers: Option<usize>,
+    num_heads: Option<usize>,
+    hidden_dim: Option<usize>,
+    mlp_dim: Option<usize>,
+    layer_norm_eps: Option<f32>,
+    activation: Option<String>,
+    pre_norm: Option<bool>,
+    class_token: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -85,9 +94,53 @@ impl ForeignCard {
         if self.architecture == "cifar_resnet" {
             return self.cifar_resnet();
         }
+        if self.architecture == "vit" {
+            return self.vit();
+        }
         let found = Architecture::find(&self.architecture)
             .map_err(|source| CardError::Architecture { source })?;
         Ok(found.with_classes(self.num_classes))
+    }
+
+    /// A vision transformer whose settings stand in `config`; of the variants only the usual one is known.
+    fn vit(&self) -> Result<Architecture, CardError> {
+        let config = self.config.as_ref();
+        let number = |field, get: fn(&Config) -> Option<usize>| {
+            let found = config.and_then(get);
+            found.ok_or_else(|| not_understood(field, "nothing", "a number"))
+        };
+        let eps = config.and_then(|config| config.layer_norm_eps);
+        if let Some(eps) = eps.filter(|&eps| eps != 1e-6) {
+            return Err(not_understood("layer_norm_eps", &eps.to_string(), "1e-6"));
+        }
+        let activation = config.and_then(|config| config.activation.as_deref());
+        if let Some(text) = activation.filter(|&text| text != "gelu (erf)") {
+            return Err(not_understood("activation", text, "`gelu (erf)`"));
+        }
+        for (field, found) in [
+            ("pre_norm", config.and_then(|config| config.pre_norm)),
+            ("class_token", config.and_then(|config| config.class_token)),
+        ] {
+            if found == Some(false) {
+                return Err(not_understood(field, "false", "true"));
+            }
+        }
+        let sizes = [
+            number("hidden_dim", |config| config.hidden_dim)?,
+            number("num_layers", |config| config.num_layers)?,
+            number("num_heads", |config| config.num_heads)?,
+        ];
+        let [_, image, _] = self.input_size;
+        let patch = number("patch_size", |config| config.patch_size)?;
+        let vit = VitConfig {
+            mlp_dim: number("mlp_dim", |config| config.mlp_dim)?,
+            ..VitConfig::new(image, patch, sizes, self.num_classes)
+        };
+        Ok(Architecture {
+            name: vit.name(),
+            input_size: image,
+            config: ArchitectureConfig::Vit(vit),
+        })
     }
 
     /// A residual network whose settings stand in `config`, partly in words.

@@ -13,7 +13,7 @@ pub(crate) fn infer_architecture<'a>(
 ) -> Option<Architecture> {
     let shapes: HashMap<_, _> = tensors
         .map(|tensor| {
-            let name = canonical_name(Some(Family::ResNet), &tensor.name).into_owned();
+            let name = canonical_name(Family::ResNet, &tensor.name).into_owned();
             (name, tensor.shape.extents())
         })
         .collect();

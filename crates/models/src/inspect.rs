@@ -1,6 +1,7 @@
 use crate::load::open;
 use crate::recognise::{Match, recognise};
 use crate::registry::ARCHITECTURES;
+use crate::rename::is_ignored;
 use crate::weight_tags::WEIGHT_TAGS;
 use crate::{Family, Format, ModelError, TensorInfo};
 use flipcast_graph::Graph;
@@ -100,7 +101,11 @@ pub fn inspect_file(path: &Path) -> Result<FileSummary, ModelError> {
         }
     }
     dtypes.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-    let trained = tensors.iter().filter(|tensor| !is_statistic(&tensor.name));
+    let best = recognise(&tensors);
+    let family = best.as_ref().map(|best| best.architecture.config.family());
+    let trained = tensors
+        .iter()
+        .filter(|tensor| !is_statistic(&tensor.name) && !is_ignored(family, &tensor.name));
     let parameters = trained.fold(0usize, |sum, tensor| {
         sum.saturating_add(tensor.shape.checked_len().unwrap_or(usize::MAX))
     });
@@ -112,7 +117,7 @@ pub fn inspect_file(path: &Path) -> Result<FileSummary, ModelError> {
         parameters,
         sha256: file.sha256(),
         metadata: metadata.map(|(k, v)| (k.clone(), v.clone())).collect(),
-        best: recognise(&tensors),
+        best,
     })
 }
 

@@ -15,32 +15,51 @@
 //! | WRN-40-2, WRN-28-10 | [`WideResNetConfig`] | [`build_wide_resnet`] | `block1.layer.0.bn1`, as RobustBench |
 //! | MobileNetV2 | [`MobileNetV2Config`] | [`build_mobilenet_v2`] | torchvision, timm |
 //! | EfficientNet-Lite0 to 2 | [`EfficientNetLiteConfig`] | [`build_efficientnet_lite`] | timm |
+//! | EfficientNet-B0 | [`EfficientNetConfig`] | [`build_efficientnet`] | torchvision, timm |
+//! | ViT and DeiT of any size | [`VitConfig`] | [`build_vit`] | torchvision, timm |
+//! | MaxViT-T | [`MaxVitConfig`] | [`build_maxvit`] | torchvision, timm's `_tf` |
+//! | Swin-T, S, B | [`SwinConfig`] | [`build_swin`] | torchvision, timm |
+//! | ConvNeXt-T, S, B | [`ConvNextConfig`] | [`build_convnext`] | torchvision, timm |
 #![deny(unsafe_code)]
 
 mod architecture;
 mod check;
+mod convnext;
+mod efficientnet;
 mod efficientnet_lite;
+mod feed_forward;
 mod fit;
 mod foreign_card;
 mod infer;
+mod infer_transformer;
 mod inspect;
+mod layout;
 mod load;
+mod maxvit;
 mod mobilenet_v2;
 mod model;
 mod model_card;
 mod model_error;
 mod nearest;
+mod norm_group;
 mod random;
 mod recognise;
 mod registry;
 mod rename;
+mod rename_transformer;
 mod resnet;
 mod resnet_cifar;
+mod squeeze_excite;
+mod swin;
+mod vit;
+mod vit_names;
 mod weight_tags;
 pub mod weights;
 mod wide_resnet;
 
 pub use architecture::{Architecture, ArchitectureConfig, ArchitectureError, Family};
+pub use convnext::{ConvNextConfig, build_convnext};
+pub use efficientnet::{EfficientNetConfig, EfficientNetStage, build_efficientnet};
 pub use efficientnet_lite::{EfficientNetLiteConfig, Origin, build_efficientnet_lite};
 pub use fit::{Fit, Mismatch};
 pub use inspect::{
@@ -48,13 +67,18 @@ pub use inspect::{
     list_architectures, list_weight_tags,
 };
 pub use load::LoadRequest;
+pub use maxvit::{MaxVitConfig, build_maxvit};
 pub use mobilenet_v2::{MobileNetV2Config, build_mobilenet_v2};
 pub use model::Model;
 pub use model_card::{CardError, ModelCard};
 pub use model_error::ModelError;
+pub use norm_group::{NormGroup, norm_groups};
 pub use recognise::{Match, recognise};
 pub use registry::{ARCHITECTURES, ArchitectureEntry};
+pub use rename::canonical_name;
 pub use resnet::{Block, ResNetConfig, ResNetNorm, Shortcut, Stem, build_resnet};
+pub use swin::{SwinConfig, build_swin};
+pub use vit::{ClassToken, TokenPool, VitConfig, build_vit};
 pub use weight_tags::{WEIGHT_TAGS, WeightTag};
 pub use weights::{Format, ImportError, TensorInfo, WeightFile};
 pub use wide_resnet::{WideResNetConfig, build_wide_resnet};

@@ -1,4 +1,5 @@
 use crate::fit::{Sources, fit_tensors};
+use crate::layout::arrange;
 use crate::model::build_graph;
 use crate::recognise::recognise;
 use crate::{Architecture, Model, ModelCard, ModelError, TensorInfo, WeightFile, WeightTag};
@@ -200,13 +201,12 @@ fn load_params(
 ) -> Result<HashMap<String, Tensor>, ModelError> {
     let mut params = HashMap::new();
     for param in graph.params() {
-        let tensor = file
-            .load(&sources[&param.name])
-            .map_err(|source| ModelError::Import {
-                path: path.to_owned(),
-                source: Box::new(source),
-            })?;
-        params.insert(param.name, tensor);
+        let (name, layout) = &sources[&param.name];
+        let tensor = file.load(name).map_err(|source| ModelError::Import {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })?;
+        params.insert(param.name, arrange(tensor, *layout, &param.shape));
     }
     Ok(params)
 }

@@ -11,10 +11,8 @@ pub(crate) fn random_params(graph: &Graph, seed: u64) -> HashMap<String, Tensor>
     let damped = feeding_a_sum(graph);
     let fill = |param: ParamSpec| {
         let mut stream = Stream::new(seed, &param.name);
-        let (node, suffix) = param
-            .name
-            .rsplit_once('.')
-            .expect("parameters are named `<node>.<suffix>`");
+        // Tokens, positions and factors are parameters without a layer of their own.
+        let (node, suffix) = param.name.rsplit_once('.').unwrap_or(("", &param.name));
         let size = if damped.contains(node) { 0.5 } else { 1.0 };
         let mut tensor = Tensor::zeros(Shape::new(param.shape.clone()));
         let is_filter = param.shape.len() > 1;
@@ -24,6 +22,7 @@ pub(crate) fn random_params(graph: &Graph, seed: u64) -> HashMap<String, Tensor>
             "weight" if is_filter => (0.0, size * (3.0 * 2.0 / inputs as f64).sqrt()),
             "weight" => (size, 0.2 * size),
             "running_var" => (1.0, 0.2),
+            "layer_scale" | "ls1" | "ls2" => (0.5, 0.1),
             _ => (0.0, 0.1),
         };
         for value in tensor.values_mut() {

@@ -1,5 +1,6 @@
 use crate::fit::{Fit, fit_tensors};
 use crate::infer::infer_architecture;
+use crate::infer_transformer::infer_transformer;
 use crate::registry::ARCHITECTURES;
 use crate::rename::canonical_name;
 use crate::{Architecture, TensorInfo};
@@ -58,14 +59,15 @@ fn candidates(tensors: &[TensorInfo]) -> impl Iterator<Item = Architecture> {
             None => architecture,
         }
     });
-    table.chain(infer_architecture(tensors.iter()))
+    let inferred = infer_architecture(tensors.iter()).or_else(|| infer_transformer(tensors));
+    table.chain(inferred)
 }
 
 /// Rows of the file's head weight under the name it has in this architecture.
 fn head_classes(architecture: &Architecture, tensors: &[TensorInfo]) -> Option<usize> {
     let graph = architecture.config.build().ok()?;
     let head = format!("{}.weight", graph.node(graph.output()).name);
-    let family = Some(architecture.config.family());
+    let family = architecture.config.family();
     let tensor = tensors
         .iter()
         .find(|tensor| canonical_name(family, &tensor.name) == head)?;
@@ -137,7 +139,7 @@ mod tests {
     #[test]
     fn strange_tensors_match_nothing() {
         let tensors = [TensorInfo {
-            name: "encoder.ln.weight".into(),
+            name: "decoder.ln.weight".into(),
             dtype: DType::F32,
             shape: Shape::from([8]),
         }];

@@ -1,7 +1,8 @@
 use crate::efficientnet_lite::Origin;
 use crate::{
-    Architecture, ArchitectureConfig, EfficientNetLiteConfig, MobileNetV2Config, ResNetConfig,
-    Shortcut, WideResNetConfig,
+    Architecture, ArchitectureConfig, ConvNextConfig, EfficientNetConfig, EfficientNetLiteConfig,
+    MaxVitConfig, MobileNetV2Config, ResNetConfig, Shortcut, SwinConfig, VitConfig,
+    WideResNetConfig,
 };
 
 /// One row of the table of architectures.
@@ -30,7 +31,8 @@ impl ArchitectureEntry {
     }
 }
 
-/// Every architecture with a name of its own; `cifar_resnet` takes further depths and widths in its name.
+/// Every architecture with a name of its own; `cifar_resnet` takes further depths and widths in its name, `vit` further
+/// patches and images.
 #[rustfmt::skip]
 pub const ARCHITECTURES: &[ArchitectureEntry] = &[
     imagenet("resnet18", &[], 224, |n| resnet(ResNetConfig::imagenet_basic([2, 2, 2, 2], n))),
@@ -50,6 +52,25 @@ pub const ARCHITECTURES: &[ArchitectureEntry] = &[
     imagenet("tf_efficientnet_lite0", &[], 224, |n| lite(EfficientNetLiteConfig::lite0(Origin::Tensorflow, n))),
     imagenet("tf_efficientnet_lite1", &[], 240, |n| lite(EfficientNetLiteConfig::lite1(Origin::Tensorflow, n))),
     imagenet("tf_efficientnet_lite2", &[], 260, |n| lite(EfficientNetLiteConfig::lite2(Origin::Tensorflow, n))),
+    imagenet("efficientnet_b0", &[], 224, |n| efficientnet(EfficientNetConfig::b0(Origin::Pytorch, n))),
+    imagenet("tf_efficientnet_b0", &[], 224, |n| efficientnet(EfficientNetConfig::b0(Origin::Tensorflow, n))),
+    imagenet("vit_tiny_patch16_224", &["vit_ti_16", "deit_tiny_patch16_224"], 224, |n| vit(224, 16, [192, 12, 3], n)),
+    imagenet("vit_small_patch16_224", &["vit_s_16", "deit_small_patch16_224"], 224, |n| vit(224, 16, [384, 12, 6], n)),
+    imagenet("vit_small_patch32_224", &["vit_s_32"], 224, |n| vit(224, 32, [384, 12, 6], n)),
+    imagenet("vit_base_patch8_224", &["vit_b_8"], 224, |n| vit(224, 8, [768, 12, 12], n)),
+    imagenet("vit_b_16", &["vit_base_patch16_224", "deit_base_patch16_224"], 224, |n| vit(224, 16, [768, 12, 12], n)),
+    imagenet("vit_b_32", &["vit_base_patch32_224"], 224, |n| vit(224, 32, [768, 12, 12], n)),
+    imagenet("vit_l_16", &["vit_large_patch16_224"], 224, |n| vit(224, 16, [1024, 24, 16], n)),
+    imagenet("vit_l_32", &["vit_large_patch32_224"], 224, |n| vit(224, 32, [1024, 24, 16], n)),
+    tiny_imagenet("vit_tiny_p8", |n| vit(64, 8, [256, 8, 4], n)),
+    imagenet("maxvit_t", &[], 224, |n| maxvit(MaxVitConfig::tiny(Origin::Pytorch, n))),
+    imagenet("maxvit_tiny_tf_224", &[], 224, |n| maxvit(MaxVitConfig::tiny(Origin::Tensorflow, n))),
+    imagenet("swin_t", &["swin_tiny_patch4_window7_224"], 224, |n| swin(SwinConfig::tiny(n))),
+    imagenet("swin_s", &["swin_small_patch4_window7_224"], 224, |n| swin(SwinConfig::small(n))),
+    imagenet("swin_b", &["swin_base_patch4_window7_224"], 224, |n| swin(SwinConfig::base(n))),
+    imagenet("convnext_tiny", &["convnext_t"], 224, |n| convnext(ConvNextConfig::tiny(n))),
+    imagenet("convnext_small", &["convnext_s"], 224, |n| convnext(ConvNextConfig::small(n))),
+    imagenet("convnext_base", &["convnext_b"], 224, |n| convnext(ConvNextConfig::base(n))),
     cifar("cifar_resnet20", &[], |n| cifar_resnet(20, n)),
     cifar("cifar_resnet26", &[], |n| cifar_resnet(26, n)),
     cifar("cifar_resnet32", &[], |n| cifar_resnet(32, n)),
@@ -89,12 +110,45 @@ const fn cifar(
     }
 }
 
+const fn tiny_imagenet(
+    name: &'static str,
+    config: fn(usize) -> ArchitectureConfig,
+) -> ArchitectureEntry {
+    ArchitectureEntry {
+        name,
+        aliases: &[],
+        input_size: 64,
+        classes: 200,
+        config,
+    }
+}
+
 fn resnet(config: ResNetConfig) -> ArchitectureConfig {
     ArchitectureConfig::ResNet(config)
 }
 
 fn lite(config: EfficientNetLiteConfig) -> ArchitectureConfig {
     ArchitectureConfig::EfficientNetLite(config)
+}
+
+fn efficientnet(config: EfficientNetConfig) -> ArchitectureConfig {
+    ArchitectureConfig::EfficientNet(config)
+}
+
+fn vit(image: usize, patch: usize, sizes: [usize; 3], classes: usize) -> ArchitectureConfig {
+    ArchitectureConfig::Vit(VitConfig::new(image, patch, sizes, classes))
+}
+
+fn maxvit(config: MaxVitConfig) -> ArchitectureConfig {
+    ArchitectureConfig::MaxVit(config)
+}
+
+fn swin(config: SwinConfig) -> ArchitectureConfig {
+    ArchitectureConfig::Swin(config)
+}
+
+fn convnext(config: ConvNextConfig) -> ArchitectureConfig {
+    ArchitectureConfig::ConvNext(config)
 }
 
 fn cifar_resnet(depth: usize, classes: usize) -> ArchitectureConfig {

@@ -1,5 +1,6 @@
 use crate::Family;
 use crate::mobilenet_v2::STAGES;
+use crate::rename_transformer::{is_window_table, rename_transformer};
 use std::borrow::Cow;
 
 /// Layers of a MobileNetV2 unit in timm and torchvision where the unit expands its input.
@@ -27,12 +28,14 @@ const OUTER_LAYERS: [(&str, &str); 5] = [
     ("classifier", "classifier.1"),
 ];
 
-/// The name this workspace uses for the tensor a file calls `name`.
-pub(crate) fn canonical_name(family: Option<Family>, name: &str) -> Cow<'_, str> {
+/// The name this workspace uses for the tensor that files of `family` call `name`: torchvision's, where it has the
+/// network. Names that are not understood stay as they are.
+pub fn canonical_name(family: Family, name: &str) -> Cow<'_, str> {
     let renamed = match family {
-        Some(Family::ResNet) => rename_resnet(name),
-        Some(Family::MobileNetV2) => rename_mobilenet_v2(name),
-        Some(Family::WideResNet | Family::EfficientNetLite) | None => None,
+        Family::ResNet => rename_resnet(name),
+        Family::MobileNetV2 => rename_mobilenet_v2(name),
+        Family::WideResNet | Family::EfficientNetLite => None,
+        _ => rename_transformer(family, name),
     };
     renamed.map_or(Cow::Borrowed(name), Cow::Owned)
 }
@@ -41,7 +44,8 @@ pub(crate) fn canonical_name(family: Option<Family>, name: &str) -> Cow<'_, str>
 pub(crate) fn is_ignored(family: Option<Family>, name: &str) -> bool {
     // Some wide ResNets were saved with a second copy of their first block.
     let second_copy = family == Some(Family::WideResNet) && name.starts_with("sub_block1.");
-    second_copy || name.ends_with("num_batches_tracked")
+    let window_table = family.is_some_and(|family| is_window_table(family, name));
+    second_copy || window_table || name.ends_with("num_batches_tracked")
 }
 
 /// CIFAR implementations call the head `linear` and the projection `shortcut`.
@@ -79,7 +83,7 @@ fn rename_mobilenet_v2(name: &str) -> Option<String> {
     ))
 }
 
-fn lookup(table: &[(&str, &'static str)], layer: &str) -> Option<&'static str> {
+pub(crate) fn lookup(table: &[(&str, &'static str)], layer: &str) -> Option<&'static str> {
     let row = table.iter().find(|(timm, _)| *timm == layer)?;
     Some(row.1)
 }
@@ -102,7 +106,7 @@ mod tests {
             ("bn2.bias", "features.18.1.bias"),
             ("classifier.bias", "classifier.1.bias"),
         ] {
-            assert_eq!(canonical_name(Some(Family::MobileNetV2), timm), torchvision);
+            assert_eq!(canonical_name(Family::MobileNetV2, timm), torchvision);
         }
     }
 
@@ -116,7 +120,7 @@ mod tests {
             "blocks.1.0.se.weight",
             "blocks",
         ] {
-            assert_eq!(canonical_name(Some(Family::MobileNetV2), name), name);
+            assert_eq!(canonical_name(Family::MobileNetV2, name), name);
         }
     }
 
@@ -131,12 +135,9 @@ mod tests {
     #[test]
     fn cifar_spellings_are_understood() {
         assert_eq!(
-            canonical_name(Some(Family::ResNet), "layer2.0.shortcut.1.bias"),
+            canonical_name(Family::ResNet, "layer2.0.shortcut.1.bias"),
             "layer2.0.downsample.1.bias"
         );
-        assert_eq!(
-            canonical_name(Some(Family::ResNet), "linear.bias"),
-            "fc.bias"
-        );
+        assert_eq!(canonical_name(Family::ResNet, "linear.bias"), "fc.bias");
     }
 }

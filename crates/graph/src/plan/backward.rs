@@ -4,6 +4,7 @@
 //! A gradient is kept per value; that of a derived value is carried through its norm only where somebody needs it.
 
 use super::lower::Lowered;
+use super::steps::*;
 use super::types::*;
 use crate::{Activation, Graph, NormKind, Op};
 use std::collections::HashSet;
@@ -243,6 +244,35 @@ impl<'a> Lowering<'a> {
                     target,
                 });
             }
+            Step::Attention { node, source, .. } => {
+                let target = self.contribute(source);
+                self.steps.push(BackwardStep::Attention {
+                    node,
+                    source,
+                    gradient,
+                    target,
+                });
+            }
+            Step::Arrange { node, source, .. } => {
+                let target = self.contribute(source);
+                self.steps.push(BackwardStep::Arrange {
+                    node,
+                    gradient,
+                    target,
+                });
+            }
+            Step::AddPosition { source, target, .. } => {
+                self.undo_join(position, &[source], Activation::Identity, target, gradient);
+            }
+            Step::Scale { node, source, .. } => {
+                let target = self.contribute(source);
+                self.steps.push(BackwardStep::Scale {
+                    node,
+                    source,
+                    gradient,
+                    target,
+                });
+            }
             Step::LayerNorm { norm, source, .. } => {
                 let target = self.wanted[source.0].then(|| self.contribute(source));
                 self.steps.push(BackwardStep::LayerNorm {
@@ -339,16 +369,23 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Whether `value`'s gradient, once complete, is only read, by the convolution below its norm.
+    /// Whether `value`'s gradient, once complete, is only read, by the convolution that wrote it or what its norm reads.
     fn only_read(&self, value: ValueId) -> bool {
-        let Storage::Derived { base, .. } = self.lowered.values[value.0].storage else {
-            return false;
+        let base = match self.lowered.values[value.0].storage {
+            Storage::Derived { base, .. } => base,
+            _ => value,
         };
         let by_conv = self.writer[base.0]
             .is_some_and(|position| matches!(self.lowered.steps[position], Step::Conv { .. }));
-        by_conv
-            && self.readers[value.0].len() == 1
-            && self.readers[base.0].is_empty()
+        if !by_conv || self.readers[value.0].len() != 1 {
+            return false;
+        }
+        if base == value {
+            return !self.derived[value.0]
+                .iter()
+                .any(|&on_top| self.is_read(on_top));
+        }
+        self.readers[base.0].is_empty()
             && self.derived[base.0]
                 .iter()
                 .filter(|&&other| self.is_read(other))

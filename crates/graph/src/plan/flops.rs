@@ -1,3 +1,4 @@
+use super::steps::*;
 use super::types::*;
 use crate::{Graph, Op};
 
@@ -12,7 +13,9 @@ impl Plan {
                         * conv.kernel[0]
                         * conv.kernel[1]
                 }
-                Op::Linear { inputs, outputs } => inputs * outputs,
+                Op::Linear { inputs, outputs } | Op::Projection { inputs, outputs } => {
+                    inputs * outputs
+                }
                 _ => 0,
             };
             2 * (per_pixel * pixels) as u64

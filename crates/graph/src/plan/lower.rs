@@ -1,7 +1,8 @@
 //! Forward lowering: nodes become steps, and norms and activations become derived values.
 
+use super::steps::*;
 use super::types::*;
-use crate::{Activation, Dims, Graph, NodeId, NormKind, Op, PlanError};
+use crate::{Activation, Arrangement, Dims, Graph, Node, NodeId, NormKind, Op, PlanError};
 
 /// The forward half of a plan, before memory is assigned.
 pub(super) struct Lowered {
@@ -46,6 +47,14 @@ fn unknown_tap(graph: &Graph, name: &str) -> PlanError {
     }
 }
 
+/// The inputs whose values a node reads; a crop's second lends only its extents.
+fn read_inputs(node: &Node) -> &[NodeId] {
+    match node.op {
+        Op::Arrange(_) => &node.inputs[..1],
+        _ => &node.inputs,
+    }
+}
+
 struct Lowering<'a> {
     graph: &'a Graph,
     dims: Vec<Dims>,
@@ -64,7 +73,7 @@ impl<'a> Lowering<'a> {
     fn new(graph: &'a Graph, dims: Vec<Dims>, tapped: Vec<NodeId>) -> Self {
         let mut uses = vec![0; graph.nodes().len()];
         for node in graph.nodes() {
-            for input in &node.inputs {
+            for input in read_inputs(node) {
                 uses[input.0] += 1;
             }
         }
@@ -115,7 +124,7 @@ impl<'a> Lowering<'a> {
         let input = |lowering: &Self, i: usize| lowering.value(node.inputs[i]);
         match &node.op {
             Op::Input { .. } => self.push(id, Storage::Input),
-            Op::Conv2d(_) | Op::Linear { .. } => {
+            Op::Conv2d(_) | Op::Linear { .. } | Op::Projection { .. } => {
                 let source = input(self, 0);
                 let target = self.push_stored(id);
                 self.steps.push(Step::Conv {
@@ -205,6 +214,48 @@ impl<'a> Lowering<'a> {
                 self.steps.push(Step::GlobalAvgPool { source, target });
                 target
             }
+            Op::Attention(_) => {
+                let (source, target) = self.stored_pair(id, input(self, 0));
+                self.steps.push(Step::Attention {
+                    node: id,
+                    source,
+                    target,
+                });
+                target
+            }
+            // Nothing to pad or to cut off.
+            Op::Arrange(Arrangement::PadToMultiple { .. } | Arrangement::CropLike)
+                if self.dims[id.0] == self.dims[node.inputs[0].0] =>
+            {
+                input(self, 0)
+            }
+            Op::Arrange(_) => {
+                let (source, target) = self.stored_pair(id, input(self, 0));
+                self.steps.push(Step::Arrange {
+                    node: id,
+                    source,
+                    target,
+                });
+                target
+            }
+            Op::AddPosition { .. } => {
+                let (source, target) = self.stored_pair(id, input(self, 0));
+                self.steps.push(Step::AddPosition {
+                    node: id,
+                    source,
+                    target,
+                });
+                target
+            }
+            Op::Scale => {
+                let (source, target) = self.stored_pair(id, input(self, 0));
+                self.steps.push(Step::Scale {
+                    node: id,
+                    source,
+                    target,
+                });
+                target
+            }
             Op::Flatten if self.dims[node.inputs[0].0].pixels() == 1 => input(self, 0),
             Op::Flatten => {
                 let source = self.stored(input(self, 0));
@@ -271,7 +322,7 @@ impl<'a> Lowering<'a> {
             .graph
             .nodes()
             .iter()
-            .find(|node| node.inputs.contains(&id));
+            .find(|node| read_inputs(node).contains(&id));
         match reader.map(|node| &node.op) {
             Some(Op::Activation(activation)) if activation.derivative_from_output() => *activation,
             _ => Activation::Identity,
@@ -294,6 +345,12 @@ impl<'a> Lowering<'a> {
             }
             _ => false,
         }
+    }
+
+    /// A stored value with the numbers of `value`, and one to be made from it for `id`.
+    fn stored_pair(&mut self, id: NodeId, value: ValueId) -> (ValueId, ValueId) {
+        let source = self.stored(value);
+        (source, self.push_stored(id))
     }
 
     /// A stored value with the numbers of `value`.

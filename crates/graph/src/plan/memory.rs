@@ -2,6 +2,7 @@
 
 use super::backward::{self, Backward};
 use super::lower::Lowered;
+use super::steps::*;
 use super::types::*;
 use crate::{Graph, PlanError};
 
@@ -162,13 +163,15 @@ impl BackwardStep {
                 through.into_iter().chain(below.iter().copied()).collect()
             }
             Self::Mul { source, gate, .. } => vec![*source, *gate],
-            Self::LayerNorm { source, .. } => vec![*source],
+            Self::LayerNorm { source, .. } | Self::Attention { source, .. } => vec![*source],
             Self::Copy { .. }
             | Self::MaxPool { .. }
             | Self::AvgPool { .. }
             | Self::GlobalAvgPool { .. }
             | Self::Flatten { .. }
-            | Self::ShortcutA { .. } => Vec::new(),
+            | Self::ShortcutA { .. }
+            | Self::Arrange { .. }
+            | Self::Scale { .. } => Vec::new(),
         }
     }
 
@@ -204,6 +207,15 @@ impl BackwardStep {
                 gradient, target, ..
             }
             | Self::ShortcutA {
+                gradient, target, ..
+            }
+            | Self::Attention {
+                gradient, target, ..
+            }
+            | Self::Arrange {
+                gradient, target, ..
+            }
+            | Self::Scale {
                 gradient, target, ..
             } => vec![*gradient, target.buffer],
             Self::Mul {

@@ -8,11 +8,10 @@ mod backward;
 mod flops;
 mod lower;
 mod memory;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod types;
 
-pub use types::{
-    BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NormId, NormSlot, Plan,
-    PlanOptions, Purpose, Step, Storage, Then, Value, ValueId,
-};
+pub use steps::{BackwardStep, GradSource, GradTarget, JoinBackward, Step, Then};
+pub use types::{BufferId, NormId, NormSlot, Plan, PlanOptions, Purpose, Storage, Value, ValueId};

@@ -1,7 +1,10 @@
 //! Properties of plans that hold for any graph.
 
+use super::steps::*;
 use super::types::*;
-use crate::{Activation, Conv2d, Graph, GraphBuilder, NodeId, NormKind, PlanError, Pool};
+use crate::{
+    Activation, Attention, Conv2d, Graph, GraphBuilder, NodeId, NormKind, PlanError, Pool, Tokens,
+};
 use proptest::prelude::*;
 
 /// A random network over most operators: a chain with branches that join again.
@@ -12,7 +15,7 @@ fn random_graph(choices: &[u8]) -> Graph {
     for (i, choice) in choices.iter().enumerate() {
         let name = format!("n{i}");
         let c = g.channels(x);
-        x = match choice % 12 {
+        x = match choice % 16 {
             0 => g.conv(&name, x, Conv2d::new(c, c, 3).padding(1)),
             1 => g.conv(&name, x, Conv2d::new(c, c, 1)),
             2 => g.conv(&name, x, Conv2d::new(c, c, 3).padding(1).groups(c)),
@@ -22,7 +25,7 @@ fn random_graph(choices: &[u8]) -> Graph {
             7 => g.norm(&name, x, NormKind::Group { groups: 2 }, 1e-5),
             8 => g.norm(&name, x, NormKind::Layer, 1e-5),
             9 => {
-                let other = open[usize::from(choice / 12) % open.len()];
+                let other = open[usize::from(choice / 16) % open.len()];
                 g.add(&name, x, other)
             }
             10 => {
@@ -30,6 +33,20 @@ fn random_graph(choices: &[u8]) -> Graph {
                 let gate = g.activation(&format!("{name}.gate"), pooled, Activation::Sigmoid);
                 g.mul(&name, x, gate)
             }
+            11 => {
+                let qkv = g.linear(&format!("{name}.qkv"), x, c, 3 * c);
+                g.attention(&name, qkv, Attention::new(2, 0.5))
+            }
+            12 => {
+                let padded = g.pad_to_multiple(&format!("{name}.pad"), x, 4);
+                let qkv = g.linear(&format!("{name}.qkv"), padded, c, 3 * c);
+                let tokens = Tokens::Window { size: 4, shift: 1 };
+                let attention = Attention::new(1, 0.5).tokens(tokens);
+                let attended = g.attention(&format!("{name}.attention"), qkv, attention);
+                g.crop_like(&name, attended, x)
+            }
+            13 => g.scale(&name, x),
+            14 => g.linear_without_bias(&name, x, c, c),
             _ => g.max_pool(
                 &name,
                 x,
@@ -242,4 +259,55 @@ fn images_too_small_for_a_layer_are_refused() {
         error.to_string(),
         "images of 5 x 9 x 3 leave nothing for `big`, whose input is 5 x 9 x 3"
     );
+}
+
+#[test]
+fn windows_that_do_not_tile_the_map_are_refused() {
+    let (mut g, x) = GraphBuilder::new(6);
+    let attention = Attention::new(1, 1.0).tokens(Tokens::Grid { size: 4 });
+    let x = g.attention("attn", x, attention);
+    let x = g.global_avg_pool("pool", x);
+    let x = g.linear("fc", x, 2, 4);
+    let error = g.finish(x).unwrap().infer_dims(8, 6).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`attn` cuts 8 x 6 x 6 into windows of 4 x 4, which do not tile it; pad first"
+    );
+}
+
+#[test]
+fn positions_for_another_image_size_are_refused() {
+    let (mut g, x) = GraphBuilder::new(3);
+    let x = g.prepend_tokens("class_token", x, 1);
+    let x = g.add_position("positions", x, 17);
+    let x = g.token_range("first", x, 0, 1);
+    let x = g.linear("fc", x, 3, 4);
+    let graph = g.finish(x).unwrap();
+    assert!(graph.infer_dims(4, 4).is_ok());
+    assert_eq!(
+        graph.infer_dims(4, 5).unwrap_err().to_string(),
+        "`positions` has values for 17 tokens, found 21 x 1 x 3"
+    );
+}
+
+#[test]
+fn logits_of_several_tokens_are_refused() {
+    let (mut g, x) = GraphBuilder::new(3);
+    let x = g.linear("fc", x, 3, 4);
+    let error = g.finish(x).unwrap().infer_dims(2, 2).unwrap_err();
+    assert!(matches!(error, PlanError::NotFlat { .. }), "{error}");
+}
+
+#[test]
+fn a_residual_branch_that_ends_in_a_linear_layer_shares_the_gradient_of_the_sum() {
+    let (mut g, x) = GraphBuilder::new(6);
+    let x = g.norm("ln_1", x, NormKind::Layer, 1e-5);
+    let y = g.norm("ln_2", x, NormKind::Layer, 1e-5);
+    let y = g.linear("mlp", y, 6, 6);
+    let x = g.add("add", x, y);
+    let x = g.global_avg_pool("pool", x);
+    let x = g.linear("fc", x, 6, 4);
+    let plan = plan(&g.finish(x).unwrap(), 2, Purpose::Adapt);
+    let copies = |step: &&BackwardStep| matches!(step, BackwardStep::Copy { .. });
+    assert_eq!(plan.backward().iter().find(copies), None);
 }

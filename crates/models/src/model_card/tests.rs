@@ -22,6 +22,14 @@ const ENLARGED: &str = r#"{
     "resize": "64x64 to 128x128, bilinear on float pixels, half-pixel centres (align_corners=false), edges clamped, no crop; then (x-mean)/std"
 }"#;
 
+const TRANSFORMER: &str = r#"{
+    "name": "vit_tiny_p8.tiny_in200", "architecture": "vit", "num_classes": 200, "input_size": [3, 64, 64],
+    "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "resize": "none",
+    "config": {"style": "torchvision VisionTransformer", "image_size": 64, "layer_norm_eps": 1e-06,
+               "activation": "gelu (erf)", "pre_norm": true, "class_token": true, "patch_size": 8, "num_layers": 8,
+               "num_heads": 4, "hidden_dim": 256, "mlp_dim": 1024}
+}"#;
+
 fn read(text: &str) -> Result<ModelCard, CardError> {
     ModelCard::read(text.as_bytes())
 }
@@ -57,6 +65,24 @@ fn the_float_enlargement_is_understood() {
 }
 
 #[test]
+fn a_transformer_s_card_gives_its_sizes() {
+    let card = read(TRANSFORMER).unwrap();
+    assert_eq!(card.architecture.name, "vit_tiny_p8");
+    let named = Architecture::find("vit_tiny_p8").unwrap();
+    assert_eq!(card.architecture, named);
+    for (from, to) in [
+        ("1e-06", "1e-05"),
+        ("gelu (erf)", "gelu (tanh)"),
+        ("\"pre_norm\": true", "\"pre_norm\": false"),
+        ("\"class_token\": true", "\"class_token\": false"),
+        ("\"num_heads\"", "\"heads\""),
+    ] {
+        let error = read(&TRANSFORMER.replace(from, to)).unwrap_err();
+        assert!(matches!(error, CardError::NotUnderstood { .. }), "{error}");
+    }
+}
+
+#[test]
 fn settings_no_network_here_has_are_refused() {
     for (from, to) in [
         ("\"bn_eps\": 1e-05", "\"bn_eps\": 1e-03"),
@@ -84,7 +110,7 @@ fn another_target_size_is_not_guessed() {
 
 #[test]
 fn cards_round_trip_through_json() {
-    for text in [OWN, TRAINED, ENLARGED] {
+    for text in [OWN, TRAINED, ENLARGED, TRANSFORMER] {
         let card = read(text).unwrap();
         assert_eq!(read(&card.to_json()).unwrap(), card);
     }

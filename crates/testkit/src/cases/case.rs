@@ -1,4 +1,4 @@
-use super::{activations, blocks, convolutions, norms, pools};
+use super::{activations, blocks, convolutions, norms, pools, tokens};
 use crate::{Random, Reference, ReferenceNorm};
 use flipcast_graph::{Graph, ParamSpec};
 use flipcast_tensor::{Batch, Shape, Tensor};
@@ -35,6 +35,7 @@ pub fn cases() -> Vec<Case> {
         norms::cases(),
         pools::cases(),
         blocks::cases(),
+        tokens::cases(),
     ]
     .concat()
 }
@@ -42,12 +43,7 @@ pub fn cases() -> Vec<Case> {
 impl Case {
     /// The modes worth running: batch norms differ between them, other norms do not.
     pub fn modes(&self) -> Vec<ReferenceNorm> {
-        let has_running_statistics = self
-            .graph
-            .params()
-            .iter()
-            .any(|spec| spec.name.ends_with(".running_mean"));
-        if has_running_statistics {
+        if self.graph.has_batch_norm() {
             ALL_MODES.to_vec()
         } else {
             vec![ReferenceNorm::Batch]

@@ -11,6 +11,7 @@ mod norms;
 mod pools;
 mod random_graph;
 mod sketch;
+mod tokens;
 
 pub use case::{Case, cases};
 pub use random_graph::random_graph;

@@ -1,5 +1,5 @@
 use super::Case;
-use flipcast_graph::{Activation, Conv2d, GraphBuilder, NodeId, NormKind, Pool};
+use flipcast_graph::{Activation, Attention, Conv2d, GraphBuilder, NodeId, NormKind, Pool};
 
 /// Classes of every small network.
 const CLASSES: usize = 7;
@@ -98,6 +98,63 @@ impl Sketch {
     pub(super) fn shortcut_a(&mut self, x: NodeId, stride: usize, channels: usize) -> NodeId {
         let name = self.next("shortcut");
         self.builder.shortcut_a(&name, x, stride, channels)
+    }
+
+    /// A linear layer to `out` channels on every pixel.
+    pub(super) fn linear(&mut self, x: NodeId, out: usize) -> NodeId {
+        let (name, inputs) = (self.next("linear"), self.channels(x));
+        self.builder.linear(&name, x, inputs, out)
+    }
+
+    /// The same without a bias.
+    pub(super) fn projection(&mut self, x: NodeId, out: usize) -> NodeId {
+        let (name, inputs) = (self.next("projection"), self.channels(x));
+        self.builder.linear_without_bias(&name, x, inputs, out)
+    }
+
+    pub(super) fn attention(&mut self, x: NodeId, attention: Attention) -> NodeId {
+        let name = self.next("attention");
+        self.builder.attention(&name, x, attention)
+    }
+
+    pub(super) fn prepend_tokens(&mut self, x: NodeId, count: usize) -> NodeId {
+        let name = self.next("learned_tokens");
+        self.builder.prepend_tokens(&name, x, count)
+    }
+
+    pub(super) fn add_position(&mut self, x: NodeId, tokens: usize) -> NodeId {
+        let name = self.next("position");
+        self.builder.add_position(&name, x, tokens)
+    }
+
+    pub(super) fn token_range(&mut self, x: NodeId, first: usize, count: usize) -> NodeId {
+        let name = self.next("token_range");
+        self.builder.token_range(&name, x, first, count)
+    }
+
+    pub(super) fn drop_tokens(&mut self, x: NodeId, count: usize) -> NodeId {
+        let name = self.next("drop_tokens");
+        self.builder.drop_tokens(&name, x, count)
+    }
+
+    pub(super) fn pad_to_multiple(&mut self, x: NodeId, multiple: usize) -> NodeId {
+        let name = self.next("pad");
+        self.builder.pad_to_multiple(&name, x, multiple)
+    }
+
+    pub(super) fn crop_like(&mut self, x: NodeId, like: NodeId) -> NodeId {
+        let name = self.next("crop");
+        self.builder.crop_like(&name, x, like)
+    }
+
+    pub(super) fn merge_patches(&mut self, x: NodeId) -> NodeId {
+        let name = self.next("merge");
+        self.builder.merge_patches(&name, x)
+    }
+
+    pub(super) fn scale(&mut self, x: NodeId) -> NodeId {
+        let name = self.next("layer_scale");
+        self.builder.scale(&name, x)
     }
 
     /// Pool, squeeze to `inner` channels, SiLU, excite, sigmoid, and the product with `x`.

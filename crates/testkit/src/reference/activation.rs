@@ -9,6 +9,8 @@ pub(super) fn activate(activation: Activation) -> Option<fn(f64) -> f64> {
         Activation::Silu => |x| x * sigmoid(x),
         // `1 + erf(t)` cancels for negative `t`; `erfc(-t)` is the same number without the loss.
         Activation::Gelu => |x| 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2),
+        Activation::GeluTanh => |x| 0.5 * x * (1.0 + gelu_inner(x).tanh()),
+        Activation::Tanh => f64::tanh,
         Activation::Sigmoid => sigmoid,
         Activation::HardSwish => |x| x * relu6(x + 3.0) / 6.0,
         _ => return None,
@@ -27,6 +29,12 @@ pub(super) fn slope(activation: Activation) -> Option<fn(f64) -> f64> {
             let density = (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt();
             below + x * density
         },
+        Activation::GeluTanh => |x| {
+            let t = gelu_inner(x).tanh();
+            let inner_slope = gelu_tanh_factor() * (1.0 + 3.0 * GELU_CUBIC * x * x);
+            0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner_slope
+        },
+        Activation::Tanh => |x| 1.0 - x.tanh().powi(2),
         Activation::Sigmoid => |x| sigmoid(x) * sigmoid(-x),
         Activation::HardSwish => |x| match x {
             ..=-3.0 => 0.0,
@@ -45,6 +53,19 @@ pub(super) fn kinks(activation: Activation) -> &'static [f64] {
         Activation::HardSwish => &[-3.0, 3.0],
         _ => &[],
     }
+}
+
+/// Factor of the cube in GELU's approximation.
+const GELU_CUBIC: f64 = 0.044715;
+
+/// `sqrt(2 / pi)`.
+fn gelu_tanh_factor() -> f64 {
+    std::f64::consts::FRAC_2_PI.sqrt()
+}
+
+/// What GELU's approximation takes the hyperbolic tangent of.
+fn gelu_inner(x: f64) -> f64 {
+    gelu_tanh_factor() * (x + GELU_CUBIC * x.powi(3))
 }
 
 fn relu6(x: f64) -> f64 {
@@ -113,6 +134,8 @@ mod tests {
             Activation::Relu6,
             Activation::Silu,
             Activation::Gelu,
+            Activation::GeluTanh,
+            Activation::Tanh,
             Activation::Sigmoid,
             Activation::HardSwish,
         ] {

@@ -1,6 +1,7 @@
+use super::attention::AttentionRun;
 use super::norm::normalise_backward;
 use super::{Reference, ReferenceError, ReferenceRun, ReferenceValue};
-use super::{activation, conv, dense, pool};
+use super::{activation, conv, dense, pool, tokens};
 use flipcast_graph::{Node, Op};
 
 impl Reference {
@@ -87,7 +88,23 @@ impl Reference {
             Op::GlobalAvgPool => vec![pool::global_avg_pool_backward(gradient, input(0).dims)],
             Op::Add => vec![gradient.clone(), gradient.clone()],
             Op::Mul => dense::mul_backward(gradient, input(0), input(1)).into(),
-            Op::Linear { .. } => vec![dense::linear_backward(gradient, param("weight"))],
+            Op::Linear { .. } | Op::Projection { .. } => {
+                vec![dense::linear_backward(gradient, param("weight"))]
+            }
+            Op::Attention(attention) => {
+                let table = param("relative_position_bias_table");
+                let run = AttentionRun::new(input(0), attention, table).ok_or_else(unknown)?;
+                vec![run.backward(gradient)]
+            }
+            Op::Arrange(arrangement) => {
+                vec![tokens::arrange_backward(
+                    gradient,
+                    *arrangement,
+                    input(0).dims,
+                )]
+            }
+            Op::AddPosition { .. } => vec![gradient.clone()],
+            Op::Scale => vec![tokens::scale(gradient, param(""))],
             Op::Flatten => vec![dense::flatten_backward(gradient, input(0).dims)],
             Op::ShortcutA { stride, .. } => {
                 vec![dense::shortcut_a_backward(gradient, *stride, input(0).dims)]

@@ -1,18 +1,26 @@
 use super::value::ReferenceValue;
 use flipcast_graph::Dims;
 
-/// Fully connected layer with weights `[out, in]`.
-pub(super) fn linear(input: &ReferenceValue, weight: &[f64], bias: &[f64]) -> ReferenceValue {
-    let inputs = input.dims.channels;
-    let dims = Dims::new(1, 1, bias.len());
-    ReferenceValue::from_fn(input.images(), dims, |n, _, _, out| {
+/// Fully connected layer with weights `[out, in]` on every pixel.
+pub(super) fn linear(
+    input: &ReferenceValue,
+    weight: &[f64],
+    bias: Option<&[f64]>,
+) -> ReferenceValue {
+    let Dims {
+        height,
+        width,
+        channels: inputs,
+    } = input.dims;
+    let dims = Dims::new(height, width, weight.len() / inputs);
+    ReferenceValue::from_fn(input.images(), dims, |n, y, x, out| {
         let row = &weight[out * inputs..(out + 1) * inputs];
         let sum: f64 = row
             .iter()
-            .zip(input.pixel(n, 0, 0))
+            .zip(input.pixel(n, y, x))
             .map(|(a, b)| a * b)
             .sum();
-        sum + bias[out]
+        sum + bias.map_or(0.0, |bias| bias[out])
     })
 }
 
@@ -20,9 +28,9 @@ pub(super) fn linear(input: &ReferenceValue, weight: &[f64], bias: &[f64]) -> Re
 pub(super) fn linear_backward(gradient: &ReferenceValue, weight: &[f64]) -> ReferenceValue {
     let outputs = gradient.dims.channels;
     let inputs = weight.len() / outputs;
-    let dims = Dims::new(1, 1, inputs);
-    ReferenceValue::from_fn(gradient.images(), dims, |n, _, _, i| {
-        let slopes = gradient.pixel(n, 0, 0).iter().enumerate();
+    let dims = Dims::new(gradient.dims.height, gradient.dims.width, inputs);
+    ReferenceValue::from_fn(gradient.images(), dims, |n, y, x, i| {
+        let slopes = gradient.pixel(n, y, x).iter().enumerate();
         slopes.map(|(out, g)| g * weight[out * inputs + i]).sum()
     })
 }
@@ -156,7 +164,11 @@ mod tests {
 
     #[test]
     fn linear_weights_are_one_row_per_output() {
-        let out = linear(&pixel(&[1., 2.]), &[1., 10., 100., 1000.], &[0.5, 0.25]);
+        let out = linear(
+            &pixel(&[1., 2.]),
+            &[1., 10., 100., 1000.],
+            Some(&[0.5, 0.25]),
+        );
         assert_eq!(out.values, [21.5, 2100.25]);
     }
 

@@ -1,6 +1,7 @@
+use super::attention::AttentionRun;
 use super::norm::{NormParams, normalise};
 use super::{ReferenceError, ReferenceNorm, ReferenceRun, ReferenceValue};
-use super::{activation, conv, dense, pool};
+use super::{activation, conv, dense, pool, tokens};
 use flipcast_graph::{AffineTable, Dims, Graph, Node, NormLayer, Op};
 use flipcast_tensor::{Batch, Shape, Tensor};
 use std::collections::HashMap;
@@ -138,17 +139,29 @@ impl Reference {
             Op::GlobalAvgPool => pool::global_avg_pool(input(0)),
             Op::Add => dense::add(input(0), input(1)),
             Op::Mul => dense::mul(input(0), input(1)),
-            Op::Linear { .. } => dense::linear(input(0), param("weight"), param("bias")),
+            Op::Linear { .. } => dense::linear(input(0), param("weight"), Some(param("bias"))),
+            Op::Projection { .. } => dense::linear(input(0), param("weight"), None),
+            Op::Attention(attention) => {
+                let table = param("relative_position_bias_table");
+                let run = AttentionRun::new(input(0), attention, table).ok_or_else(unknown)?;
+                run.forward()
+            }
+            Op::Arrange(arrangement) => tokens::arrange(input(0), *arrangement, dims, param("")),
+            Op::AddPosition { .. } => tokens::add_position(input(0), param("")),
+            Op::Scale => tokens::scale(input(0), param("")),
             Op::Flatten => dense::flatten(input(0)),
             Op::ShortcutA { stride, .. } => dense::shortcut_a(input(0), *stride, dims),
             _ => return Err(unknown()),
         })
     }
 
-    /// A parameter of `node`; empty when it has none of that name.
+    /// A parameter of `node`, the one with the node's own name for an empty suffix; empty when it has none of that name.
     pub(super) fn param(&self, node: &Node, suffix: &str) -> &[f64] {
-        let name = format!("{}.{suffix}", node.name);
-        self.params.get(&name).map_or(&[][..], Vec::as_slice)
+        let found = match suffix {
+            "" => self.params.get(&node.name),
+            _ => self.params.get(&format!("{}.{suffix}", node.name)),
+        };
+        found.map_or(&[][..], Vec::as_slice)
     }
 
     /// The parameters of a norm layer, with the scale and shift of `run`.

@@ -1,6 +1,7 @@
 //! A plain `f64` interpreter of a graph, forward and back, one node after the other, as a textbook would write it.
 
 mod activation;
+mod attention;
 mod backward;
 mod conv;
 mod crossings;
@@ -12,6 +13,7 @@ mod norm;
 mod pool;
 mod run;
 mod statistics;
+mod tokens;
 mod value;
 
 pub use crossings::{Crossing, crossing_taps};

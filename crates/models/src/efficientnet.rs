@@ -1,0 +1,214 @@
+use crate::check::{check_classes, check_setting};
+use crate::efficientnet_lite::Origin;
+use crate::squeeze_excite::squeeze_excite;
+use flipcast_graph::{Activation, Conv2d, Graph, GraphBuilder, GraphError, NodeId};
+use serde::{Deserialize, Serialize};
+
+/// Units of one resolution and width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EfficientNetStage {
+    /// Channels inside a unit as a multiple of its input's.
+    pub expansion: usize,
+    /// Side of the depthwise filter.
+    pub kernel: usize,
+    /// Stride of the first unit.
+    pub stride: usize,
+    /// Channels of the output.
+    pub width: usize,
+    /// Units.
+    pub units: usize,
+}
+
+/// EfficientNet: inverted residuals with squeeze-excite and SiLU.
+///
+/// Parameter names are torchvision's (`features.1.0.block.0.0`, `classifier.1`); timm's (`blocks.0.0.conv_dw`,
+/// `se.conv_reduce`, `classifier`) are accepted too.
+///
+/// *Reference*: Tan and Le, "EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks" (2019).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EfficientNetConfig {
+    /// Channels of the stem.
+    pub stem_width: usize,
+    /// The stages.
+    pub stages: Vec<EfficientNetStage>,
+    /// Channels of the last convolution.
+    pub head_width: usize,
+    /// Padding and variance constant.
+    pub origin: Origin,
+    /// Outputs of the classifier.
+    pub classes: usize,
+}
+
+impl EfficientNetConfig {
+    /// EfficientNet-B0.
+    pub fn b0(origin: Origin, classes: usize) -> Self {
+        let stage = |[expansion, kernel, stride, width, units]: [usize; 5]| EfficientNetStage {
+            expansion,
+            kernel,
+            stride,
+            width,
+            units,
+        };
+        let stages = [
+            [1, 3, 1, 16, 1],
+            [6, 3, 2, 24, 2],
+            [6, 5, 2, 40, 2],
+            [6, 3, 2, 80, 3],
+            [6, 5, 1, 112, 3],
+            [6, 5, 2, 192, 4],
+            [6, 3, 1, 320, 1],
+        ];
+        Self {
+            stem_width: 32,
+            stages: stages.map(stage).to_vec(),
+            head_width: 1280,
+            origin,
+            classes,
+        }
+    }
+
+    /// Names the first setting outside its range.
+    pub fn check(&self) -> Result<(), GraphError> {
+        let family = "efficientnet";
+        check_setting(family, "stem_width", self.stem_width, 1..=65_536)?;
+        check_setting(family, "head_width", self.head_width, 1..=65_536)?;
+        check_setting(family, "stages", self.stages.len(), 1..=16)?;
+        for stage in &self.stages {
+            check_setting(family, "expansion", stage.expansion, 1..=64)?;
+            check_setting(family, "kernel", stage.kernel, 1..=31)?;
+            if stage.kernel % 2 == 0 {
+                return Err(GraphError::BadSetting {
+                    node: family.into(),
+                    setting: "kernel",
+                    value: stage.kernel,
+                    expected: "an odd number".into(),
+                });
+            }
+            check_setting(family, "stride", stage.stride, 1..=4)?;
+            check_setting(family, "width", stage.width, 1..=65_536)?;
+            check_setting(family, "units", stage.units, 1..=1_000)?;
+        }
+        check_classes(family, self.classes)
+    }
+
+    fn eps(&self) -> f32 {
+        match self.origin {
+            Origin::Pytorch => 1e-5,
+            Origin::Tensorflow => 1e-3,
+        }
+    }
+}
+
+/// The layers of EfficientNet.
+pub fn build_efficientnet(config: &EfficientNetConfig) -> Result<Graph, GraphError> {
+    config.check()?;
+    let (mut g, mut x) = GraphBuilder::new(3);
+    let stem = config
+        .origin
+        .pad(Conv2d::new(3, config.stem_width, 3).stride(2));
+    x = conv_norm_silu(&mut g, "features.0", x, stem, config.eps());
+    for (stage, settings) in config.stages.iter().enumerate() {
+        for unit in 0..settings.units {
+            let name = format!("features.{}.{unit}", stage + 1);
+            let stride = if unit == 0 { settings.stride } else { 1 };
+            let settings = EfficientNetStage {
+                stride,
+                ..*settings
+            };
+            x = inverted_residual(&mut g, config, &name, x, settings);
+        }
+    }
+    let last = format!("features.{}", config.stages.len() + 1);
+    let head = Conv2d::new(g.channels(x), config.head_width, 1);
+    x = conv_norm_silu(&mut g, &last, x, head, config.eps());
+    x = g.global_avg_pool("avgpool", x);
+    let logits = g.linear("classifier.1", x, config.head_width, config.classes);
+    g.finish(logits)
+}
+
+fn conv_norm_silu(g: &mut GraphBuilder, name: &str, x: NodeId, conv: Conv2d, eps: f32) -> NodeId {
+    let y = g.conv(&format!("{name}.0"), x, conv);
+    let y = g.batch_norm(&format!("{name}.1"), y, eps);
+    g.activation(&format!("{name}.2"), y, Activation::Silu)
+}
+
+fn inverted_residual(
+    g: &mut GraphBuilder,
+    config: &EfficientNetConfig,
+    name: &str,
+    x: NodeId,
+    unit: EfficientNetStage,
+) -> NodeId {
+    let inputs = g.channels(x);
+    let inner = inputs * unit.expansion;
+    let mut y = x;
+    // The parts are numbered in order; without an expansion the depthwise convolution comes first.
+    let mut part = 0;
+    let mut next = || {
+        part += 1;
+        format!("{name}.block.{}", part - 1)
+    };
+    if inner != inputs {
+        let expand = Conv2d::new(inputs, inner, 1);
+        y = conv_norm_silu(g, &next(), y, expand, config.eps());
+    }
+    let depthwise = Conv2d::new(inner, inner, unit.kernel)
+        .stride(unit.stride)
+        .groups(inner);
+    let depthwise = config.origin.pad(depthwise);
+    y = conv_norm_silu(g, &next(), y, depthwise, config.eps());
+    y = squeeze_excite(g, &next(), y, (inputs / 4).max(1));
+    let project = next();
+    y = g.conv(
+        &format!("{project}.0"),
+        y,
+        Conv2d::new(inner, unit.width, 1),
+    );
+    y = g.batch_norm(&format!("{project}.1"), y, config.eps());
+    if unit.stride == 1 && inputs == unit.width {
+        y = g.add(&format!("{name}.add"), y, x);
+    }
+    y
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipcast_graph::Dims;
+
+    #[test]
+    fn the_last_features_have_7_by_7_pixels() {
+        for origin in [Origin::Pytorch, Origin::Tensorflow] {
+            let graph = build_efficientnet(&EfficientNetConfig::b0(origin, 1000)).unwrap();
+            let dims = graph.infer_dims(224, 224).unwrap();
+            let last = graph.find("features.8.2").unwrap();
+            assert_eq!(dims[last.index()], Dims::new(7, 7, 1280));
+        }
+    }
+
+    #[test]
+    fn the_squeeze_follows_the_input_of_a_unit() {
+        let graph = build_efficientnet(&EfficientNetConfig::b0(Origin::Pytorch, 10)).unwrap();
+        let params = graph.params();
+        let shape = |name: &str| {
+            let param = params.iter().find(|param| param.name == name);
+            param.unwrap().shape.clone()
+        };
+        // The first unit does not expand its 32 channels, the second turns 16 into 96.
+        assert_eq!(shape("features.1.0.block.1.fc1.weight"), [8, 32, 1, 1]);
+        assert_eq!(shape("features.2.0.block.2.fc1.weight"), [4, 96, 1, 1]);
+    }
+
+    #[test]
+    fn an_even_filter_is_refused() {
+        let mut config = EfficientNetConfig::b0(Origin::Pytorch, 10);
+        config.stages[2].kernel = 4;
+        let error = build_efficientnet(&config).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`efficientnet` has kernel = 4, expected an odd number"
+        );
+    }
+}
