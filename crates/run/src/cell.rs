@@ -275,3 +275,19 @@ fn summarise(scores: Scores) -> BTreeMap<String, ScoreSummary> {
         .map(|(name, score)| (name.to_owned(), summary(score)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sorted_stream_is_told_from_a_shuffled_one() {
+        let sorted: Vec<usize> = (0..1000).map(|i| i / 100).collect();
+        assert!(is_class_sorted(&sorted));
+        let mixed: Vec<usize> = (0..1000).map(|i| (i * 7) % 10).collect();
+        assert!(!is_class_sorted(&mixed));
+        // A network that always says the same is no evidence of sorting.
+        assert!(!is_class_sorted(&[4; 1000]));
+        assert!(!is_class_sorted(&[1]));
+    }
+}

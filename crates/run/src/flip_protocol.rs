@@ -139,3 +139,66 @@ impl FlipProtocol {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_protocol_of_the_table_can_run() {
+        for (name, _) in FLIP_PROTOCOLS {
+            let protocol = FlipProtocol::named(name).unwrap();
+            protocol.check().unwrap();
+            let text = serde_json::to_string(&protocol).unwrap();
+            assert_eq!(
+                serde_json::from_str::<FlipProtocol>(&text).unwrap(),
+                protocol
+            );
+        }
+        assert_eq!(FlipProtocol::named("paper").unwrap().last_stop(), 1000);
+        assert_eq!(FlipProtocol::named("code").unwrap().last_stop(), 990);
+        assert_eq!(
+            FlipProtocol::named("limited-memory").unwrap().probe_images,
+            100
+        );
+        assert_eq!(
+            FlipProtocol::named("limited-data").unwrap().image_limit,
+            Some(1000)
+        );
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let refused = FlipProtocol::named("papr").unwrap_err().to_string();
+        assert!(
+            refused.contains("`papr`") && refused.contains("paper"),
+            "{refused}"
+        );
+        let good = FlipProtocol::named("flipcast").unwrap();
+        let broken = [
+            FlipProtocol {
+                batch_size: 1,
+                ..good.clone()
+            },
+            FlipProtocol {
+                batch_size: 0,
+                ..good.clone()
+            },
+            FlipProtocol {
+                probe_images: 0,
+                ..good.clone()
+            },
+            FlipProtocol {
+                stops: Vec::new(),
+                ..good.clone()
+            },
+            FlipProtocol {
+                stops: vec![50, 10],
+                ..good
+            },
+        ];
+        for protocol in broken {
+            assert!(protocol.check().is_err(), "{protocol:?}");
+        }
+    }
+}

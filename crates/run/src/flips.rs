@@ -192,3 +192,35 @@ impl FlipEvidence {
         self.probe.iter().map(place).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_as_few_and_as_equal_as_can_be() {
+        for (images, most, expected) in [
+            (1000, 100, 100),
+            (101, 100, 51),
+            (99, 100, 99),
+            (5, 2, 2),
+            (1, 100, 1),
+        ] {
+            assert_eq!(even_chunk(images, most), expected, "{images} by {most}");
+        }
+    }
+
+    #[test]
+    fn a_probe_is_found_again_by_its_indices() {
+        let outputs = Outputs::new(vec![0.0, 1.0, 1.0, 0.0], 2).unwrap();
+        let evidence = FlipEvidence {
+            probe: vec![7, 3],
+            initial: outputs,
+            stops: Vec::new(),
+            adaptation: Adaptation::default(),
+        };
+        assert_eq!(evidence.rows_in(&[3, 5, 7]).unwrap(), [2, 0]);
+        let missing = evidence.rows_in(&[3, 5]);
+        assert!(matches!(missing, Err(RunError::ProbeNotSeen { index: 7 })));
+    }
+}

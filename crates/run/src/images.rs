@@ -209,3 +209,85 @@ impl Kept {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipcast_images::Image;
+    use flipcast_images::dataset::{DataError, Layout, Payload, Sample};
+    use flipcast_images::preprocess::{Normalise, Preprocess};
+
+    /// Small pictures of different greys.
+    struct Greys(usize);
+
+    impl Dataset for Greys {
+        fn layout(&self) -> Layout {
+            Layout::FlatFolder
+        }
+        fn len(&self) -> usize {
+            self.0
+        }
+        fn classes(&self) -> &[String] {
+            &[]
+        }
+        fn id(&self, index: usize) -> String {
+            index.to_string()
+        }
+        fn sample(&self, index: usize) -> Result<Sample, DataError> {
+            let pixels = Image::new(2, 3, vec![index as u8; 18]).expect("sizes match");
+            Ok(Sample {
+                id: self.id(index),
+                payload: Payload::Pixels(pixels),
+                label: Label::Class(index as u32),
+            })
+        }
+    }
+
+    fn open(memory: usize, limit: Option<usize>) -> Images {
+        let config = LoaderConfig {
+            limit,
+            ..LoaderConfig::new(Preprocess::normalise_only(Normalise::imagenet()))
+        };
+        Images::open(Arc::new(Greys(11)), config, memory).unwrap()
+    }
+
+    fn batches(images: &Images, order: Order) -> Vec<(Vec<usize>, Vec<f32>, Vec<Label>)> {
+        let mut pass = images.pass(order, Some(7), 3).unwrap();
+        let mut found = Vec::new();
+        while let Some(loaded) = pass.next_batch().unwrap() {
+            found.push((
+                loaded.indices,
+                loaded.batch.values().to_vec(),
+                loaded.labels,
+            ));
+            pass.recycle(loaded.batch);
+        }
+        found
+    }
+
+    #[test]
+    fn images_kept_and_images_read_anew_are_the_same() {
+        let (kept, read) = (open(1 << 20, None), open(0, None));
+        assert!(kept.kept.is_some() && read.kept.is_none());
+        for order in [Order::Stored, Order::Shuffled { seed: 5 }] {
+            let found = batches(&kept, order);
+            assert_eq!(found, batches(&read, order));
+            assert_eq!(
+                found.iter().map(|b| b.0.len()).collect::<Vec<_>>(),
+                [3, 3, 1]
+            );
+        }
+    }
+
+    #[test]
+    fn a_limit_makes_the_dataset_shorter() {
+        for memory in [0, 1 << 20] {
+            let images = open(memory, Some(4));
+            assert_eq!(images.len(), 4);
+            assert_eq!(batches(&images, Order::Stored).len(), 2);
+        }
+        let none = LoaderConfig::new(Preprocess::normalise_only(Normalise::imagenet()));
+        let empty = Images::open(Arc::new(Greys(0)), none, 0);
+        assert!(matches!(empty, Err(RunError::NoImages)));
+    }
+}

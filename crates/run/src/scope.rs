@@ -121,3 +121,79 @@ fn first_largest(row: &[f32]) -> usize {
     }
     best
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipcast_images::labelspace::{LabelSpace, SpaceClass};
+    use std::sync::Arc;
+
+    /// Five outputs; class 0 is output 3, class 1 outputs 0 and 4.
+    fn scope(rule: Rule, decision: Decision) -> Scope {
+        let class = |name: &str, outputs: &[u32]| SpaceClass {
+            name: name.to_owned(),
+            wnid: None,
+            folders: Vec::new(),
+            outputs: outputs.to_vec(),
+        };
+        let second: &[u32] = if rule == Rule::Subset { &[4] } else { &[0, 4] };
+        let classes = vec![class("a", &[3]), class("b", second)];
+        let labels = LabelSpace::new("test", rule, 5, classes).unwrap();
+        Scope::new(
+            5,
+            Some(ClassSpace::new(Arc::new(labels), decision).unwrap()),
+        )
+    }
+
+    #[test]
+    fn a_mask_leaves_the_listed_outputs() {
+        let scope = scope(Rule::Subset, Decision::Mask);
+        let outputs = scope.project(vec![9.0, 8.0, 7.0, 1.0, 2.0]).unwrap();
+        assert_eq!(outputs.row(0), [1.0, 2.0]);
+        assert_eq!(scope.num_classes(), 2);
+        assert_eq!(
+            scope.is_correct(outputs.row(0), &Label::Class(1)),
+            Some(true)
+        );
+        assert_eq!(
+            scope.is_correct(outputs.row(0), &Label::Class(0)),
+            Some(false)
+        );
+        assert_eq!(scope.is_correct(outputs.row(0), &Label::Unknown), None);
+        assert_eq!(scope.alternative(&Label::Class(1)), Some(1));
+    }
+
+    #[test]
+    fn class_means_average_probabilities() {
+        let scope = scope(Rule::Map, Decision::MeanProbability);
+        let outputs = scope.project(vec![2.0, 0.0, 0.0, 1.5, f32::MIN]).unwrap();
+        // Output 0 is the largest, but its class has a second output without any probability.
+        assert_eq!(outputs.classes_predicted(), [0]);
+        let difference = outputs.row(0)[1] - outputs.row(0)[0];
+        assert!(
+            (difference - (0.5f32 - 2f32.ln())).abs() < 1e-6,
+            "{difference}"
+        );
+    }
+
+    #[test]
+    fn without_a_class_space_nothing_is_right_or_wrong() {
+        let scope = Scope::new(3, None);
+        let outputs = scope.project(vec![1.0, 2.0, 3.0]).unwrap();
+        assert_eq!(scope.is_correct(outputs.row(0), &Label::Class(2)), None);
+        assert_eq!(scope.name(), "outputs/full");
+    }
+
+    #[test]
+    fn every_output_stays_when_all_are_asked() {
+        let scope = scope(Rule::Subset, Decision::Full);
+        let outputs = scope.project(vec![0.0, 9.0, 0.0, 1.0, 2.0]).unwrap();
+        assert_eq!(outputs.classes(), 5);
+        // Output 1 belongs to no class of the dataset.
+        assert_eq!(
+            scope.is_correct(outputs.row(0), &Label::Class(1)),
+            Some(false)
+        );
+        assert_eq!(scope.alternative(&Label::Class(0)), Some(3));
+    }
+}
