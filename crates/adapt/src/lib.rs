@@ -11,6 +11,7 @@ mod augment;
 #[cfg(test)]
 mod behaviour;
 mod bn;
+mod bn_cumulative;
 #[cfg(test)]
 mod check_gradient;
 mod come;
@@ -47,6 +48,7 @@ pub use adapter::{Adapter, StepOutput};
 pub use asr::{Asr, AsrConfig, AsrStep};
 pub use augment::{AugmentConfig, Padding, PixelSpace};
 pub use bn::{Bn, BnConfig};
+pub use bn_cumulative::{BnCumulative, BnCumulativeConfig};
 pub use come::{Come, ComeConfig, opinion_entropy_gradient};
 pub use cotta::{Cotta, CottaConfig, CottaLoss};
 pub use cpl::{Cpl, CplConfig};

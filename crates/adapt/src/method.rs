@@ -1,8 +1,9 @@
 use crate::nearest::nearest_names;
 use crate::{
-    AdaptError, Adapter, Asr, AsrConfig, Bn, BnConfig, Come, ComeConfig, Cotta, CottaConfig, Cpl,
-    CplConfig, Deyo, DeyoConfig, Eata, EataConfig, Eta, EtaConfig, OptimiserConfig, PixelSpace,
-    Rdumb, RdumbConfig, Roid, RoidConfig, Rpl, RplConfig, Sar, SarConfig, Source, Tent, TentConfig,
+    AdaptError, Adapter, Asr, AsrConfig, Bn, BnConfig, BnCumulative, BnCumulativeConfig, Come,
+    ComeConfig, Cotta, CottaConfig, Cpl, CplConfig, Deyo, DeyoConfig, Eata, EataConfig, Eta,
+    EtaConfig, OptimiserConfig, PixelSpace, Rdumb, RdumbConfig, Roid, RoidConfig, Rpl, RplConfig,
+    Sar, SarConfig, Source, Tent, TentConfig,
 };
 use flipcast_exec::NormMode;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ pub struct MethodInfo {
 pub const METHODS: &[MethodInfo] = &[
     MethodInfo { name: "source", summary: "no adaptation", reference: "" },
     MethodInfo { name: "bn", summary: "statistics of the batch, source scales and shifts", reference: "Nado et al. 2020; Schneider et al., NeurIPS 2020" },
+    MethodInfo { name: "bn_cumulative", summary: "statistics gathered over the stream, source scales and shifts", reference: "Schneider et al., NeurIPS 2020" },
     MethodInfo { name: "tent", summary: "entropy minimisation on every image", reference: "Wang et al., ICLR 2021" },
     MethodInfo { name: "rpl", summary: "robust loss against the predicted classes", reference: "Rusak et al., TMLR 2022" },
     MethodInfo { name: "cpl", summary: "the PolyLoss against its conjugate pseudo-labels", reference: "Goyal et al., NeurIPS 2022" },
@@ -58,6 +60,8 @@ pub enum MethodConfig {
     Source {},
     /// [`Bn`].
     Bn(BnConfig),
+    /// [`BnCumulative`].
+    BnCumulative(BnCumulativeConfig),
     /// [`Tent`].
     Tent(TentConfig),
     /// [`Rpl`].
@@ -100,6 +104,7 @@ impl MethodConfig {
         Ok(match (find(name)?, recipe) {
             ("source", _) => Self::Source {},
             ("bn", _) => Self::Bn(BnConfig::batch()),
+            ("bn_cumulative", _) => Self::BnCumulative(BnCumulativeConfig::default()),
             ("tent", ImageNet) => Self::Tent(TentConfig::imagenet()),
             ("tent", Cifar10 | Cifar100) => Self::Tent(TentConfig::cifar()),
             ("rpl", ImageNet) => Self::Rpl(RplConfig::imagenet()),
@@ -148,6 +153,7 @@ impl MethodConfig {
         Ok(match find(name)? {
             "source" => Self::Source {},
             "bn" => Self::Bn(BnConfig::batch()),
+            "bn_cumulative" => Self::BnCumulative(BnCumulativeConfig::default()),
             "tent" => Self::Tent(TentConfig::imagenet()),
             "rpl" => Self::Rpl(RplConfig::default()),
             "cpl" => Self::Cpl(CplConfig::default()),
@@ -169,6 +175,7 @@ impl MethodConfig {
         match self {
             Self::Source {} => "source",
             Self::Bn(_) => "bn",
+            Self::BnCumulative(_) => "bn_cumulative",
             Self::Tent(_) => "tent",
             Self::Rpl(_) => "rpl",
             Self::Cpl(_) => "cpl",
@@ -187,7 +194,7 @@ impl MethodConfig {
     /// What moves the parameters; `None` if nothing does.
     pub fn optimiser(&self) -> Option<&OptimiserConfig> {
         match self {
-            Self::Source {} | Self::Bn(_) => None,
+            Self::Source {} | Self::Bn(_) | Self::BnCumulative(_) => None,
             Self::Tent(config) => Some(&config.optimiser),
             Self::Rpl(config) => Some(&config.optimiser),
             Self::Cpl(config) => Some(&config.optimiser),
@@ -208,6 +215,8 @@ impl MethodConfig {
         match self {
             Self::Source {} => NormMode::Running,
             Self::Bn(config) => config.norm_mode(),
+            // From the second batch on; the first has nothing to mix with.
+            Self::BnCumulative(_) => NormMode::Mixed { source_weight: 0.5 },
             Self::Tent(config) => config.norm_mode,
             Self::Rpl(config) => config.norm_mode,
             Self::Cpl(config) => config.norm_mode,
@@ -260,6 +269,7 @@ impl MethodConfig {
         Ok(match *self {
             Self::Source {} => Box::new(Source::new()),
             Self::Bn(config) => Box::new(Bn::new(config)?),
+            Self::BnCumulative(config) => Box::new(BnCumulative::new(config)?),
             Self::Tent(config) => Box::new(Tent::new(config)?),
             Self::Rpl(config) => Box::new(Rpl::new(config)?),
             Self::Cpl(config) => Box::new(Cpl::new(config)?),

@@ -85,6 +85,15 @@ pub trait Executor {
     fn norm_mode(&self) -> NormMode;
     /// Sets which statistics batch norms use.
     fn set_norm_mode(&mut self, mode: NormMode) -> Result<(), ExecError>;
+    /// Makes the statistics that the last forward pass normalised with the running ones, so that statistics can be gathered
+    /// over a stream.
+    fn absorb_statistics(&mut self) -> Result<(), ExecError> {
+        Err(ExecError::NotReady {
+            needed: "an executor that can change its running statistics",
+        })
+    }
+    /// Restores the running statistics of the weights.
+    fn reset_statistics(&mut self) {}
     /// Number of classes.
     fn num_classes(&self) -> usize;
     /// Restores the vector to `source_affine`.

@@ -421,6 +421,20 @@ impl Executor for Network {
         Ok(())
     }
 
+    fn absorb_statistics(&mut self) -> Result<(), ExecError> {
+        if self.images == 0 {
+            return Err(ExecError::NotReady {
+                needed: "a forward pass of its own",
+            });
+        }
+        self.norms.iter_mut().for_each(Norm::absorb);
+        Ok(())
+    }
+
+    fn reset_statistics(&mut self) {
+        self.norms.iter_mut().for_each(Norm::restore);
+    }
+
     fn num_classes(&self) -> usize {
         self.graph.num_classes()
     }

@@ -22,12 +22,15 @@ pub(crate) struct Sums {
 #[derive(Debug)]
 pub(crate) struct Norm {
     pub slot: NormSlot,
-    pub running_mean: Vec<f32>,
-    pub running_variance: Vec<f32>,
+    running_mean: Vec<f32>,
+    running_variance: Vec<f32>,
+    /// The running statistics as the weights had them.
+    source: (Vec<f32>, Vec<f32>),
     pub batch: Statistics,
     pub sums: Sums,
     /// The mean that was used, and the reciprocal standard deviation.
     pub centre: Vec<f32>,
+    variance: Vec<f32>,
     inverse: Vec<f32>,
     scale: Vec<f32>,
     shift: Vec<f32>,
@@ -49,11 +52,13 @@ impl Norm {
             rows * slot.layer.channels
         };
         let table = || vec![0.0f32; len];
-        let (running_mean, running_variance) = running.unwrap_or_default();
+        let source = running.unwrap_or_default();
+        let (running_mean, running_variance) = source.clone();
         Self {
             slot,
             running_mean,
             running_variance,
+            source,
             batch: Statistics {
                 mean: vec![0.0; len],
                 variance: vec![0.0; len],
@@ -63,6 +68,7 @@ impl Norm {
                 product: table(),
             },
             centre: table(),
+            variance: table(),
             inverse: table(),
             scale: table(),
             shift: table(),
@@ -90,6 +96,20 @@ impl Norm {
             pull: &self.pull,
             constant: &self.constant,
         }
+    }
+
+    /// Makes the statistics that were last used the running ones, if this is a batch norm.
+    pub fn absorb(&mut self) {
+        if self.slot.layer.kind == NormKind::Batch {
+            self.running_mean.copy_from_slice(&self.centre);
+            self.running_variance.copy_from_slice(&self.variance);
+        }
+    }
+
+    /// Restores the running statistics of the weights.
+    pub fn restore(&mut self) {
+        self.running_mean.copy_from_slice(&self.source.0);
+        self.running_variance.copy_from_slice(&self.source.1);
     }
 
     /// Makes the forward tables from the statistics, the mode, and `[scale, shift]` of the affine vector.
@@ -147,6 +167,7 @@ impl Norm {
         let inverse = 1.0 / (variance + f64::from(self.slot.layer.eps)).sqrt();
         let factor = (f64::from(scale) * inverse) as f32;
         self.centre[at] = mean as f32;
+        self.variance[at] = variance as f32;
         self.inverse[at] = inverse as f32;
         self.scale[at] = factor;
         // From the rounded factor, so that a value at the mean lands on the shift.

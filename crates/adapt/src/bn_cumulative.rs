@@ -1,0 +1,197 @@
+use crate::adapter::Kept;
+use crate::{AdaptError, Adapter, StepOutput, entropies};
+use flipcast_exec::{Executor, NormMode};
+use flipcast_tensor::Batch;
+use serde::{Deserialize, Serialize};
+
+/// How much the source's statistics count in [`BnCumulative`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BnCumulativeConfig {
+    /// Pseudo-images that stand for the source; 0 forgets it at the first batch.
+    pub source_images: f32,
+}
+
+impl BnCumulativeConfig {
+    /// Refuses what is no number of images.
+    pub fn check(&self) -> Result<(), AdaptError> {
+        let found = f64::from(self.source_images);
+        let ok = found >= 0.0 && found.is_finite();
+        AdaptError::unless(
+            ok,
+            "number of source images",
+            found,
+            "a number of at least 0",
+        )
+    }
+}
+
+/// Batch-norm adaptation with statistics gathered over the whole stream.
+///
+/// *Idea.* One batch measures the activations' statistics roughly; all batches so far measure them better, as long as the shift stays
+/// the same.
+/// *Formula.* `mean <- w * mean + (1 - w) * batch` with `w = (N + seen) / (N + seen + n)`, likewise the variance; then the batch
+/// is predicted with the result.
+/// *Reference.* The cumulative variant of Schneider et al., NeurIPS 2020.
+/// *Departures from the reference.* Deeper layers see activations normalised with the gathered statistics, not with each batch's
+/// own, so that one forward pass is enough. Spread between the batches' means does not enter the variance.
+#[derive(Debug)]
+pub struct BnCumulative {
+    config: BnCumulativeConfig,
+    seen: f64,
+    kept: Kept,
+}
+
+impl BnCumulative {
+    /// An adapter with these settings.
+    pub fn new(config: BnCumulativeConfig) -> Result<Self, AdaptError> {
+        config.check()?;
+        Ok(Self {
+            config,
+            seen: 0.0,
+            kept: Kept::default(),
+        })
+    }
+
+    /// The mixture for a batch of this many images.
+    fn mode_for(&self, images: usize) -> NormMode {
+        let before = f64::from(self.config.source_images) + self.seen;
+        match before {
+            0.0 => NormMode::Batch,
+            before => NormMode::Mixed {
+                source_weight: (before / (before + images as f64)) as f32,
+            },
+        }
+    }
+}
+
+impl Adapter for BnCumulative {
+    fn step(
+        &mut self,
+        net: &mut dyn Executor,
+        batch: &Batch,
+    ) -> Result<StepOutput<'_>, AdaptError> {
+        net.set_norm_mode(self.mode_for(batch.images()))?;
+        self.kept.keep(net.forward(batch)?);
+        net.absorb_statistics()?;
+        self.seen += batch.images() as f64;
+        let logits = self.kept.logits();
+        let entropies = entropies(logits);
+        let mean_entropy = entropies.iter().sum::<f64>() / entropies.len() as f64;
+        Ok(StepOutput {
+            logits,
+            mean_entropy,
+            reliable: batch.images(),
+            used: 0,
+            reset: false,
+        })
+    }
+
+    fn reset(&mut self, net: &mut dyn Executor) {
+        net.reset_affine();
+        net.reset_statistics();
+        self.seen = 0.0;
+    }
+
+    fn norm_mode(&self) -> NormMode {
+        self.mode_for(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipcast_exec::{Network, NetworkOptions};
+    use flipcast_testkit::cases;
+
+    fn network() -> (Network, Batch) {
+        let mut cases = cases();
+        cases.retain(|case| case.name == "max_pool3x3_s2_odd");
+        let case = cases.swap_remove(0);
+        let options = NetworkOptions {
+            threads: 1,
+            ..NetworkOptions::adapt(case.batch_size, case.height, case.width)
+        };
+        let net = Network::new(&case.graph, &case.params, &options).unwrap();
+        (net, case.batch())
+    }
+
+    #[test]
+    fn the_first_batch_is_predicted_with_its_own_statistics() {
+        let (mut net, batch) = network();
+        net.set_norm_mode(NormMode::Batch).unwrap();
+        let own = net.forward(&batch).unwrap().values().to_vec();
+        let mut method = BnCumulative::new(BnCumulativeConfig::default()).unwrap();
+        let found = method.step(&mut net, &batch).unwrap();
+        assert_eq!(found.logits.values(), own);
+    }
+
+    #[test]
+    fn the_same_batch_again_changes_little_and_another_changes_more() {
+        let (mut net, batch) = network();
+        let mut method = BnCumulative::new(BnCumulativeConfig::default()).unwrap();
+        let distance =
+            |a: &[f32], b: &[f32]| -> f32 { a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum() };
+        let first = method
+            .step(&mut net, &batch)
+            .unwrap()
+            .logits
+            .values()
+            .to_vec();
+        let again = method
+            .step(&mut net, &batch)
+            .unwrap()
+            .logits
+            .values()
+            .to_vec();
+        let moved: Vec<f32> = batch.values().iter().map(|v| 2.0 * v + 1.0).collect();
+        let shape = [
+            batch.images(),
+            batch.height(),
+            batch.width(),
+            batch.channels(),
+        ];
+        let moved = Batch::new(shape, moved).unwrap();
+        let other = method
+            .step(&mut net, &moved)
+            .unwrap()
+            .logits
+            .values()
+            .to_vec();
+        // The second time the batch's variance is the unbiased one.
+        assert!(distance(&first, &again) < 0.1 * distance(&first, &other));
+        method.reset(&mut net);
+        let anew = method
+            .step(&mut net, &batch)
+            .unwrap()
+            .logits
+            .values()
+            .to_vec();
+        assert_eq!(anew, first, "a reset forgets the stream");
+    }
+
+    #[test]
+    fn a_reset_restores_the_sources_statistics() {
+        let (mut net, batch) = network();
+        let source = net.forward(&batch).unwrap().values().to_vec();
+        let mut method = BnCumulative::new(BnCumulativeConfig {
+            source_images: 16.0,
+        })
+        .unwrap();
+        method.step(&mut net, &batch).unwrap();
+        net.set_norm_mode(NormMode::Running).unwrap();
+        assert_ne!(net.forward(&batch).unwrap().values(), source);
+        method.reset(&mut net);
+        assert_eq!(net.forward(&batch).unwrap().values(), source);
+    }
+
+    #[test]
+    fn a_negative_number_of_images_is_refused() {
+        assert!(
+            BnCumulative::new(BnCumulativeConfig {
+                source_images: -1.0
+            })
+            .is_err()
+        );
+    }
+}
