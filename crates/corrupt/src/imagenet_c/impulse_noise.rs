@@ -63,7 +63,20 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
     with_size_of(image, rgb)
 }
 
+/// [`draw`] and [`apply`] in one pass: the same draws, compared as whole numbers, so that no plane is stored.
 pub(crate) fn run(job: &mut Job<'_>) -> Image {
-    let field = draw(job.rng, job.image);
-    apply(job.image, &Constants::from_row(job.row), &field)
+    let constants = Constants::from_row(job.row);
+    // The draw `(u + 1/2) / 2^32` is at most the fraction just when `u` is at most this; below 0 nothing is hit.
+    let limit = (constants.fraction * (1_u64 << 32) as f64 - 0.5).floor();
+    let mut rgb = job.image.rgb().to_vec();
+    if limit >= 0.0 {
+        let limit = limit as u64;
+        for byte in &mut rgb {
+            let bits = job.rng.bits();
+            // The second draw is at most 1/2 when its highest bit is not set.
+            let impulse = if bits & (1 << 31) == 0 { 255 } else { 0 };
+            *byte = if bits >> 32 <= limit { impulse } else { *byte };
+        }
+    }
+    with_size_of(job.image, rgb)
 }
