@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// Side of the chart in pixels, and its margin.
 const SIDE: f64 = 420.0;
-const MARGIN: f64 = 44.0;
+const MARGIN: f64 = 60.0;
 
 const STYLE: &str = "
 :root { color-scheme: light dark; --ink: #1d232b; --paper: #fff; --line: #c9d0d8; --mark: #0b63b0; --other: #b8550b; }
