@@ -13,6 +13,21 @@ pub struct BnCumulativeConfig {
 }
 
 impl BnCumulativeConfig {
+    /// The statistics its first forward pass normalises with, if it has one image.
+    pub fn norm_mode(&self) -> NormMode {
+        self.mode_after(0.0, 1)
+    }
+
+    /// The mixture for a batch of `images` after `seen` others.
+    fn mode_after(&self, seen: f64, images: usize) -> NormMode {
+        match f64::from(self.source_images) + seen {
+            0.0 => NormMode::Batch,
+            before => NormMode::Mixed {
+                source_weight: (before / (before + images as f64)) as f32,
+            },
+        }
+    }
+
     /// Refuses what is no number of images.
     pub fn check(&self) -> Result<(), AdaptError> {
         let found = f64::from(self.source_images);
@@ -52,17 +67,6 @@ impl BnCumulative {
             kept: Kept::default(),
         })
     }
-
-    /// The mixture for a batch of this many images.
-    fn mode_for(&self, images: usize) -> NormMode {
-        let before = f64::from(self.config.source_images) + self.seen;
-        match before {
-            0.0 => NormMode::Batch,
-            before => NormMode::Mixed {
-                source_weight: (before / (before + images as f64)) as f32,
-            },
-        }
-    }
 }
 
 impl Adapter for BnCumulative {
@@ -71,7 +75,7 @@ impl Adapter for BnCumulative {
         net: &mut dyn Executor,
         batch: &Batch,
     ) -> Result<StepOutput<'_>, AdaptError> {
-        net.set_norm_mode(self.mode_for(batch.images()))?;
+        net.set_norm_mode(self.config.mode_after(self.seen, batch.images()))?;
         self.kept.keep(net.forward(batch)?);
         net.absorb_statistics()?;
         self.seen += batch.images() as f64;
@@ -94,31 +98,18 @@ impl Adapter for BnCumulative {
     }
 
     fn norm_mode(&self) -> NormMode {
-        self.mode_for(1)
+        self.config.mode_after(self.seen, 1)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipcast_exec::{Network, NetworkOptions};
-    use flipcast_testkit::cases;
-
-    fn network() -> (Network, Batch) {
-        let mut cases = cases();
-        cases.retain(|case| case.name == "max_pool3x3_s2_odd");
-        let case = cases.swap_remove(0);
-        let options = NetworkOptions {
-            threads: 1,
-            ..NetworkOptions::adapt(case.batch_size, case.height, case.width)
-        };
-        let net = Network::new(&case.graph, &case.params, &options).unwrap();
-        (net, case.batch())
-    }
+    use crate::small_network::small_engine;
 
     #[test]
     fn the_first_batch_is_predicted_with_its_own_statistics() {
-        let (mut net, batch) = network();
+        let (mut net, batch) = small_engine();
         net.set_norm_mode(NormMode::Batch).unwrap();
         let own = net.forward(&batch).unwrap().values().to_vec();
         let mut method = BnCumulative::new(BnCumulativeConfig::default()).unwrap();
@@ -128,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_same_batch_again_changes_little_and_another_changes_more() {
-        let (mut net, batch) = network();
+        let (mut net, batch) = small_engine();
         let mut method = BnCumulative::new(BnCumulativeConfig::default()).unwrap();
         let distance =
             |a: &[f32], b: &[f32]| -> f32 { a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum() };
@@ -172,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_reset_restores_the_sources_statistics() {
-        let (mut net, batch) = network();
+        let (mut net, batch) = small_engine();
         let source = net.forward(&batch).unwrap().values().to_vec();
         let mut method = BnCumulative::new(BnCumulativeConfig {
             source_images: 16.0,

@@ -215,8 +215,7 @@ impl MethodConfig {
         match self {
             Self::Source {} => NormMode::Running,
             Self::Bn(config) => config.norm_mode(),
-            // From the second batch on; the first has nothing to mix with.
-            Self::BnCumulative(_) => NormMode::Mixed { source_weight: 0.5 },
+            Self::BnCumulative(config) => config.norm_mode(),
             Self::Tent(config) => config.norm_mode,
             Self::Rpl(config) => config.norm_mode,
             Self::Cpl(config) => config.norm_mode,
@@ -304,7 +303,7 @@ fn unknown(name: &str) -> AdaptError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::small_network::small_network;
+    use crate::small_network::small_engine;
     use flipcast_exec::Executor;
 
     /// Every method with its default settings and all its published ones.
@@ -326,7 +325,7 @@ mod tests {
 
     #[test]
     fn every_method_builds_and_makes_a_step() {
-        let (mut net, batch) = small_network();
+        let (mut net, batch) = small_engine();
         for config in configs() {
             let mut adapter = config.build(1).unwrap();
             assert_eq!(adapter.norm_mode(), config.norm_mode(), "{config:?}");

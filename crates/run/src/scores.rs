@@ -164,6 +164,13 @@ pub(crate) fn score_source(
         "wf_batch",
         look.batch_anchored(&initial, &adapted),
     )?;
+    if !setting.model.graph().has_batch_norm() {
+        for name in ["wf", "wf_unweighted", "wf_batch", "statistics_flips"] {
+            if let Some(score) = scores.get_mut(name) {
+                score.raise(Flag::NoRunningStatistics);
+            }
+        }
+    }
     if setting.protocol.last_stop() > 0 && look.flips.adaptation.used_share() < STARVED {
         for name in ["wf", "wf_unweighted", "wf_batch"] {
             if let Some(score) = scores.get_mut(name) {

@@ -39,7 +39,7 @@ pub struct Args {
     /// Divide logits by a temperature fitted on the clean images
     #[arg(long)]
     temperature: bool,
-    /// The classes' shares that transport assumes: uniform, em, bbse or subset:0,1,...
+    /// The classes' shares that transport assumes: uniform, em, bbse, subset:0,1,... or given:5,1,...
     #[arg(long, default_value = "uniform")]
     marginal: String,
     #[command(flatten)]

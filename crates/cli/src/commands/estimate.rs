@@ -1,7 +1,7 @@
 //! `flipcast estimate`: how accurate is the model on images nobody labelled?
 
 use super::inputs::{DataRequest, Labels, ModelArgs, open_data, open_model};
-use super::scoring::ScoringArgs;
+use super::scoring::{ScoringArgs, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
@@ -42,6 +42,10 @@ pub struct Args {
     /// The protocol the calibration must have been made with
     #[arg(long)]
     protocol: Option<String>,
+    /// The classes' shares among these images, where they differ from the calibration's: uniform, em, bbse,
+    /// subset:0,1,... or given:5,1,...
+    #[arg(long)]
+    marginal: Option<String>,
     /// Probability with which the intervals are meant to hold the truth
     #[arg(long, default_value_t = 0.9)]
     level: f64,
@@ -90,6 +94,7 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(fit) = published {
         fit.check(&model)?;
     }
+    let marginal = args.marginal.as_deref().map(parse_marginal).transpose()?;
     let mut ledger = args.scoring.ledger()?;
     let mut watcher = args.scoring.watcher();
     for (number, spec) in args.data.iter().enumerate() {
@@ -112,8 +117,11 @@ pub fn run(args: &Args) -> Result<()> {
         let failed = || format!("cannot estimate the accuracy on `{spec}`");
         let (cell, estimates) = if let Some(calibration) = &calibration {
             calibration.check_fits(&model, &data.preprocess, &scope)?;
-            let basis = &calibration.basis;
-            let cell = setting.cell("estimate", &request, basis, &mut ledger, &mut watcher);
+            let mut basis = calibration.basis.clone();
+            if let Some(marginal) = &marginal {
+                basis.options.marginal = marginal.clone();
+            }
+            let cell = setting.cell("estimate", &request, &basis, &mut ledger, &mut watcher);
             let cell = cell.with_context(failed)?;
             let estimates = calibration.estimate(&cell, args.level);
             (cell, estimates)

@@ -145,7 +145,7 @@ fn conv_gflop(graph: &Graph, plan: &Plan, node: NodeId, target: ValueId, images:
         Op::Conv2d(conv) => {
             conv.out_channels * conv.in_channels / conv.groups * conv.kernel[0] * conv.kernel[1]
         }
-        Op::Linear { inputs, outputs } => inputs * outputs,
+        Op::Linear { inputs, outputs } | Op::Projection { inputs, outputs } => inputs * outputs,
         _ => 0,
     };
     2.0 * (per_pixel * plan.value(target).dims.pixels() * images) as f64 / 1e9

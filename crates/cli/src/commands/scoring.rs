@@ -83,11 +83,12 @@ pub fn flip_protocol(name: &str, seed: u64) -> Result<FlipProtocol> {
     Ok(protocol)
 }
 
-/// The class shares asked for: `uniform`, `em`, `bbse`, or the numbers of the classes that occur, `subset:3,17,42`.
+/// The class shares asked for: `uniform`, `em`, `bbse`, the numbers of the classes that occur, `subset:3,17,42`, or a weight for
+/// every class, `given:5,1,1`.
 pub fn parse_marginal(text: &str) -> Result<Marginal> {
     let refused = || Advised {
         problem: format!(
-            "--marginal is `{text}`, expected `uniform`, `em`, `bbse` or `subset:` and class numbers"
+            "--marginal is `{text}`, expected `uniform`, `em`, `bbse`, `subset:` and class numbers or `given:` and weights"
         ),
         hint: "list the classes that can occur, counted from 0: `--marginal subset:3,17,42`"
             .to_owned(),
@@ -99,6 +100,10 @@ pub fn parse_marginal(text: &str) -> Result<Marginal> {
         Some(("subset", classes)) => {
             let classes = classes.split(',').map(|class| class.trim().parse());
             Marginal::Subset(classes.collect::<Result<_, _>>().map_err(|_| refused())?)
+        }
+        Some(("given", weights)) => {
+            let weights = weights.split(',').map(|weight| weight.trim().parse());
+            Marginal::Given(weights.collect::<Result<_, _>>().map_err(|_| refused())?)
         }
         _ => return Err(refused().into()),
     })

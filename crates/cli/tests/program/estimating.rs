@@ -76,6 +76,28 @@ fn estimates_have_stable_keys_and_never_use_labels() {
 }
 
 #[test]
+fn known_class_shares_change_transport_alone() {
+    let with = |marginal: &str| {
+        let args = [
+            estimate_args(ASSETS),
+            vec!["--marginal".into(), marginal.into()],
+        ]
+        .concat();
+        objects(&run(&args).expect(0, &[]).stdout).remove(0)
+    };
+    let (uniform, subset) = (with("uniform"), with("subset:0,1,2"));
+    let of = |seen: &Value, name: &str| seen["estimates"][name]["accuracy"].as_f64();
+    assert!(of(&subset, "cot") < of(&uniform, "cot"));
+    assert_eq!(of(&subset, "ac"), of(&uniform, "ac"));
+    let broken = [
+        estimate_args(ASSETS),
+        vec!["--marginal".into(), "subset:x".into()],
+    ]
+    .concat();
+    run(&broken).expect(2, &["`subset:x`", "hint:"]);
+}
+
+#[test]
 fn few_images_work_and_are_flagged() {
     let mut args = estimate_args(ASSETS);
     let limit = args.iter().position(|a| a == "200").expect("it is there");
