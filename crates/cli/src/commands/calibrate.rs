@@ -49,6 +49,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let threads = thread_count(args.scoring.threads)?;
+    args.scoring.end_on_interrupt()?;
     let protocol = flip_protocol(&args.protocol, args.scoring.seed)?;
     check_writable(&args.out)?;
     let model = open_model(&args.model)?;

@@ -75,6 +75,7 @@ const MAIN: [&str; 9] = [
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let threads = thread_count(args.scoring.threads)?;
+    args.scoring.end_on_interrupt()?;
     ensure!(
         args.level > 0.0 && args.level < 1.0,
         "--level is {}, expected more than 0 and less than 1",

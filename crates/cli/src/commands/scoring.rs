@@ -13,6 +13,9 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Exit code of a run that was interrupted.
+const INTERRUPTED: i32 = 3;
+
 /// How cells are made: flatten into a command's arguments.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ScoringArgs {
@@ -40,6 +43,23 @@ pub struct ScoringArgs {
 }
 
 impl ScoringArgs {
+    /// Makes Ctrl-C end the program with a word on what is kept. A record is written in one piece, and a torn one is dropped
+    /// when the file is opened again, so the program may end at any moment.
+    pub fn end_on_interrupt(&self) -> Result<()> {
+        let kept = match &self.record {
+            Some(path) => format!(
+                "finished cells are kept in `{}`; the same command goes on from there",
+                path.display()
+            ),
+            None => "nothing is kept; with `--record FILE` finished cells are".to_owned(),
+        };
+        ctrlc::set_handler(move || {
+            eprintln!("\nerror: interrupted\n  hint: {kept}");
+            std::process::exit(INTERRUPTED);
+        })
+        .context("cannot listen to Ctrl-C")
+    }
+
     /// The cells kept so far.
     pub fn ledger(&self) -> Result<Ledger> {
         match &self.record {

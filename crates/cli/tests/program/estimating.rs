@@ -269,6 +269,43 @@ fn a_full_disk_is_the_environments_fault() {
     assert!(outcome.stderr.contains("/dev/full"), "{}", outcome.stderr);
 }
 
+#[cfg(unix)]
+#[test]
+fn ctrl_c_says_what_is_kept() {
+    let scratch = Scratch::new("estimate-interrupted");
+    let record = scratch.path("cells.jsonl");
+    let mut args = estimate_args(&format!("{ASSETS}@snow:1"));
+    for severity in 2..=5 {
+        args.extend(["--data".into(), format!("{ASSETS}@snow:{severity}")]);
+    }
+    args.extend(["--record".into(), record.clone()]);
+    let child = Command::new(env!("CARGO_BIN_EXE_flipcast"))
+        .args(&args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let lines = || fs::read_to_string(&record).map_or(0, |text| text.lines().count());
+    let patience = Instant::now() + Duration::from_secs(120);
+    while lines() < 1 && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = child.id().to_string();
+    Command::new("kill")
+        .args(["-INT", &pid])
+        .status()
+        .expect("kill is there");
+    let output = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(
+        stderr.contains("interrupted") && stderr.contains("cells.jsonl"),
+        "{stderr}"
+    );
+    run(&args).expect(0, &[]);
+    assert_eq!(lines(), 5, "none lost, none twice");
+}
+
 #[test]
 fn a_run_killed_in_the_middle_goes_on_where_it_was() {
     let scratch = Scratch::new("estimate-killed");
