@@ -31,6 +31,8 @@ ROWS = [
     ("ResNet-50, 16 x 3 x 224 x 224", "resnet50", 1000, 16, 224, 1.6),
     ("ResNet-50, 64 x 3 x 224 x 224", "resnet50", 1000, 64, 224, 1.6),
     ("MobileNetV2, 32 x 3 x 224 x 224", "mobilenet_v2", 1000, 32, 224, 3.0),
+    ("ViT-B/16, 8 x 3 x 224 x 224", "vit_b_16", 1000, 8, 224, 1.5),
+    ("MaxViT-T, 4 x 3 x 224 x 224", "maxvit_t", 1000, 4, 224, 1.5),
 ]
 
 # glibc returns large blocks to the system at every free unless it is told to keep them.

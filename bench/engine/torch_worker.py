@@ -106,6 +106,8 @@ NETWORKS = {
     "resnet18": lambda classes: torchvision.models.resnet18(num_classes=classes),
     "resnet50": lambda classes: torchvision.models.resnet50(num_classes=classes),
     "mobilenet_v2": lambda classes: torchvision.models.mobilenet_v2(num_classes=classes, dropout=0.0),
+    "vit_b_16": lambda classes: torchvision.models.vit_b_16(num_classes=classes),
+    "maxvit_t": lambda classes: torchvision.models.maxvit_t(num_classes=classes),
 }
 
 
@@ -125,12 +127,14 @@ def main():
     torch.manual_seed(1)
     model = NETWORKS[args.model](args.classes)
     model.requires_grad_(False)
-    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    norms = [module for module in model.modules() if isinstance(module, (nn.BatchNorm2d, nn.LayerNorm))]
     for norm in norms:
-        norm.track_running_stats = False
-        norm.running_mean = norm.running_var = None
+        if isinstance(norm, nn.BatchNorm2d):
+            norm.track_running_stats = False
+            norm.running_mean = norm.running_var = None
         norm.requires_grad_(True)
-    model.train()
+    # Without running statistics a batch norm uses those of the batch in evaluation too; dropout and stochastic depth are off.
+    model.eval()
     images = torch.randn(args.batch, 3, args.size, args.size)
     if args.layout == "channels_last":
         model = model.to(memory_format=torch.channels_last)

@@ -6,7 +6,7 @@ use crate::images::Images;
 use crate::ledger::{Ledger, scored_protocol};
 use crate::scores::{Scores, score_adapted, score_source};
 use crate::source_pass::{SourcePass, accuracy, run_source};
-use crate::{FlipProtocol, RunError, Scope, Watcher};
+use crate::{Device, FlipProtocol, RunError, Scope, Watcher};
 use flipcast_estimate::{Flag, Score, standard_error};
 use flipcast_images::dataset::Dataset;
 use flipcast_images::loader::LoaderConfig;
@@ -23,8 +23,8 @@ pub struct Setting<'a> {
     pub model: &'a Model,
     /// How flips are counted.
     pub protocol: &'a FlipProtocol,
-    /// Threads; 0 means one per core.
-    pub threads: usize,
+    /// Where it runs.
+    pub device: Device,
 }
 
 /// Images to look at.
@@ -161,7 +161,7 @@ impl Setting<'_> {
     ) -> Result<Look, RunError> {
         self.protocol.check()?;
         let started = Instant::now();
-        let source = run_source(self.model, images, scope, self.threads, watcher)?;
+        let source = run_source(self.model, images, scope, self.device, watcher)?;
         let source_seconds = started.elapsed().as_secs_f64();
         let started = Instant::now();
         let flips = collect_flips(
@@ -169,7 +169,7 @@ impl Setting<'_> {
             images,
             scope,
             self.protocol,
-            self.threads,
+            self.device,
             watcher,
         )?;
         let seconds = Seconds {

@@ -2,9 +2,10 @@
 
 use crate::flip_protocol::FlipProtocol;
 use crate::images::Images;
-use crate::{RunError, Scope, Watcher};
+use crate::{Device, RunError, Scope, Watcher};
 use flipcast_estimate::Outputs;
-use flipcast_exec::{Executor, Network, NetworkOptions, NormMode};
+use flipcast_exec::{Executor, NormMode};
+use flipcast_graph::Purpose;
 use flipcast_images::loader::Order;
 use flipcast_models::Model;
 use std::collections::HashMap;
@@ -63,23 +64,13 @@ pub fn collect_flips(
     images: &Images,
     scope: &Scope,
     protocol: &FlipProtocol,
-    threads: usize,
+    device: Device,
     watcher: &mut dyn Watcher,
 ) -> Result<FlipEvidence, RunError> {
-    let size = model.input_size();
     let batch_size = protocol.batch_size.min(images.len());
-    let network = |batch: usize, predict: bool| {
-        let options = if predict {
-            NetworkOptions::predict(batch, size.height, size.width)
-        } else {
-            NetworkOptions::adapt(batch, size.height, size.width)
-        };
-        let options = NetworkOptions { threads, ..options };
-        Network::new(model.graph(), model.params(), &options)
-    };
     let probe_images = protocol.probe_images.min(images.len());
     let chunk = even_chunk(probe_images, protocol.probe_chunk);
-    let mut probe_net = network(chunk, true)?;
+    let mut probe_net = device.network(model, Purpose::Predict, chunk)?;
     let mut adapter = protocol.method.build(protocol.seed)?;
     let mut probe = Probe {
         images,
@@ -87,7 +78,7 @@ pub fn collect_flips(
         seed: protocol.seed,
         len: probe_images,
         chunk,
-        net: &mut probe_net,
+        net: &mut *probe_net,
         mode: adapter.norm_mode(),
     };
     let (indices, initial) = probe.predict(None)?;
@@ -105,7 +96,7 @@ pub fn collect_flips(
     if last == 0 {
         return Ok(evidence);
     }
-    let mut net = network(batch_size, false)?;
+    let mut net = device.network(model, Purpose::Adapt, batch_size)?;
     let mut epoch = 0;
     'epochs: loop {
         let seed = protocol.seed.wrapping_add(1 + epoch);
@@ -116,7 +107,7 @@ pub fn collect_flips(
             if loaded.batch.images() < batch_size {
                 break;
             }
-            let output = adapter.step(&mut net, &loaded.batch)?;
+            let output = adapter.step(&mut *net, &loaded.batch)?;
             stepped = true;
             let adaptation = &mut evidence.adaptation;
             adaptation.steps += 1;
@@ -156,7 +147,7 @@ struct Probe<'a> {
     seed: u64,
     len: usize,
     chunk: usize,
-    net: &'a mut Network,
+    net: &'a mut dyn Executor,
     mode: NormMode,
 }
 

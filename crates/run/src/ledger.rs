@@ -81,7 +81,7 @@ pub(crate) fn cell_protocol(
         .with("seed", &request.seed)?
         .with("options", options)?
         .with("flips", setting.protocol)?;
-    Ok(protocol)
+    setting.device.describe(protocol)
 }
 
 /// The same for a cell whose scores rest on `basis`.

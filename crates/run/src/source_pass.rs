@@ -1,9 +1,9 @@
 //! One pass of the source model, with its running statistics, over every image.
 
 use crate::images::Images;
-use crate::{RunError, Scope, Watcher};
+use crate::{Device, RunError, Scope, Watcher};
 use flipcast_estimate::{Embeddings, Outputs};
-use flipcast_exec::{Executor, Network, NetworkOptions, NormMode};
+use flipcast_graph::Purpose;
 use flipcast_images::Label;
 use flipcast_images::loader::Order;
 use flipcast_models::Model;
@@ -29,16 +29,10 @@ pub fn run_source(
     model: &Model,
     images: &Images,
     scope: &Scope,
-    threads: usize,
+    device: Device,
     watcher: &mut dyn Watcher,
 ) -> Result<SourcePass, RunError> {
-    let size = model.input_size();
-    let options = NetworkOptions {
-        threads,
-        ..NetworkOptions::predict(BATCH.min(images.len()), size.height, size.width)
-    };
-    let mut net = Network::new(model.graph(), model.params(), &options)?;
-    net.set_norm_mode(NormMode::Running)?;
+    let mut net = device.network(model, Purpose::Predict, BATCH.min(images.len()))?;
     let mut pass = images.pass(Order::Stored, None, BATCH)?;
     let (mut indices, mut labels) = (Vec::new(), Vec::new());
     let (mut logits, mut embeddings, mut width) = (Vec::new(), Vec::new(), 0);

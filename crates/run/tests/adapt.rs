@@ -8,11 +8,11 @@ use flipcast_images::preprocess::{Normalise, Preprocess};
 use flipcast_images::{Image, Label};
 use flipcast_models::Model;
 use flipcast_record::predictions::{Format, PredictionRow, PredictionWriter};
-use flipcast_run::RunError;
 use flipcast_run::adapt::{
     AdaptJob, AdaptOutcome, AffineError, DataIdentity, Ending, Flow, GuardEvent, Progress,
     SourceRule, StepWatcher, load_affine, run, save_affine,
 };
+use flipcast_run::{Device, RunError};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -92,8 +92,7 @@ fn job<'a>(model: &'a Model, method: &'a MethodConfig, images: usize) -> AdaptJo
         source: SourceRule::Predict,
         start: None,
         clean: Vec::new(),
-        threads: 1,
-        isa: None,
+        device: Device::cpu(1),
         predictions: None,
     }
 }
@@ -372,7 +371,7 @@ fn the_protocol_tells_runs_apart() {
         job.protocol().expect("JSON").key()
     };
     let plain = key(&|_| ());
-    assert_eq!(plain, key(&|job| job.threads = 2));
+    assert_eq!(plain, key(&|job| job.device = Device::cpu(2)));
     assert_eq!(plain, key(&|job| job.loader.threads = 2));
     let changes: [&dyn Fn(&mut AdaptJob<'_>); 7] = [
         &|job| job.seed = 1,

@@ -13,6 +13,7 @@ use flipcast_images::loader::{Loader, LoaderConfig, Order};
 use flipcast_models::Model;
 use flipcast_record::predictions::{Format, PredictionWriter};
 use flipcast_record::{RecordStore, RunRecord, Timing};
+use flipcast_run::Device;
 use flipcast_run::adapt::{
     AdaptJob, AdaptSummary, DataIdentity, Ending, SourceRule, load_affine, run as run_job,
     save_affine,
@@ -171,8 +172,10 @@ pub fn run(args: &Args) -> Result<()> {
         },
         start,
         clean,
-        threads: args.threads,
-        isa: Some(isa()?),
+        device: Device::Cpu {
+            threads: args.threads,
+            isa: Some(isa()?),
+        },
         predictions: None,
     };
     job.check()?;

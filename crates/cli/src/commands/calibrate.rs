@@ -7,7 +7,7 @@ use crate::output::print;
 use crate::table::{Align, render};
 use anyhow::{Context, Result};
 use flipcast_record::write_atomically;
-use flipcast_run::{Calibration, CalibrationJob, Scope, ScoreOptions, Setting, calibrate};
+use flipcast_run::{Calibration, CalibrationJob, Device, Scope, ScoreOptions, Setting, calibrate};
 use std::path::PathBuf;
 
 /// Learn from labelled images how this model's accuracy shows in its outputs.
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<()> {
         setting: Setting {
             model: &model,
             protocol: &protocol,
-            threads,
+            device: Device::cpu(threads),
         },
         clean: args.scoring.request(&data, &scope),
         options: ScoreOptions {

@@ -12,7 +12,9 @@ use crate::progress::duration;
 use anyhow::{Context, Result};
 use flipcast_images::loader::LoaderConfig;
 use flipcast_record::write_atomically;
-use flipcast_run::{Calibration, CellRequest, Ledger, MEMORY_LIMIT, Scope, Setting, Watcher};
+use flipcast_run::{
+    Calibration, CellRequest, Device, Ledger, MEMORY_LIMIT, Scope, Setting, Watcher,
+};
 use rows::Row;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -71,7 +73,7 @@ pub fn run(args: &Args) -> Result<()> {
     let setting = Setting {
         model: &model,
         protocol: &calibration.protocol,
-        threads,
+        device: Device::cpu(threads),
     };
     let mut watcher = CellProgress::for_terminal();
     let mut rows = Vec::new();

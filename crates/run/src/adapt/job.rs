@@ -1,7 +1,7 @@
 use super::DataIdentity;
-use crate::RunError;
+use crate::{Device, RunError};
 use flipcast_adapt::{GuardConfig, MethodConfig};
-use flipcast_exec::{Isa, NormMode};
+use flipcast_exec::NormMode;
 use flipcast_graph::NormKind;
 use flipcast_images::dataset::Dataset;
 use flipcast_images::labelspace::ClassSpace;
@@ -49,10 +49,8 @@ pub struct AdaptJob<'a> {
     pub start: Option<Vec<f32>>,
     /// Clean batches for methods that measure something before the first step.
     pub clean: Vec<Batch>,
-    /// Threads of the network; 0 means one per core.
-    pub threads: usize,
-    /// Instruction set; `None` means the best there is.
-    pub isa: Option<Isa>,
+    /// Where the network runs.
+    pub device: Device,
     /// Where predictions go, if anywhere.
     pub predictions: Option<PredictionWriter>,
 }

@@ -110,7 +110,7 @@ impl AdaptJob<'_> {
             .with("stream", &stream)?
             .with("class_space", &class_space)?
             .with("method", &adaptation)?;
-        Ok(protocol)
+        self.device.describe(protocol)
     }
 }
 

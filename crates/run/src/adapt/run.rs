@@ -4,7 +4,8 @@ use super::tally::{Seen, Step, Tally};
 use super::{AdaptJob, AdaptSummary, Ending, Flow, GuardEvent, SourceRule, StepWatcher};
 use crate::RunError;
 use flipcast_adapt::{Guard, GuardAction, GuardReport, GuardState, Observation, entropies};
-use flipcast_exec::{Executor, Logits, Network, NetworkOptions, NormMode};
+use flipcast_exec::{Executor, Logits, NormMode};
+use flipcast_graph::Purpose;
 use flipcast_tensor::Batch;
 use std::path::PathBuf;
 
@@ -25,13 +26,13 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
     let mut adapter = job.method.build(job.seed)?;
     let mut batches = Batches::new(&job, job.smallest_batch(adapter.norm_mode()))?;
     let largest = batches.largest().max(most_images(&job.clean));
-    let mut net = network(&job, NetworkOptions::adapt(largest, 0, 0))?;
+    let mut net = job.device.network(job.model, Purpose::Adapt, largest)?;
     let mut source = match job.source {
-        SourceRule::Predict => Some(network(&job, NetworkOptions::predict(largest, 0, 0))?),
+        SourceRule::Predict => Some(job.device.network(job.model, Purpose::Predict, largest)?),
         SourceRule::Skip => None,
     };
     if !job.clean.is_empty() {
-        adapter.prepare(&mut net, &std::mem::take(&mut job.clean))?;
+        adapter.prepare(&mut *net, &std::mem::take(&mut job.clean))?;
     }
     if let Some(start) = &job.start {
         net.affine_mut().copy_from_slice(start);
@@ -52,7 +53,7 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
         let source_classes = source_logits.map(|logits| logits.argmax());
         let adapting = tally.source_since.is_none();
         let seen = if adapting {
-            let output = adapter.step(&mut net, &loaded.batch)?;
+            let output = adapter.step(&mut *net, &loaded.batch)?;
             Seen {
                 logits: output.logits,
                 mean_entropy: output.mean_entropy,
@@ -64,7 +65,7 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
                 }),
             }
         } else {
-            predict_as_source(&mut net, &loaded.batch, source_logits)?
+            predict_as_source(&mut *net, &loaded.batch, source_logits)?
         };
         tally.add(&loaded, seen, job.class_space)?;
         if let Some(writer) = &mut job.predictions {
@@ -89,11 +90,11 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
                 match action {
                     Some(GuardAction::Stop) => ending = Ending::Collapsed,
                     Some(GuardAction::Reset) => {
-                        adapter.reset(&mut net);
+                        adapter.reset(&mut *net);
                         guard.start_over();
                     }
                     Some(GuardAction::Source) => {
-                        adapter.reset(&mut net);
+                        adapter.reset(&mut *net);
                         tally.source_since = Some(tally.batches + 1);
                     }
                     _ => {}
@@ -126,28 +127,13 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
     })
 }
 
-/// A network of the job's model; `options` without extents.
-fn network(job: &AdaptJob<'_>, options: NetworkOptions) -> Result<Network, RunError> {
-    let size = job.model.input_size();
-    let options = NetworkOptions {
-        height: size.height,
-        width: size.width,
-        threads: job.threads,
-        isa: job.isa,
-        ..options
-    };
-    let mut net = Network::new(job.model.graph(), job.model.params(), &options)?;
-    net.set_norm_mode(NormMode::Running)?;
-    Ok(net)
-}
-
 fn most_images(batches: &[Batch]) -> usize {
     batches.iter().map(Batch::images).max().unwrap_or(0)
 }
 
 /// What the source model says once the method no longer adapts.
 fn predict_as_source<'a>(
-    net: &'a mut Network,
+    net: &'a mut dyn Executor,
     batch: &Batch,
     source: Option<Logits<'a>>,
 ) -> Result<Seen<'a>, RunError> {

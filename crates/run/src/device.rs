@@ -1,0 +1,65 @@
+//! Where networks run.
+
+use crate::RunError;
+use flipcast_exec::{Executor, Isa, Network, NetworkOptions, NormMode};
+use flipcast_graph::Purpose;
+use flipcast_models::Model;
+use flipcast_record::Protocol;
+
+/// Where networks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Device {
+    /// The processor.
+    Cpu {
+        /// Threads; 0 means one per core.
+        threads: usize,
+        /// Instruction set; `None` means the best there is.
+        isa: Option<Isa>,
+    },
+}
+
+impl Device {
+    /// The processor, with this many threads; 0 means one per core.
+    pub fn cpu(threads: usize) -> Self {
+        Self::Cpu { threads, isa: None }
+    }
+
+    /// `model` planned for batches of up to `batch` images of its input size, with its running statistics.
+    pub fn network(
+        &self,
+        model: &Model,
+        purpose: Purpose,
+        batch: usize,
+    ) -> Result<Box<dyn Executor>, RunError> {
+        let size = model.input_size();
+        let mut net: Box<dyn Executor> = match *self {
+            Self::Cpu { threads, isa } => {
+                let options = NetworkOptions {
+                    purpose,
+                    threads,
+                    isa,
+                    ..NetworkOptions::adapt(batch, size.height, size.width)
+                };
+                Box::new(Network::new(model.graph(), model.params(), &options)?)
+            }
+        };
+        net.set_norm_mode(NormMode::Running)?;
+        Ok(net)
+    }
+
+    /// The arithmetic, where it is another than the processor's single precision: part of what defines a number.
+    fn arithmetic(&self) -> Option<&'static str> {
+        match self {
+            Self::Cpu { .. } => None,
+        }
+    }
+
+    /// `protocol` with what the device adds to it.
+    pub(crate) fn describe(&self, protocol: Protocol) -> Result<Protocol, RunError> {
+        Ok(match self.arithmetic() {
+            Some(arithmetic) => protocol.with("arithmetic", &arithmetic)?,
+            None => protocol,
+        })
+    }
+}
