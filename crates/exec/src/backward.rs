@@ -235,6 +235,7 @@ impl Network {
             &mut sums.product,
         );
         self.norms[norm].sums = sums;
+        self.norms[norm].passed = false;
         self.finish_norm(norm);
     }
 
@@ -385,6 +386,9 @@ impl Network {
             source,
             sink,
         );
+        if let (Then::Sums(_), Some((norm, _))) = (then, &below[0].norm) {
+            self.norms[*norm].passed = true;
+        }
         self.put_below(below);
     }
 
@@ -426,35 +430,47 @@ impl Network {
         let (extent, gate_pixels) = (self.extent(source), plan.value(gate).dims.pixels());
         let gradient = self.gradient_range(gradient);
         let (values, gate) = (self.stored_range(source), self.stored_range(gate));
-        // One factor's gradient at a time: both may go to the same buffer.
-        for (target, of_gate) in [(source_target, false), (gate_target, true)] {
-            let Some(target) = target else { continue };
-            let to = self.gradient_range(target.buffer);
-            let run = |workers: &mut k::Workers,
-                       values: &[f32],
-                       gate: &[f32],
-                       gradient: &[f32],
-                       to: &mut [f32]| {
-                let to = Some((to, target.accumulate));
-                let (of_values, of_gate) = if of_gate { (None, to) } else { (to, None) };
-                k::multiply_backward(
-                    workers,
-                    extent,
-                    (values, gate, gate_pixels),
-                    gradient,
-                    of_values,
-                    of_gate,
-                );
-            };
-            if values == gate {
-                let [values, gradient, to] =
-                    views(&mut self.arena, [values.clone(), gradient.clone(), to]);
-                run(&mut self.workers, values, values, gradient, to);
-            } else {
-                let ranges = [values.clone(), gate.clone(), gradient.clone(), to];
-                let [values, gate, gradient, to] = views(&mut self.arena, ranges);
-                run(&mut self.workers, values, gate, gradient, to);
+        // One factor's gradient at a time if both go to the same buffer.
+        let apart = match (source_target, gate_target) {
+            (Some(source), Some(gate)) => source.buffer != gate.buffer,
+            _ => true,
+        };
+        let rounds = if apart {
+            [(source_target, gate_target), (None, None)]
+        } else {
+            [(source_target, None), (None, gate_target)]
+        };
+        for (source_target, gate_target) in rounds {
+            if source_target.is_none() && gate_target.is_none() {
+                continue;
             }
+            let range = |target: Option<GradTarget>| {
+                target.map(|target| self.gradient_range(target.buffer))
+            };
+            let ranges = [
+                Some(values.clone()),
+                (gate != values).then(|| gate.clone()),
+                Some(gradient.clone()),
+                range(source_target),
+                range(gate_target),
+            ];
+            let [values, gate, gradient, to, to_gate] = cut(&mut self.arena, ranges);
+            let values = &*values.unwrap_or_default();
+            let gate = gate.map_or(values, |gate| gate);
+            let with_flag = |to, target: Option<GradTarget>| {
+                Option::zip(to, target.map(|target| target.accumulate))
+            };
+            k::multiply_backward(
+                self.isa,
+                &mut self.workers,
+                extent,
+                (values, gate, gate_pixels),
+                gradient.unwrap_or_default(),
+                [
+                    with_flag(to, source_target),
+                    with_flag(to_gate, gate_target),
+                ],
+            );
         }
     }
 
@@ -576,7 +592,11 @@ fn passage<'a>(
             Passage {
                 values,
                 norm: norm.tables(),
-                activation,
+                activation: if norm.passed {
+                    Activation::Identity
+                } else {
+                    activation
+                },
                 through: norm.through(),
             }
         }

@@ -108,4 +108,11 @@ pub enum ExecError {
         /// The weight.
         found: f32,
     },
+    /// A device other than the CPU failed.
+    #[error("the device failed")]
+    Device {
+        /// What it reports.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }

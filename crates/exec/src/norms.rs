@@ -28,6 +28,8 @@ pub(crate) struct Norm {
     source: (Vec<f32>, Vec<f32>),
     pub batch: Statistics,
     pub sums: Sums,
+    /// Whether the stored gradient has already passed the activation: who gathers the sums may leave it that way.
+    pub passed: bool,
     /// The mean that was used, and the reciprocal standard deviation.
     pub centre: Vec<f32>,
     variance: Vec<f32>,
@@ -67,6 +69,7 @@ impl Norm {
                 sum: table(),
                 product: table(),
             },
+            passed: false,
             centre: table(),
             variance: table(),
             inverse: table(),

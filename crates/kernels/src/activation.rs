@@ -123,12 +123,7 @@ impl Curve for Smooth {
                     let s = math::sigmoid::<L>(z);
                     L::mul(s, L::sub(one, s))
                 }
-                Activation::Gelu => {
-                    let density = math::exp::<L>(L::mul(L::mul(z, z), L::splat(-0.5)));
-                    // 1 / sqrt(2 pi)
-                    let density = L::mul(density, L::splat(0.398_942_3));
-                    L::fma(z, density, normal_distribution::<L>(z))
-                }
+                Activation::Gelu => math::gelu_slope::<L>(z),
                 Activation::GeluTanh => {
                     let s = gelu_gate::<L>(z);
                     // 2 sqrt(2 / pi) (1 + 3 * 0.044715 z^2), the slope of what the gate is taken of.

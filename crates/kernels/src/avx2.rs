@@ -2,7 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use crate::lanes::{Lanes, Task};
+    use crate::lanes::{Lanes, Task, WIDEST};
     use std::arch::x86_64::*;
 
     #[derive(Clone, Copy)]
@@ -154,6 +154,36 @@ mod x86 {
                 let half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
                 let quarter = _mm_add_ps(half, _mm_movehl_ps(half, half));
                 _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps::<1>(quarter, quarter)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn largest(a: __m256) -> f32 {
+            // SAFETY: see the impl.
+            unsafe {
+                let half = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+                let quarter = _mm_max_ps(half, _mm_movehl_ps(half, half));
+                _mm_cvtss_f32(_mm_max_ss(quarter, _mm_shuffle_ps::<1>(quarter, quarter)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn transpose(rows: &mut [__m256; WIDEST]) {
+            // SAFETY: see the impl.
+            unsafe {
+                // Four rows at a time: quarter `l` of vector `j` becomes their column `4 l + j`.
+                for four in rows[..8].chunks_exact_mut(4) {
+                    let low = [0, 2].map(|i| _mm256_unpacklo_ps(four[i], four[i + 1]));
+                    let high = [0, 2].map(|i| _mm256_unpackhi_ps(four[i], four[i + 1]));
+                    for (to, [a, b]) in [low, high].into_iter().enumerate() {
+                        let (a, b) = (_mm256_castps_pd(a), _mm256_castps_pd(b));
+                        four[2 * to] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
+                        four[2 * to + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+                    }
+                }
+                for j in 0..4 {
+                    let (a, b) = (rows[j], rows[4 + j]);
+                    rows[j] = _mm256_permute2f128_ps::<0x20>(a, b);
+                    rows[4 + j] = _mm256_permute2f128_ps::<0x31>(a, b);
+                }
             }
         }
     }

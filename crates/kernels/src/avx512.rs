@@ -2,7 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use crate::lanes::{Lanes, Task};
+    use crate::lanes::{Lanes, Task, WIDEST};
     use std::arch::x86_64::*;
 
     #[derive(Clone, Copy)]
@@ -145,6 +145,43 @@ mod x86 {
         unsafe fn sum(a: __m512) -> f32 {
             // SAFETY: see the impl.
             unsafe { _mm512_reduce_add_ps(a) }
+        }
+        #[inline(always)]
+        unsafe fn largest(a: __m512) -> f32 {
+            // SAFETY: see the impl.
+            unsafe { _mm512_reduce_max_ps(a) }
+        }
+        #[inline(always)]
+        unsafe fn transpose(rows: &mut [__m512; WIDEST]) {
+            // SAFETY: see the impl.
+            unsafe {
+                // Four rows at a time: quarter `l` of vector `j` becomes their column `4 l + j`.
+                for four in rows.chunks_exact_mut(4) {
+                    let low = [0, 2].map(|i| _mm512_unpacklo_ps(four[i], four[i + 1]));
+                    let high = [0, 2].map(|i| _mm512_unpackhi_ps(four[i], four[i + 1]));
+                    for (to, [a, b]) in [low, high].into_iter().enumerate() {
+                        let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
+                        four[2 * to] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+                        four[2 * to + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+                    }
+                }
+                // Then quarters: even ones by `0x88`, odd ones by `0xdd`, twice.
+                for j in 0..4 {
+                    let [a, b, c, d] = [rows[j], rows[4 + j], rows[8 + j], rows[12 + j]];
+                    let even = [
+                        _mm512_shuffle_f32x4::<0x88>(a, b),
+                        _mm512_shuffle_f32x4::<0x88>(c, d),
+                    ];
+                    let odd = [
+                        _mm512_shuffle_f32x4::<0xdd>(a, b),
+                        _mm512_shuffle_f32x4::<0xdd>(c, d),
+                    ];
+                    rows[j] = _mm512_shuffle_f32x4::<0x88>(even[0], even[1]);
+                    rows[4 + j] = _mm512_shuffle_f32x4::<0x88>(odd[0], odd[1]);
+                    rows[8 + j] = _mm512_shuffle_f32x4::<0xdd>(even[0], even[1]);
+                    rows[12 + j] = _mm512_shuffle_f32x4::<0xdd>(odd[0], odd[1]);
+                }
+            }
         }
     }
 }

@@ -39,45 +39,6 @@ pub fn all_finite(values: &[f32]) -> bool {
     sums.iter().chain(rest).all(|x| (x * 0.0) == 0.0)
 }
 
-/// `out = value * gate`; the gate has the value's extent or one pixel per image.
-///
-/// # Panics
-/// If a slice is too short.
-pub fn multiply(
-    workers: &mut Workers,
-    extent: Extent,
-    values: &[f32],
-    gate: &[f32],
-    gate_pixels: usize,
-    out: &mut [f32],
-) {
-    let Extent {
-        images,
-        pixels,
-        channels,
-    } = extent;
-    check(extent, values, gate, gate_pixels);
-    assert!(out.len() >= extent.len(), "product too short");
-    let out = Shared::new(out);
-    workers.each(images, |image, _| {
-        let len = pixels * channels;
-        // SAFETY: images do not overlap.
-        let out = unsafe { out.part(image * len, len) };
-        let values = &values[image * len..][..len];
-        let gate = &gate[image * gate_pixels * channels..][..gate_pixels * channels];
-        for (pixel, (out, values)) in out
-            .chunks_exact_mut(channels)
-            .zip(values.chunks_exact(channels))
-            .enumerate()
-        {
-            let gate = &gate[pixel % gate_pixels * channels..][..channels];
-            for c in 0..channels {
-                out[c] = values[c] * gate[c];
-            }
-        }
-    });
-}
-
 /// `out = value * factor` per channel. The flag says to add to what is there.
 ///
 /// # Panics
@@ -135,76 +96,6 @@ pub fn add_repeated(
             *out = value + term;
         }
     });
-}
-
-/// Gradients of both factors of a product; either may be left out. The flag says to add to what is there.
-///
-/// # Panics
-/// If a slice is too short.
-pub fn multiply_backward(
-    workers: &mut Workers,
-    extent: Extent,
-    (values, gate, gate_pixels): (&[f32], &[f32], usize),
-    gradient: &[f32],
-    value_target: Option<(&mut [f32], bool)>,
-    gate_target: Option<(&mut [f32], bool)>,
-) {
-    let Extent {
-        images,
-        pixels,
-        channels,
-    } = extent;
-    check(extent, values, gate, gate_pixels);
-    assert!(gradient.len() >= extent.len(), "gradient too short");
-    let (len, gate_len) = (pixels * channels, gate_pixels * channels);
-    if let Some((target, add)) = value_target {
-        assert!(target.len() >= images * len, "target too short");
-        let target = Shared::new(target);
-        workers.each(images, |image, _| {
-            // SAFETY: images do not overlap.
-            let target = unsafe { target.part(image * len, len) };
-            if !add {
-                target.fill(0.0);
-            }
-            let (gradient, gate) = (
-                &gradient[image * len..][..len],
-                &gate[image * gate_len..][..gate_len],
-            );
-            for (i, to) in target.iter_mut().enumerate() {
-                *to += gradient[i] * gate[i % gate_len];
-            }
-        });
-    }
-    if let Some((target, add)) = gate_target {
-        assert!(target.len() >= images * gate_len, "target too short");
-        let target = Shared::new(target);
-        workers.each(images, |image, _| {
-            // SAFETY: images do not overlap.
-            let target = unsafe { target.part(image * gate_len, gate_len) };
-            if !add {
-                target.fill(0.0);
-            }
-            let (gradient, values) = (
-                &gradient[image * len..][..len],
-                &values[image * len..][..len],
-            );
-            for i in 0..len {
-                target[i % gate_len] += gradient[i] * values[i];
-            }
-        });
-    }
-}
-
-fn check(extent: Extent, values: &[f32], gate: &[f32], gate_pixels: usize) {
-    assert!(
-        gate_pixels == 1 || gate_pixels == extent.pixels,
-        "a gate has one pixel or all"
-    );
-    assert!(values.len() >= extent.len(), "values too short");
-    assert!(
-        gate.len() >= extent.images * gate_pixels * extent.channels,
-        "gate too short"
-    );
 }
 
 #[cfg(test)]

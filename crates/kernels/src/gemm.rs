@@ -28,6 +28,38 @@ impl Run {
     }
 }
 
+/// What happens to a finished tile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Store {
+    /// Add to what is there.
+    pub accumulate: bool,
+    /// Added per column, from the first column of the product on.
+    pub bias: Option<*const f32>,
+    pub place: Place,
+}
+
+/// Where the rows of a product lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In scratch, near the core.
+    Near,
+    /// In a tensor: its cache lines are asked for before they are needed.
+    Far,
+    /// In a tensor that bypasses the caches; its rows are aligned.
+    Past,
+}
+
+impl Store {
+    /// To scratch, adding to what is there or not.
+    pub fn near(accumulate: bool) -> Self {
+        Self {
+            accumulate,
+            bias: None,
+            place: Place::Near,
+        }
+    }
+}
+
 /// Part of the summed axis: the runs it covers and where its panels start in the packed data.
 #[derive(Debug)]
 struct Block {
@@ -123,13 +155,14 @@ impl Packed {
         for block in 0..self.blocks.len() {
             // SAFETY: handed on.
             unsafe {
-                self.multiply_block::<L>(block, 0..self.columns, a, a_rows, c, c_rows, block > 0)
+                let store = Store::near(block > 0);
+                self.multiply_block::<L>(block, 0..self.columns, a, a_rows, c, c_rows, store)
             };
         }
     }
 
     /// The share of one block, for `columns` only, which start at a multiple of [`Self::PANELS`] and of which the first
-    /// goes to the start of a row of `c`; adds to `c` when `accumulate` is set.
+    /// goes to the start of a row of `c`.
     ///
     /// # Safety
     /// As for `multiply`.
@@ -143,7 +176,7 @@ impl Packed {
         a_rows: &[u32],
         c: *mut f32,
         c_rows: &[u32],
-        accumulate: bool,
+        store: Store,
     ) {
         let block = &self.blocks[block];
         let panels = Panels {
@@ -156,10 +189,11 @@ impl Packed {
             runs: &block.runs,
             len: block.len,
             columns: columns.len(),
+            step: 1,
             exactness: self.exactness,
         };
         // SAFETY: handed on.
-        unsafe { panels.multiply::<L>(a, a_rows, c, c_rows, accumulate) };
+        unsafe { panels.multiply::<L>(a, a_rows, c, c_rows, store) };
     }
 }
 
@@ -173,14 +207,16 @@ pub(crate) struct Panels<'a> {
     pub len: usize,
     /// Columns, whole vectors.
     pub columns: usize,
+    /// Floats between consecutive factors of a run: one, or the distance of rows where the other matrix lies transposed.
+    pub step: usize,
     pub exactness: Exactness,
 }
 
 impl Panels<'_> {
-    /// `c[row] = a[row] * panels`, or adds to it, for all rows: `a` and `c` are bases, `rows` pairs of offsets behind them.
+    /// `c[row] = a[row] * panels` for all rows: `a` and `c` are bases, `rows` pairs of offsets behind them.
     ///
     /// # Safety
-    /// `data` holds `len * columns` floats, every run behind every row of `a` is readable, and `columns` floats behind every
+    /// `data` holds `len * columns` floats, a bias `columns`, every run behind every row of `a` is readable, and `columns` floats behind every
     /// row of `c` are writable.
     #[inline(always)]
     pub unsafe fn multiply<L: Lanes>(
@@ -189,7 +225,7 @@ impl Panels<'_> {
         a_rows: &[u32],
         c: *mut f32,
         c_rows: &[u32],
-        accumulate: bool,
+        store: Store,
     ) {
         let rows = a_rows.len().min(c_rows.len());
         if rows == 0 {
@@ -198,7 +234,7 @@ impl Panels<'_> {
         // SAFETY: handed on.
         unsafe {
             if self.exactness == Exactness::Double {
-                return self.multiply_double(L::N, a, a_rows, c, c_rows, accumulate);
+                return self.multiply_double(L::N, a, a_rows, c, c_rows, store);
             }
             let mut panel = self.data;
             for (first, width) in panels(0..self.columns, L::N) {
@@ -218,10 +254,14 @@ impl Panels<'_> {
                         a,
                         a_rows: a_rows.as_ptr().add(row),
                         runs: self.runs,
+                        step: self.step,
                         b: panel,
                         c: c.add(first),
                         c_rows: c_rows.as_ptr().add(row),
-                        accumulate,
+                        store: Store {
+                            bias: store.bias.map(|bias| bias.add(first)),
+                            ..store
+                        },
                         ahead,
                         share,
                     };
@@ -244,7 +284,7 @@ impl Panels<'_> {
         a_rows: &[u32],
         c: *mut f32,
         c_rows: &[u32],
-        accumulate: bool,
+        store: Store,
     ) {
         let mut panel = self.data;
         for (first, width) in panels(0..self.columns, lanes) {
@@ -253,13 +293,17 @@ impl Panels<'_> {
                     // SAFETY: as for `multiply`.
                     unsafe {
                         let to = c.add(c_row as usize + first + j);
-                        let mut sum = if accumulate { f64::from(*to) } else { 0.0 };
+                        let bias = store.bias.map_or(0.0, |bias| *bias.add(first + j));
+                        let mut sum = f64::from(bias);
+                        if store.accumulate {
+                            sum += f64::from(*to);
+                        }
                         let mut k = 0;
                         for run in self.runs {
                             let from = a.add((a_row + run.offset) as usize);
                             for i in 0..run.len as usize {
                                 let weight = *panel.add(k * width + j);
-                                sum += f64::from(*from.add(i)) * f64::from(weight);
+                                sum += f64::from(*from.add(i * self.step)) * f64::from(weight);
                                 k += 1;
                             }
                         }
@@ -318,10 +362,11 @@ struct Tile<'a> {
     a: *const f32,
     a_rows: *const u32,
     runs: &'a [Run],
+    step: usize,
     b: *const f32,
     c: *mut f32,
     c_rows: *const u32,
-    accumulate: bool,
+    store: Store,
     /// What will be read next, and how far to ask ahead with every step of the summed axis; need not be valid.
     ahead: *const f32,
     share: usize,
@@ -366,7 +411,7 @@ impl<const ROWS: usize, const VECTORS: usize> Task for FixedTile<'_, ROWS, VECTO
         unsafe {
             let mut acc = [[L::splat(0.0); VECTORS]; ROWS];
             let (mut b, mut ahead) = (t.b, t.ahead);
-            if t.accumulate {
+            if t.store.accumulate || t.store.place == Place::Far {
                 for i in 0..ROWS {
                     let c = t.c.add(*t.c_rows.add(i) as usize);
                     for j in 0..VECTORS {
@@ -379,32 +424,48 @@ impl<const ROWS: usize, const VECTORS: usize> Task for FixedTile<'_, ROWS, VECTO
                 for (i, row) in rows.iter_mut().enumerate() {
                     *row = t.a.add((*t.a_rows.add(i) + run.offset) as usize);
                 }
-                for k in 0..run.len as usize {
+                let mut at = 0;
+                for _ in 0..run.len {
                     let mut weights = [L::splat(0.0); VECTORS];
                     for (j, w) in weights.iter_mut().enumerate() {
                         *w = L::load(b.add(j * L::N));
                     }
                     for i in 0..ROWS {
-                        let x = L::splat(*rows[i].add(k));
+                        let x = L::splat(*rows[i].add(at));
                         for j in 0..VECTORS {
                             acc[i][j] = L::fma(x, weights[j], acc[i][j]);
                         }
                     }
                     L::prefetch(ahead);
                     ahead = ahead.wrapping_add(t.share);
+                    at += t.step;
                     b = b.add(VECTORS * L::N);
                 }
             }
-            for i in 0..ROWS {
-                let c = t.c.add(*t.c_rows.add(i) as usize);
+            if let Some(bias) = t.store.bias {
                 for j in 0..VECTORS {
-                    let to = c.add(j * L::N);
-                    let v = if t.accumulate {
-                        L::add(acc[i][j], L::load(to))
+                    let bias = L::load(bias.add(j * L::N));
+                    for row in &mut acc {
+                        row[j] = L::add(row[j], bias);
+                    }
+                }
+            }
+            let to = |i: usize, j: usize| t.c.add(*t.c_rows.add(i) as usize + j * L::N);
+            if t.store.accumulate {
+                for i in 0..ROWS {
+                    for j in 0..VECTORS {
+                        acc[i][j] = L::add(acc[i][j], L::load(to(i, j)));
+                    }
+                }
+            }
+            let past = t.store.place == Place::Past;
+            for i in 0..ROWS {
+                for j in 0..VECTORS {
+                    if past {
+                        L::stream(to(i, j), acc[i][j]);
                     } else {
-                        acc[i][j]
-                    };
-                    L::store(to, v);
+                        L::store(to(i, j), acc[i][j]);
+                    }
                 }
             }
         }

@@ -1,5 +1,8 @@
 //! Vectors of `f32` behind one trait, so that each kernel is written once.
 
+/// Floats per vector of the widest instruction set.
+pub(crate) const WIDEST: usize = 16;
+
 /// A vector register of one instruction set.
 ///
 /// # Safety
@@ -53,6 +56,10 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn pow2(k: Self::V) -> Self::V;
     /// Sum of the lanes, pairwise from the ends of a fixed tree.
     unsafe fn sum(a: Self::V) -> f32;
+    /// The largest lane of a vector without NaN.
+    unsafe fn largest(a: Self::V) -> f32;
+    /// Turns rows into columns: the block is the first `N` of `rows`, the others are left alone.
+    unsafe fn transpose(rows: &mut [Self::V; WIDEST]);
 }
 
 /// Loads `part` floats, the usual case of a whole vector without a mask.

@@ -18,6 +18,7 @@ mod lanes;
 mod layer_norm;
 mod layout;
 mod math;
+mod multiply;
 mod norm;
 #[cfg(test)]
 mod parity;
@@ -34,13 +35,14 @@ mod workers;
 pub use attention::{Attention, AttentionShape};
 pub use buffer::Buffer;
 pub use conv::{Conv, ConvShape, Exactness};
-pub use elementwise::{accumulate, add_repeated, all_finite, multiply, multiply_backward, scale};
+pub use elementwise::{accumulate, add_repeated, all_finite, scale};
 pub use isa::Isa;
 pub use join::{JoinGradient, JoinedNorm, join, join_backward, mask_len};
 pub use layer_norm::{layer_norm, layer_norm_backward};
 pub use layout::{
     Cells, ShortcutShape, arrange, flatten, flatten_backward, shortcut_a, shortcut_a_backward,
 };
+pub use multiply::{multiply, multiply_backward};
 pub use norm::{
     Carried, Extent, NormGradient, Passage, norm_sums, per_image_statistics, statistics,
     through_norm,

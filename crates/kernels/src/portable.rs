@@ -1,6 +1,6 @@
 //! Eight lanes in plain Rust, for every machine: the twin that fixes what each operation means.
 
-use crate::lanes::{Lanes, Task};
+use crate::lanes::{Lanes, Task, WIDEST};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
@@ -124,5 +124,17 @@ impl Lanes for Portable {
     #[inline(always)]
     unsafe fn sum(a: V) -> f32 {
         ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]))
+    }
+    #[inline(always)]
+    unsafe fn largest(a: V) -> f32 {
+        a.into_iter().fold(f32::NEG_INFINITY, f32::max)
+    }
+    #[inline(always)]
+    unsafe fn transpose(rows: &mut [V; WIDEST]) {
+        for i in 0..N {
+            for j in 0..i {
+                (rows[i][j], rows[j][i]) = (rows[j][i], rows[i][j]);
+            }
+        }
     }
 }

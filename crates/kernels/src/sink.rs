@@ -2,6 +2,7 @@
 
 use crate::Workers;
 use crate::activation::{Curve, with_curve};
+use crate::gemm::{Place, Store};
 use crate::join::{Gradient, JoinGradient, JoinPass, SharedJoin};
 use crate::lanes::{Lanes, Task, load, store};
 use crate::shared::Shared;
@@ -40,7 +41,8 @@ pub enum Gather<'a> {
         /// Receives the variances.
         variance: &'a mut [f64],
     },
-    /// The tensor is the gradient of `activation(norm(values))`: sums of `dz` and of `dz * (value - centre)` per channel.
+    /// The result is the gradient of `activation(norm(values))`. The tensor receives `dz`, the gradient below the activation,
+    /// whose slope is thus computed once; gathered are sums of `dz` and of `dz * (value - centre)` per channel.
     Sums {
         /// The stored value below the norm.
         values: &'a [f32],
@@ -218,6 +220,34 @@ impl Sink<'_> {
 }
 
 impl SharedSink<'_> {
+    /// Whether whole vectors of results may go straight to the tensor, because nothing is gathered from them; and how.
+    pub fn direct<L: Lanes>(&self) -> Option<Store> {
+        let gathers = match self.gather {
+            SharedGather::Nothing => false,
+            SharedGather::Join(join) => join.count > 0 || join.mask.is_some(),
+            _ => true,
+        };
+        (!gathers && self.channels.is_multiple_of(L::N)).then(|| Store {
+            accumulate: self.accumulate,
+            bias: self.bias.map(<[f32]>::as_ptr),
+            place: if self.stream { Place::Past } else { Place::Far },
+        })
+    }
+
+    /// The tensor from pixel `first` to pixel `last`.
+    ///
+    /// # Safety
+    /// No other worker handles pixels in between.
+    pub unsafe fn pixels(&self, first: usize, last: usize) -> *mut f32 {
+        let channels = self.channels;
+        // SAFETY: handed on.
+        let part = unsafe {
+            self.out
+                .part(first * channels, (last + 1 - first) * channels)
+        };
+        part.as_mut_ptr()
+    }
+
     /// Sends finished pixels on their way.
     ///
     /// # Safety
@@ -375,10 +405,10 @@ impl Finish<'_> {
         rows[self.run.channel..].as_mut_ptr()
     }
 
-    /// Writes one finished vector (plus bias, plus what is there) and returns it.
+    /// One finished vector: plus bias, plus what is there.
     #[inline(always)]
-    unsafe fn put<L: Lanes>(&self, from: *const f32, out: *mut f32, c: usize, part: usize) -> L::V {
-        // SAFETY: `part` lanes are inside the row; streamed rows are aligned because channels and the tensor are.
+    unsafe fn get<L: Lanes>(&self, from: *const f32, out: *mut f32, c: usize, part: usize) -> L::V {
+        // SAFETY: `part` lanes are inside the row.
         unsafe {
             let mut v = load::<L>(from, part);
             if let Some(bias) = self.sink.bias {
@@ -387,12 +417,20 @@ impl Finish<'_> {
             if self.sink.accumulate {
                 v = L::add(v, load::<L>(out, part));
             }
+            v
+        }
+    }
+
+    /// Writes a vector to the tensor.
+    #[inline(always)]
+    unsafe fn put<L: Lanes>(&self, out: *mut f32, part: usize, v: L::V) {
+        // SAFETY: `part` lanes are inside the row; streamed rows are aligned because channels and the tensor are.
+        unsafe {
             if self.sink.stream {
                 L::stream(out, v);
             } else {
                 store::<L>(out, part, v);
             }
-            v
         }
     }
 
@@ -405,7 +443,9 @@ impl Finish<'_> {
                 let (from, out) = (self.from.add(i * run.stride), out.add(i * run.step * row));
                 let mut c = 0;
                 while c < channels {
-                    self.put::<L>(from.add(c), out.add(c), c, L::N.min(channels - c));
+                    let part = L::N.min(channels - c);
+                    let v = self.get::<L>(from.add(c), out.add(c), c, part);
+                    self.put::<L>(out.add(c), part, v);
                     c += L::N;
                 }
             }
@@ -432,7 +472,8 @@ impl Finish<'_> {
                     let (mut sum, mut square) = (L::splat(0.0), L::splat(0.0));
                     for i in start..end {
                         let out = out.add(i * run.step * row + c);
-                        let v = self.put::<L>(self.from.add(i * run.stride + c), out, c, part);
+                        let v = self.get::<L>(self.from.add(i * run.stride + c), out, c, part);
+                        self.put::<L>(out, part, v);
                         if opens && i == 0 {
                             pivot = v;
                         }
@@ -479,11 +520,11 @@ impl Finish<'_> {
                     prefetch_pixels::<L>(values, end * run.step, row, c, channels);
                     let (mut sum, mut product) = (L::splat(0.0), L::splat(0.0));
                     for i in start..end {
-                        let at = i * run.step * row + c;
-                        let v =
-                            self.put::<L>(self.from.add(i * run.stride + c), out.add(at), c, part);
+                        let (from, at) = (i * run.stride + c, i * run.step * row + c);
+                        let v = self.get::<L>(self.from.add(from), out.add(at), c, part);
                         let y = load::<L>(values.add(at), part);
                         let dz = curve.backward::<L>(L::fma(y, scale, shift), v);
+                        self.put::<L>(out.add(at), part, dz);
                         sum = L::add(sum, dz);
                         product = L::fma(dz, L::sub(y, centre), product);
                     }

@@ -1,7 +1,7 @@
 use super::layer::{Attention, Part, Unit};
 use super::pack::{pack_rows, pack_transposed, put_row};
 use super::softmax::exponentials;
-use crate::gemm::Run;
+use crate::gemm::{Run, Store};
 use crate::lanes::{Lanes, Task};
 use crate::scratch::WorkerScratch;
 use crate::shared::Shared;
@@ -58,10 +58,7 @@ impl Task for Forward<'_> {
         let (stride, columns) = (group.next_multiple_of(L::N), width.next_multiple_of(L::N));
         let [keys, packed, scores, results, inverses] =
             cut(self.scratch.floats, Self::parts(attention, L::N));
-        let (a_rows, c_rows) = self
-            .scratch
-            .offsets
-            .split_at_mut(attention.queries().max(width));
+        let (a_rows, c_rows) = self.scratch.offsets.split_at_mut(group);
         let [base, _] = unit.bases();
         let input = |part: Part, i: usize| unit.input(part, i) - base;
         // SAFETY: `check` made sure that every token of the batch lies in `values` and `out`; the scratch has the lengths
@@ -86,29 +83,29 @@ impl Task for Forward<'_> {
                     c_rows[i] = (i * stride) as u32;
                 }
                 let run = [Run::first(width)];
-                unit.panels(keys, &run, stride).multiply::<L>(
+                unit.panels(keys, &run, stride, 1).multiply::<L>(
                     values,
                     &a_rows[..count],
                     scores.as_mut_ptr(),
                     &c_rows[..count],
-                    false,
+                    Store::near(false),
                 );
                 for (i, inverse) in inverses[..count].iter_mut().enumerate() {
                     let row = scores[i * stride..].as_mut_ptr();
                     let addends = unit.addends(start + i);
-                    *inverse = exponentials::<L>(row, group, attention.scale, addends);
+                    *inverse = exponentials::<L>(row, stride, attention.scale, addends);
                 }
                 for i in 0..count {
                     a_rows[i] = (i * stride) as u32;
                     c_rows[i] = (i * columns) as u32;
                 }
                 let run = [Run::first(group)];
-                unit.panels(packed, &run, columns).multiply::<L>(
+                unit.panels(packed, &run, columns, 1).multiply::<L>(
                     scores.as_ptr(),
                     &a_rows[..count],
                     results.as_mut_ptr(),
                     &c_rows[..count],
-                    false,
+                    Store::near(false),
                 );
                 for i in 0..count {
                     let to = self.out.part(unit.output(start + i), width);

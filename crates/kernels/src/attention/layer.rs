@@ -41,8 +41,9 @@ pub struct Attention {
     pub(super) scale: f32,
     pub(super) group: usize,
     order: Vec<u32>,
-    bias: Option<Vec<f32>>,
-    /// Masks that occur, `[query][key]`, and the one of every group.
+    /// `[head][query][key]`, or one row for all; rows are padded to `keys` with minus infinity.
+    bias: Vec<f32>,
+    /// Masks that occur, `[query][key]` with rows padded likewise, and the one of every group.
     masks: Vec<Vec<f32>>,
     mask_of: Vec<Option<usize>>,
 }
@@ -81,11 +82,16 @@ impl Attention {
             "a token outside the image"
         );
         let pairs = group * group;
-        let bias = shape.bias.map(|bias| {
-            assert_eq!(bias.len(), shape.heads * pairs, "bias of the wrong length");
-            bias.to_vec()
-        });
-        let (masks, mask_of) = masks(shape);
+        assert!(
+            shape
+                .bias
+                .is_none_or(|bias| bias.len() == shape.heads * pairs),
+            "bias of the wrong length"
+        );
+        let keys = group.next_multiple_of(isa.lanes());
+        let none = vec![0.0; group];
+        let bias = pad_rows(shape.bias.unwrap_or(&none), group, keys, f32::NEG_INFINITY);
+        let (masks, mask_of) = masks(shape, keys);
         Self {
             isa,
             exactness,
@@ -111,6 +117,11 @@ impl Attention {
         QUERIES.min(self.group)
     }
 
+    /// Keys of a group, padded to whole vectors.
+    pub(super) fn keys(&self) -> usize {
+        self.group.next_multiple_of(self.isa.lanes())
+    }
+
     /// Floats of scratch per worker.
     pub fn scratch_floats(&self) -> usize {
         let lanes = self.isa.lanes();
@@ -119,7 +130,7 @@ impl Attention {
 
     /// Row offsets of scratch per worker.
     pub fn scratch_offsets(&self) -> usize {
-        2 * self.queries().max(self.head_channels)
+        2 * self.group
     }
 
     fn groups(&self) -> usize {
@@ -228,15 +239,17 @@ impl<'a> Unit<'a> {
         [3 * start, start]
     }
 
-    /// What is added to the scores of the unit's `i`-th query.
-    pub fn addends(self, i: usize) -> [Option<&'a [f32]>; 2] {
-        let group = self.attention.group;
-        let row = |table: &'a [f32], start: usize| &table[start + i * group..][..group];
-        let bias = self.attention.bias.as_deref();
-        [
-            bias.map(|bias| row(bias, self.head * group * group)),
-            self.mask.map(|mask| row(mask, 0)),
-        ]
+    /// Bias and mask of the scores of the unit's `i`-th query, `keys` floats each.
+    pub fn addends(self, i: usize) -> (*const f32, Option<*const f32>) {
+        let Attention { group, bias, .. } = self.attention;
+        let keys = self.attention.keys();
+        let row = |table: &[f32], row: usize| table[row * keys..][..keys].as_ptr();
+        let at = if bias.len() == keys {
+            0
+        } else {
+            self.head * group + i
+        };
+        (row(bias, at), self.mask.map(|mask| row(mask, i)))
     }
 
     /// First query and number of queries of every block, nearly equal in size.
@@ -249,20 +262,36 @@ impl<'a> Unit<'a> {
         })
     }
 
-    /// A matrix in panels at `data`: `len` rows of `columns`, multiplied with rows of one run.
-    pub fn panels(self, data: &'a [f32], run: &'a [Run; 1], columns: usize) -> Panels<'a> {
+    /// A matrix in panels at `data`: rows of `columns`, multiplied with rows of one run, whose factors are `step` apart.
+    pub fn panels(
+        self,
+        data: &'a [f32],
+        run: &'a [Run; 1],
+        columns: usize,
+        step: usize,
+    ) -> Panels<'a> {
         Panels {
             data: data.as_ptr(),
             runs: run,
             len: run[0].len as usize,
             columns,
+            step,
             exactness: self.attention.exactness,
         }
     }
 }
 
-/// The different masks of all groups, and which of them each group has.
-fn masks(shape: &AttentionShape) -> (Vec<Vec<f32>>, Vec<Option<usize>>) {
+/// Rows of `len` floats with `padding` behind each, to make `padded`.
+fn pad_rows(table: &[f32], len: usize, padded: usize, padding: f32) -> Vec<f32> {
+    let mut rows = vec![padding; table.len() / len * padded];
+    for (to, from) in rows.chunks_exact_mut(padded).zip(table.chunks_exact(len)) {
+        to[..len].copy_from_slice(from);
+    }
+    rows
+}
+
+/// The different masks of all groups, with rows of `keys`, and which of them each group has.
+fn masks(shape: &AttentionShape, keys: usize) -> (Vec<Vec<f32>>, Vec<Option<usize>>) {
     let groups = shape.order.len() / shape.group;
     let Some((regions, apart)) = shape.regions else {
         return (Vec::new(), vec![None; groups]);
@@ -282,6 +311,7 @@ fn masks(shape: &AttentionShape) -> (Vec<Vec<f32>>, Vec<Option<usize>>) {
             .iter()
             .flat_map(|query| regions.iter().map(move |key| query == key));
         let mask: Vec<f32> = pairs.map(|same| if same { 0.0 } else { apart }).collect();
+        let mask = pad_rows(&mask, shape.group, keys, 0.0);
         let known = masks.iter().position(|known| *known == mask);
         mask_of.push(Some(known.unwrap_or_else(|| {
             masks.push(mask);

@@ -1,7 +1,7 @@
 //! Small matrices rearranged for the tile kernel.
 
 use crate::gemm::panels;
-use crate::lanes::{Lanes, load, store};
+use crate::lanes::{Lanes, WIDEST, load, store};
 
 /// Packs `count` rows of `columns` floats into panels; `row` gives the offset of each.
 ///
@@ -29,7 +29,7 @@ pub(super) unsafe fn pack_rows<L: Lanes>(
     }
 }
 
-/// Packs the transpose of `count` rows of `len` floats into panels: rows become columns.
+/// Packs the transpose of `count` rows of `len` floats into panels, block by block: rows become columns.
 ///
 /// # Safety
 /// As for `pack_rows`, with `len` rows of `count`.
@@ -40,59 +40,26 @@ pub(super) unsafe fn pack_transposed<L: Lanes>(
     (count, len): (usize, usize),
     mut to: *mut f32,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: rows beyond the end count as zeros, and the last vector of a row is read in part.
     unsafe {
         for (first, width) in panels(0..count.next_multiple_of(L::N), L::N) {
-            for j in 0..width {
-                let column = to.add(j);
-                if first + j < count {
-                    let from = from.add(row(first + j));
-                    for k in 0..len {
-                        *column.add(k * width) = *from.add(k);
+            for j in (0..width).step_by(L::N) {
+                for k in (0..len).step_by(L::N) {
+                    let part = L::N.min(len - k);
+                    let mut block = [L::splat(0.0); WIDEST];
+                    for (i, v) in block[..L::N].iter_mut().enumerate() {
+                        if first + j + i < count {
+                            *v = load::<L>(from.add(row(first + j + i) + k), part);
+                        }
                     }
-                } else {
-                    for k in 0..len {
-                        *column.add(k * width) = 0.0;
+                    L::transpose(&mut block);
+                    for (i, v) in block[..part].iter().enumerate() {
+                        L::store(to.add((k + i) * width + j), *v);
                     }
                 }
             }
             to = to.add(len * width);
         }
-    }
-}
-
-/// Writes the transpose of `count` rows of `len` floats: row `k` of the result begins at `k * count`.
-///
-/// # Safety
-/// Every row is readable behind `from`, and `to` takes `count * len` floats.
-#[inline(always)]
-pub(super) unsafe fn transpose(
-    from: *const f32,
-    row: impl Fn(usize) -> usize,
-    (count, len): (usize, usize),
-    to: *mut f32,
-) {
-    for i in 0..count {
-        // SAFETY: handed on.
-        unsafe {
-            let from = from.add(row(i));
-            for k in 0..len {
-                *to.add(k * count + i) = *from.add(k);
-            }
-        }
-    }
-}
-
-/// Writes or adds column `column` of `rows` rows `stride` apart.
-///
-/// # Safety
-/// The column is readable in every row.
-#[inline(always)]
-pub(super) unsafe fn put_column(from: *const f32, stride: usize, to: &mut [f32], add: bool) {
-    for (k, to) in to.iter_mut().enumerate() {
-        // SAFETY: handed on.
-        let x = unsafe { *from.add(k * stride) };
-        *to = if add { *to + x } else { x };
     }
 }
 

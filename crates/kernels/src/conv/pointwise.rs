@@ -2,7 +2,7 @@
 
 use super::Exactness;
 use super::pass::Pass;
-use crate::gemm::{Packed, Run};
+use crate::gemm::{Packed, Place, Run, Store};
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
 use crate::scratch::SharedScratch;
@@ -249,7 +249,7 @@ impl Task for Step<'_> {
                 a_rows[i] = (i * pointwise.input_stride) as u32;
                 c_rows[i] = (i * group) as u32;
             }
-            let (a_rows, c_rows) = (&a_rows[..count], &c_rows[..count]);
+            let (a_rows, c_rows) = (&a_rows[..count], &mut c_rows[..count]);
             if weights.blocks() > 1 {
                 let mut channel = 0;
                 for block in 0..weights.blocks() {
@@ -264,7 +264,7 @@ impl Task for Step<'_> {
                         a_rows,
                         out.as_mut_ptr(),
                         c_rows,
-                        block > 0,
+                        Store::near(block > 0),
                     );
                     channel += width;
                 }
@@ -272,6 +272,10 @@ impl Task for Step<'_> {
                 return;
             }
             self.fill::<L>(input, 0, self.pass.source.channels);
+            if let Some(store) = self.sink.direct::<L>() {
+                self.multiply_direct::<L>(input, a_rows, c_rows, store);
+                return;
+            }
             let mut column = 0;
             while column < weights.padded_columns() {
                 let end = weights.padded_columns().min(column + group);
@@ -282,7 +286,7 @@ impl Task for Step<'_> {
                     a_rows,
                     out.as_mut_ptr(),
                     c_rows,
-                    false,
+                    Store::near(false),
                 );
                 self.finish::<L>(out, column..end.min(self.pass.target.channels));
                 column = end;
@@ -292,6 +296,40 @@ impl Task for Step<'_> {
 }
 
 impl Step<'_> {
+    /// Products that go straight to the tensor, from the whole summed axis at hand.
+    #[inline(always)]
+    unsafe fn multiply_direct<L: Lanes>(
+        &self,
+        input: &[f32],
+        a_rows: &[u32],
+        c_rows: &mut [u32],
+        store: Store,
+    ) {
+        let Self {
+            pointwise, pass, ..
+        } = self;
+        let weights = &pointwise.weights;
+        let (mut base, mut last) = (None, 0);
+        for line in pointwise.lines(pass, self.first, self.count) {
+            let first = *base.get_or_insert(line.target);
+            for (i, row) in c_rows[line.start..][..line.count].iter_mut().enumerate() {
+                last = line.target + i * pointwise.target_step;
+                *row = ((last - first) * pass.target.channels) as u32;
+            }
+        }
+        let Some(first) = base else { return };
+        // SAFETY: chunks are runs of pixels in order, so their spans do not overlap; `direct` made sure that rows are whole
+        // vectors. The rest as in `run`.
+        unsafe {
+            let out = self.sink.pixels(first, last);
+            let columns = 0..weights.padded_columns();
+            weights.multiply_block::<L>(0, columns, input.as_ptr(), a_rows, out, c_rows, store);
+            if store.place == Place::Past {
+                L::fence();
+            }
+        }
+    }
+
     /// Copies `width` channels from `channel` on of every pixel of the chunk.
     #[inline(always)]
     unsafe fn fill<L: Lanes>(&self, input: &mut [f32], channel: usize, width: usize) {

@@ -370,6 +370,8 @@ fn sums_gathered_in_the_sink_equal_a_separate_pass() {
                         s += f64::from(out[i]);
                         p += f64::from(out[i]) * f64::from(y[i] - centre[channel]);
                         size += f64::from(out[i].abs());
+                    } else {
+                        assert_eq!(out[i], 0.0, "a gradient behind a flat activation");
                     }
                 }
                 assert!(
