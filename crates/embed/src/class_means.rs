@@ -1,3 +1,4 @@
+use crate::parallel::map_ranges;
 use crate::{Centres, EmbedError, Points};
 
 /// The mean of each class's points.
@@ -25,8 +26,7 @@ pub fn class_means(
     if let Some(class) = counts.iter().position(|&count| count == 0) {
         return Err(EmbedError::EmptyClass { class });
     }
-    let mut means = vec![0.0; classes * points.dims()];
-    add_points(&mut means, points, labels);
+    let mut means = sum_points(points, labels, classes);
     for (mean, &count) in means.chunks_exact_mut(points.dims()).zip(&counts) {
         for value in mean {
             *value /= count as f64;
@@ -35,14 +35,30 @@ pub fn class_means(
     Centres::new(means, points.dims())
 }
 
-/// Adds each point to the row of `sums` its label names, in the order of the points.
-pub(crate) fn add_points(sums: &mut [f64], points: &Points, labels: &[usize]) {
+/// Dimensions summed by one thread at a time.
+const STEP: usize = 256;
+
+/// The sum of the points of each label, in the order of the points; labels are below `classes`.
+pub(crate) fn sum_points(points: &Points, labels: &[usize], classes: usize) -> Vec<f64> {
     let dims = points.dims();
-    for (point, &label) in points.iter().zip(labels) {
-        for (sum, &value) in sums[label * dims..][..dims].iter_mut().zip(point) {
-            *sum += f64::from(value);
+    let parts = map_ranges(dims, STEP, |range| {
+        let mut sums = vec![0.0; classes * range.len()];
+        for (point, &label) in points.iter().zip(labels) {
+            let sums = &mut sums[label * range.len()..][..range.len()];
+            for (sum, &value) in sums.iter_mut().zip(&point[range.clone()]) {
+                *sum += f64::from(value);
+            }
+        }
+        sums
+    });
+    let mut sums = Vec::with_capacity(classes * dims);
+    for class in 0..classes {
+        for part in &parts {
+            let width = part.len() / classes;
+            sums.extend_from_slice(&part[class * width..][..width]);
         }
     }
+    sums
 }
 
 #[cfg(test)]

@@ -66,6 +66,26 @@ pub enum EmbedError {
         /// The allowed range.
         expected: String,
     },
+    /// A setting that is a fraction is outside its range.
+    #[error("{setting} is {found}, expected {low} to {high}")]
+    Number {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        found: f64,
+        /// The smallest value allowed.
+        low: f64,
+        /// The largest value allowed.
+        high: f64,
+    },
+    /// There is not one position per point.
+    #[error("{found} positions were given for {points} points")]
+    Start {
+        /// Number of positions.
+        found: usize,
+        /// Number of points.
+        points: usize,
+    },
 }
 
 impl EmbedError {
@@ -81,6 +101,10 @@ impl EmbedError {
             Self::TooFewClusters { .. } => {
                 Some("a silhouette compares clusters; ask for at least two")
             }
+            Self::Number {
+                setting: "perplexity",
+                ..
+            } => Some("a point has as many neighbours as there are other points; ask for fewer"),
             _ => None,
         }
     }

@@ -1,12 +1,12 @@
-use crate::class_means::add_points;
-use crate::distance::squared_to_centres;
+use crate::class_means::sum_points;
+use crate::distance::{LANES, Panels, squared_of_points};
 use crate::parallel::map_ranges;
 use crate::random::SplitMix64;
 use crate::{Centres, EmbedError, Points};
 use serde::{Deserialize, Serialize};
 
 /// Points assigned by one thread at a time.
-const STEP: usize = 64;
+const STEP: usize = 96;
 
 /// Settings of [`kmeans`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -124,13 +124,15 @@ fn first_centres(
         if drawn > 0 {
             chosen = draw(&nearest, random);
         }
-        let centre: Vec<f64> = points.point(chosen).iter().map(|&x| f64::from(x)).collect();
-        for (nearest, point) in nearest.iter_mut().zip(points.iter()) {
-            let mut distance = [0.0];
-            squared_to_centres(point, &centre, &mut distance);
-            *nearest = nearest.min(distance[0]);
+        let centre = points.point(chosen);
+        let parts = map_ranges(points.count(), STEP, |range| {
+            let distances = range.map(|index| squared_of_points(points.point(index), centre));
+            distances.collect::<Vec<f64>>()
+        });
+        for (nearest, distance) in nearest.iter_mut().zip(parts.into_iter().flatten()) {
+            *nearest = nearest.min(distance);
         }
-        centres.extend(centre);
+        centres.extend(centre.iter().map(|&value| f64::from(value)));
     }
     Centres::new(centres, dims)
 }
@@ -177,25 +179,24 @@ fn run_lloyd(points: &Points, mut centres: Centres, max_rounds: usize) -> Kmeans
 
 /// The nearest centre of each point and the squared distance to it.
 fn nearest_centres(points: &Points, centres: &Centres) -> (Vec<usize>, Vec<f64>) {
-    let rows: Vec<f64> = centres.iter().flatten().copied().collect();
-    map_ranges(points.count(), STEP, |range| {
-        let mut distances = vec![0.0; centres.count()];
-        range
-            .map(|index| {
-                squared_to_centres(points.point(index), &rows, &mut distances);
-                let mut nearest = 0;
-                for (k, &distance) in distances.iter().enumerate() {
-                    if distance < distances[nearest] {
-                        nearest = k;
+    let panels = Panels::<f64>::of_wide(centres.iter(), points.dims());
+    let parts = map_ranges(points.count(), STEP, |range| {
+        let queries: Vec<&[f32]> = range.map(|index| points.point(index)).collect();
+        let mut nearest = vec![(0, f64::INFINITY); queries.len()];
+        let mut found = vec![[0.0; LANES]; queries.len()];
+        for panel in 0..panels.count() {
+            panels.squared(panel, &queries, &mut found);
+            for (nearest, found) in nearest.iter_mut().zip(&found) {
+                for (row, &distance) in panels.rows_of(panel).zip(found) {
+                    if distance < nearest.1 {
+                        *nearest = (row, distance);
                     }
                 }
-                (nearest, distances[nearest])
-            })
-            .collect::<Vec<_>>()
-    })
-    .into_iter()
-    .flatten()
-    .unzip()
+            }
+        }
+        nearest
+    });
+    parts.into_iter().flatten().unzip()
 }
 
 /// Gives each empty cluster the point farthest from its centre, as long as one lies away from its centre.
@@ -227,9 +228,8 @@ fn fill_empty(clusters: usize, labels: &mut [usize], distances: &mut [f64]) {
 /// Moves the centre of each cluster that has points to their mean.
 fn move_centres(points: &Points, labels: &[usize], centres: &mut Centres) {
     let dims = points.dims();
-    let mut sums = vec![0.0; centres.count() * dims];
     let mut counts = vec![0_usize; centres.count()];
-    add_points(&mut sums, points, labels);
+    let sums = sum_points(points, labels, centres.count());
     for &label in labels {
         counts[label] += 1;
     }
