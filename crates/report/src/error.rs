@@ -1,0 +1,109 @@
+use crate::figures::FIGURES;
+use flipcast_record::RecordError;
+use std::path::PathBuf;
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// A record file is missing, damaged or newer.
+    #[error("the records cannot be read")]
+    Records {
+        /// Why.
+        #[source]
+        source: RecordError,
+    },
+    /// A folder cannot be listed.
+    #[error("cannot list `{path}`")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A folder without record files.
+    #[error("`{path}` holds no file that ends in `.jsonl`")]
+    NoFiles {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Nothing in the records can be shown.
+    #[error("{found} records were read, but none is of a kind a report shows")]
+    NothingToShow {
+        /// How many there are.
+        found: usize,
+    },
+    /// There is no such figure.
+    #[error("there is no figure `{name}`, expected one of {}", names())]
+    UnknownFigure {
+        /// What was asked for.
+        name: String,
+    },
+    /// The records do not hold what a figure shows.
+    #[error("no record holds what the figure `{name}` shows")]
+    EmptyFigure {
+        /// The figure.
+        name: &'static str,
+        /// Which command writes such records.
+        command: &'static str,
+    },
+    /// A frame that is not there.
+    #[error("frame {found} was asked for, but `{name}` has {frames}")]
+    Frame {
+        /// The figure.
+        name: &'static str,
+        /// The frame, from 1.
+        found: usize,
+        /// How many there are.
+        frames: usize,
+    },
+    /// There is no such table.
+    #[error("there is no table `{name}`, expected one of {known}")]
+    UnknownTable {
+        /// What was asked for.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// A picture too small or too large to be made.
+    #[error(
+        "a picture of {width} x {height} pixels was asked for, expected at least 1 x 1 and at most 100 million pixels"
+    )]
+    Size {
+        /// Pixels.
+        width: f64,
+        /// Pixels.
+        height: f64,
+    },
+    /// The picture cannot be encoded.
+    #[error("the picture cannot be written as PNG")]
+    Png {
+        /// Why.
+        #[source]
+        source: png::EncodingError,
+    },
+}
+
+fn names() -> String {
+    let names: Vec<String> = FIGURES.iter().map(|f| format!("`{}`", f.name)).collect();
+    names.join(", ")
+}
+
+impl ReportError {
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Records { source } => source.hint().map(str::to_owned),
+            Self::NoFiles { .. } => {
+                Some("give the files that `--record` wrote, or the folder that holds them".into())
+            }
+            Self::NothingToShow { .. } => Some(
+                "`flipcast estimate --record`, `flipcast study run` and `flipcast analyse` write records that are shown".into(),
+            ),
+            Self::UnknownFigure { .. } => Some("`flipcast figure --list` tells what each shows".into()),
+            Self::EmptyFigure { command, .. } => Some(format!("`{command}` writes such records")),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+use super::Shown;
+use super::series::{Series, points};
+use crate::Study;
+use crate::chart::{Axis, AxisFormat, Figure, Mark, Panel};
+use crate::stats::{pearson, spearman};
+use crate::study::{Checkpoint, Entry, Phases};
+
+/// How two measures changed over a phase of one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Change {
+    /// Of the silhouette or the shift distance.
+    pub measure: f64,
+    /// Of the accuracy.
+    pub accuracy: f64,
+}
+
+/// Silhouette and accuracy from the start of a run to its best checkpoint.
+pub(crate) fn phase_1(run: &Phases) -> Option<Change> {
+    let end = boundary(run)?;
+    change(run.checkpoints.first()?, end, |c| c.silhouette)
+}
+
+/// Shift distance and accuracy from the best checkpoint of a run to its last.
+pub(crate) fn phase_2(run: &Phases) -> Option<Change> {
+    let end = boundary(run)?;
+    change(end, run.checkpoints.last()?, |c| c.shift_distance)
+}
+
+fn boundary(run: &Phases) -> Option<&Checkpoint> {
+    let end = run.phase_1_end?;
+    run.checkpoints
+        .iter()
+        .find(|checkpoint| checkpoint.step == end)
+}
+
+/// `None` where a phase has no length or a number is missing.
+fn change(
+    from: &Checkpoint,
+    to: &Checkpoint,
+    of: fn(&Checkpoint) -> Option<f64>,
+) -> Option<Change> {
+    if from.step >= to.step {
+        return None;
+    }
+    Some(Change {
+        measure: of(to)? - of(from)?,
+        accuracy: to.accuracy? - from.accuracy?,
+    })
+}
+
+/// A phase's title, what is compared with accuracy, and how both changed.
+type Phase = (&'static str, &'static str, fn(&Phases) -> Option<Change>);
+
+/// One chart per phase, one point per run.
+pub(super) fn build(study: &Study) -> Vec<Shown> {
+    let phases: [Phase; 2] = [
+        ("Phase 1", "change of silhouette", phase_1),
+        ("Phase 2", "change of shift distance", phase_2),
+    ];
+    let panels: Vec<Panel> = phases
+        .into_iter()
+        .filter_map(|(title, measure, of)| panel(&study.phases, title, measure, of))
+        .collect();
+    if panels.is_empty() {
+        return Vec::new();
+    }
+    let figure = Figure {
+        label: "Changes of clusters and of accuracy in the two phases".to_owned(),
+        columns: 2,
+        panels,
+    };
+    vec![Shown::still(String::new(), figure)]
+}
+
+fn panel(
+    entries: &[Entry<Phases>],
+    title: &str,
+    measure: &str,
+    of: fn(&Phases) -> Option<Change>,
+) -> Option<Panel> {
+    let families = Series::of(entries.iter().map(|entry| entry.subject.family.as_str()));
+    let mut marks = Vec::new();
+    for entry in entries {
+        let Some(change) = of(&entry.result) else {
+            continue;
+        };
+        let subject = &entry.subject;
+        let title = format!(
+            "{}, {}: {measure} {:+.3}, accuracy {} points",
+            subject.name,
+            subject.method.as_deref().unwrap_or(&subject.model),
+            change.measure,
+            points(change.accuracy)
+        );
+        let series = families.number(&subject.family);
+        marks.push(Mark::dot((change.measure, change.accuracy), series, title));
+    }
+    if marks.is_empty() {
+        return None;
+    }
+    let pairs: Vec<(f64, f64)> = marks.iter().map(|mark| mark.points[0]).collect();
+    let rho = match (pearson(&pairs), spearman(&pairs)) {
+        (Some(r), Some(rho)) => {
+            format!(": r = {r:.2}, \u{3c1} = {rho:.2}").replace('-', "\u{2212}")
+        }
+        _ => String::new(),
+    };
+    let x = Axis::spanning(
+        measure,
+        AxisFormat::Plain,
+        pairs.iter().map(|p| p.0).chain([0.0]),
+    );
+    let y = Axis::spanning(
+        "change of accuracy, in points",
+        AxisFormat::Points,
+        pairs.iter().map(|p| p.1).chain([0.0]),
+    );
+    let mut panel = Panel::new(
+        &format!("{title}{rho}"),
+        &format!(
+            "{title}: accuracy against {measure} over {} runs",
+            pairs.len()
+        ),
+        x.clone(),
+        y.clone(),
+    );
+    panel
+        .marks
+        .push(Mark::guide(vec![(x.low, 0.0), (x.high, 0.0)], ""));
+    panel
+        .marks
+        .push(Mark::guide(vec![(0.0, y.low), (0.0, y.high)], ""));
+    panel.marks.extend(marks);
+    families.name_in(&mut panel);
+    Some(panel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_taken_from_phase_to_phase() {
+        let run: Phases = serde_json::from_str(
+            r#"{"phase_1_end": 2, "checkpoints": [
+                {"step": 0, "accuracy": 0.5, "silhouette": 0.1, "shift_distance": 1.0},
+                {"step": 2, "accuracy": 0.6, "silhouette": 0.3, "shift_distance": 1.5},
+                {"step": 4, "accuracy": 0.2, "silhouette": 0.9, "shift_distance": 4.5}]}"#,
+        )
+        .expect("a run");
+        let one = phase_1(&run).expect("a phase");
+        assert!((one.measure - 0.2).abs() < 1e-12 && (one.accuracy - 0.1).abs() < 1e-12);
+        let two = phase_2(&run).expect("a phase");
+        assert!((two.measure - 3.0).abs() < 1e-12 && (two.accuracy + 0.4).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_run_that_is_best_at_its_start_has_no_first_phase() {
+        let run: Phases = serde_json::from_str(
+            r#"{"phase_1_end": 0, "checkpoints": [{"step": 0, "accuracy": 0.5, "silhouette": 0.1}, {"step": 9}]}"#,
+        )
+        .expect("a run");
+        assert_eq!((phase_1(&run), phase_2(&run)), (None, None));
+    }
+}

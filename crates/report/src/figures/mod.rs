@@ -1,0 +1,19 @@
+//! One file per figure: what is drawn of the records.
+
+mod calibration;
+mod correlations;
+mod errors;
+mod estimates;
+mod flips;
+mod intervals;
+mod map;
+mod omission;
+mod phases;
+mod registry;
+mod series;
+mod toy;
+
+pub(crate) use correlations::{Change, phase_1, phase_2};
+pub(crate) use estimates::{groups, headline};
+pub(crate) use registry::Shown;
+pub use registry::{FIGURES, FigureInfo, build_figure};

@@ -1,0 +1,89 @@
+use super::figure;
+use super::hash::{base64, content_hash};
+use crate::chart::{FONT, Theme, chart_rules, theme_variables};
+use crate::html::escape;
+use crate::sections::{Block, all_sections, answer, missing};
+use crate::{ReportError, Study};
+
+const STYLE: &str = include_str!("../../assets/page.css");
+const SCRIPT: &str = include_str!("../../assets/page.js");
+
+/// The question every page answers.
+const QUESTION: &str = "How accurate is this model on images nobody labelled?";
+
+/// What a page says beside its records.
+#[derive(Clone, Debug, Default)]
+pub struct PageOptions {
+    /// The title of the window; `flipcast report` if there is none.
+    pub title: Option<String>,
+    /// A paragraph of plain text behind the answer.
+    pub about: Option<String>,
+}
+
+/// The whole page. It needs nothing but itself.
+pub fn render_page(study: &Study, options: &PageOptions) -> Result<String, ReportError> {
+    if study.is_empty() {
+        return Err(ReportError::NothingToShow { found: study.len() });
+    }
+    let style = style();
+    let sections = all_sections(study);
+    let mut navigation = String::new();
+    let mut body = String::new();
+    let mut figures = 0;
+    for section in &sections {
+        navigation += &format!("<a href=\"#{}\">{}</a>", section.id, section.title);
+        body += &format!(
+            "<section id=\"{0}\" aria-labelledby=\"h-{0}\"><h2 id=\"h-{0}\">{1}</h2>",
+            section.id, section.title
+        );
+        for block in &section.blocks {
+            body += &match block {
+                Block::Html(html) => html.clone(),
+                Block::Table(table) => figure::table(table),
+                Block::Folded(summary, table) => figure::folded(summary, table),
+                Block::Figure(name, shown) => {
+                    figures += 1;
+                    figure::render(name, figures, shown)
+                }
+            };
+        }
+        body += "</section>\n";
+    }
+    let about = options
+        .about
+        .as_deref()
+        .map(|text| format!("<p>{}</p>", escape(text)));
+    let missing = missing(study).map(|text| format!("<p class=\"missing\">{text}</p>"));
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src {style_hash}; font-src data:; script-src {script_hash}; \
+         base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n\
+         <a class=\"skip\" href=\"#main\">Skip to the results</a>\n\
+         <header><div class=\"top\"><span class=\"brand\">flipcast</span><button type=\"button\" id=\"theme\">Theme: automatic</button></div>\n\
+         <h1>{QUESTION}</h1>\n<div class=\"answer\">{answer}</div>{about}\n<nav aria-label=\"Sections\">{navigation}</nav></header>\n\
+         <main id=\"main\">\n{body}{missing}</main>\n\
+         <footer><p>In a chart, the arrow keys move from mark to mark. Headings of tables sort.</p></footer>\n\
+         <script>{SCRIPT}</script>\n</body>\n</html>\n",
+        style_hash = content_hash(&style),
+        script_hash = content_hash(SCRIPT),
+        title = escape(options.title.as_deref().unwrap_or("flipcast report")),
+        answer = answer(study),
+        about = about.unwrap_or_default(),
+        missing = missing.unwrap_or_default(),
+    ))
+}
+
+/// Colours of both themes, the page's rules, the charts' rules.
+fn style() -> String {
+    let (light, dark) = (theme_variables(Theme::Light), theme_variables(Theme::Dark));
+    format!(
+        ":root{{color-scheme:light;{light}}}\n\
+         @media (prefers-color-scheme:dark){{:root{{color-scheme:dark;{dark}}}}}\n\
+         :root[data-theme=light]{{color-scheme:light;{light}}}\n:root[data-theme=dark]{{color-scheme:dark;{dark}}}\n\
+         {STYLE}\n@font-face{{font-family:Roboto;src:url(data:font/ttf;base64,{})}}\n/* charts */\n{}",
+        base64(FONT),
+        chart_rules()
+    )
+}

@@ -1,0 +1,20 @@
+//! One file per section of the page: words, figures and tables.
+
+mod answer;
+mod calibration;
+mod errors;
+mod estimates;
+mod flags;
+mod flips;
+mod map;
+mod omission;
+mod phases;
+mod protocols;
+mod provenance;
+mod section;
+mod tables;
+mod toy;
+
+pub(crate) use answer::answer;
+pub(crate) use section::{Block, Section, all_sections, missing};
+pub use tables::{TableFormat, render_tables};

@@ -1,0 +1,122 @@
+use super::{Block, Section};
+use crate::Study;
+use crate::figures::{Change, phase_1, phase_2};
+use crate::html::escape;
+use crate::stats::{pearson, spearman};
+use crate::study::Phases;
+use crate::table::{Table, TableCell};
+
+/// Adaptation curves and what moves with accuracy.
+pub(super) fn build(study: &Study) -> Section {
+    let mut section = Section::new("phases", "The two phases of adapting");
+    if study.phases.is_empty() {
+        return section;
+    }
+    section.say(
+        "Phase 1 lasts until the accuracy is at its best, phase 2 from there on. The silhouette tells how well the embeddings form clusters, the \
+         shift distance how far they have moved from where they were.",
+    );
+    section.show(study, "phases");
+    let findings = findings(study);
+    if !findings.is_empty() {
+        let items: String = findings
+            .iter()
+            .map(|text| format!("<li>{}</li>", escape(text)))
+            .collect();
+        section
+            .blocks
+            .push(Block::Html(format!("<ul>{items}</ul>")));
+    }
+    section.show(study, "correlations");
+    let table = table(study);
+    if table.rows.len() > 12 {
+        section.blocks.push(Block::Folded(
+            format!("Table: {} runs", table.rows.len()),
+            table,
+        ));
+    } else {
+        section.add(table);
+    }
+    section
+}
+
+/// What the runs have in common, in sentences.
+fn findings(study: &Study) -> Vec<String> {
+    let mut findings = Vec::new();
+    let of = |phase: fn(&Phases) -> Option<Change>| -> Vec<(f64, f64)> {
+        let changes = study.phases.iter().filter_map(|entry| phase(&entry.result));
+        changes
+            .map(|change| (change.measure, change.accuracy))
+            .collect()
+    };
+    let first = of(phase_1);
+    if !first.is_empty() {
+        let rises = first
+            .iter()
+            .filter(|(silhouette, _)| *silhouette > 0.0)
+            .count();
+        findings.push(format!(
+            "In phase 1 the silhouette rises in {rises} of {} runs{}.",
+            first.len(),
+            correlation(&first, "silhouette")
+        ));
+    }
+    let second = of(phase_2);
+    if !second.is_empty() {
+        let grows = second.iter().filter(|(shift, _)| *shift > 0.0).count();
+        findings.push(format!(
+            "In phase 2 the shift distance grows in {grows} of {} runs{}.",
+            second.len(),
+            correlation(&second, "shift distance")
+        ));
+    }
+    findings
+}
+
+fn correlation(pairs: &[(f64, f64)], measure: &str) -> String {
+    match (pearson(pairs), spearman(pairs)) {
+        (Some(r), Some(rho)) => format!(
+            "; its change and that of the accuracy correlate with Pearson's r = {r:.2} and Spearman's \u{3c1} = {rho:.2}"
+        )
+        .replace('-', "\u{2212}"),
+        _ => format!("; for a correlation of {measure} and accuracy there are too few"),
+    }
+}
+
+fn table(study: &Study) -> Table {
+    let mut table = Table::new(
+        "phases",
+        "Runs: accuracy in percent at the start, at its best and at the end, and what changed in the phases",
+        &[
+            "dataset",
+            "model",
+            "method",
+            ">start",
+            ">best",
+            ">at step",
+            ">end",
+            ">\u{394} silhouette, phase 1",
+            ">\u{394} shift distance, phase 2",
+        ],
+    );
+    for entry in &study.phases {
+        let run = &entry.result;
+        let accuracy_at = |step: Option<f64>| {
+            let at = run.checkpoints.iter().find(|c| Some(c.step) == step)?;
+            at.accuracy
+        };
+        let (first, last) = (run.checkpoints.first(), run.checkpoints.last());
+        table.rows.push(vec![
+            TableCell::text(&entry.subject.name),
+            TableCell::text(&entry.subject.model),
+            TableCell::text(entry.subject.method.as_deref().unwrap_or("")),
+            TableCell::percent(first.and_then(|c| c.accuracy), 1),
+            TableCell::percent(accuracy_at(run.phase_1_end), 1),
+            TableCell::number(run.phase_1_end, 0),
+            TableCell::percent(last.and_then(|c| c.accuracy), 1),
+            TableCell::number(phase_1(run).map(|change| change.measure), 3),
+            TableCell::number(phase_2(run).map(|change| change.measure), 3),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,187 @@
+//! Pages and tables of whole record files.
+
+use flipcast_record::RunRecord;
+use flipcast_report::{
+    FIGURES, PageOptions, Rank, Study, Table, TableCell, TableFormat, build_figure, chart,
+    render_page, render_tables,
+};
+use std::path::PathBuf;
+
+fn study(name: &str) -> Study {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let path = path.join("tests/fixtures").join(name);
+    Study::load(&[path]).expect("records")
+}
+
+fn page(name: &str) -> String {
+    render_page(&study(name), &PageOptions::default()).expect("something to show")
+}
+
+#[test]
+fn the_same_records_make_the_same_page() {
+    assert_eq!(page("synthetic.jsonl"), page("synthetic.jsonl"));
+}
+
+#[test]
+fn the_answer_comes_before_everything_else() {
+    let page = page("synthetic.jsonl");
+    let answer = page
+        .find("The combined estimate is <strong>")
+        .expect("an answer");
+    assert!(answer < page.find("<nav").expect("a list of sections"));
+    assert!(page[answer..].contains("over 22 datasets where the truth is known"));
+}
+
+#[test]
+fn every_section_is_there_and_absent_ones_are_named() {
+    let all = page("synthetic.jsonl");
+    for id in [
+        "estimates",
+        "errors",
+        "calibration",
+        "phases",
+        "omission",
+        "flips",
+        "map",
+        "toy",
+        "flags",
+        "protocols",
+        "provenance",
+    ] {
+        assert!(all.contains(&format!("<section id=\"{id}\"")), "{id}");
+    }
+    assert!(!all.contains("These records hold nothing about"));
+    let some = page("unlabelled.jsonl");
+    assert!(!some.contains("<section id=\"map\""));
+    assert!(some.contains("the map of embeddings (<code>flipcast analyse map</code>)"));
+}
+
+#[test]
+fn a_page_asks_nothing_of_a_network() {
+    let page = page("synthetic.jsonl");
+    assert!(page.contains("default-src 'none'"));
+    let without_names = page.replace("http://www.w3.org/2000/svg", "");
+    for scheme in ["http:", "https:", "//cdn", "@import", "src=\"", "<link"] {
+        assert!(!without_names.contains(scheme), "{scheme}");
+    }
+}
+
+#[test]
+fn names_from_records_are_text() {
+    let page = page("synthetic.jsonl");
+    assert!(!page.contains("<img"));
+    assert!(page.contains("cat &lt;img src=x onerror=alert(1)&gt;"));
+    assert!(!self::page("unlabelled.jsonl").contains("<b>harbour<i>"));
+}
+
+#[test]
+fn without_labels_there_is_an_estimate_and_no_error() {
+    let page = page("unlabelled.jsonl");
+    assert!(page.contains("On 2 datasets without labels"));
+    assert!(!page.contains("<section id=\"errors\""));
+    assert!(page.contains("1 of kind <code>tomorrow</code>"));
+}
+
+#[test]
+fn every_figure_has_marks_in_every_form() {
+    let study = study("synthetic.jsonl");
+    for info in FIGURES {
+        let scene = build_figure(&study, info.name, None).expect("a figure");
+        let scene = scene.draw(chart::Size::default());
+        assert!(scene.marks() > 4, "{}", info.name);
+        let svg = chart::to_svg(&scene, chart::SvgStyle::Fixed(chart::Theme::Light));
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>") && !svg.contains("NaN"));
+        let png = chart::to_png(&scene, chart::Theme::Dark, 0.5).expect("a picture");
+        assert!(png.starts_with(b"\x89PNG"));
+    }
+}
+
+#[test]
+fn sizes_are_kept() {
+    let figure = build_figure(&study("synthetic.jsonl"), "phases", None).expect("a figure");
+    let size = |width, height| {
+        let scene = figure.draw(chart::Size { width, height });
+        (scene.width, scene.height)
+    };
+    assert_eq!(size(Some(800.0), Some(300.0)), (800.0, 300.0));
+    let (width, height) = size(Some(1840.0), None);
+    let natural = size(None, None);
+    assert!((width / height - natural.0 / natural.1).abs() < 1e-9);
+}
+
+#[test]
+fn tables_hold_what_the_page_holds() {
+    let study = study("synthetic.jsonl");
+    let markdown = render_tables(&study, TableFormat::Markdown, Some("mae-1")).expect("a table");
+    assert!(markdown.starts_with(
+        "**resnet26.synthetic, source model: mean absolute error in points**\n\n| estimator |"
+    ));
+    assert!(markdown.contains("| combined | **"));
+    let csv = render_tables(&study, TableFormat::Csv, None).expect("tables");
+    assert!(csv.contains("# mae-1\n") && csv.contains("\n\n# "));
+    assert!(render_tables(&study, TableFormat::Latex, Some("none")).is_err());
+}
+
+#[test]
+fn a_small_page_is_what_it_was() {
+    let mut table = Table::new("t", "A caption", &["name", ">value"]);
+    table.rows.push(vec![
+        TableCell::text("<a>"),
+        TableCell::number(Some(1.5), 1),
+    ]);
+    table.mark_least(1);
+    assert_eq!(table.rows[0][1].rank, Rank::Best);
+    let page = page("unlabelled.jsonl");
+    let body = &page[page.find("<h1>").expect("a heading")..page.find("<nav").expect("a list")];
+    assert_eq!(body, include_str!("fixtures/unlabelled.answer.html"));
+}
+
+/// The fixture with every number that stands behind `field` replaced.
+fn with_numbers(field: &str, number: &str) -> Vec<RunRecord> {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/fixtures/synthetic.jsonl"
+    );
+    let text = std::fs::read_to_string(path).expect("records");
+    let start = format!("\"{field}\":");
+    let records = text.lines().map(|line| {
+        let mut parts = line.split(start.as_str());
+        let mut changed = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let end = part.find([',', '}']).unwrap_or(part.len());
+            changed += &format!("{start}{number}{}", &part[end..]);
+        }
+        serde_json::from_str(&changed).expect("still a record")
+    });
+    records.collect()
+}
+
+#[test]
+fn absurd_numbers_break_neither_charts_nor_tables() {
+    for field in [
+        "accuracy",
+        "low",
+        "silhouette",
+        "step",
+        "round",
+        "value",
+        "dropped",
+    ] {
+        for number in ["0", "123456789"] {
+            let study = Study::new(with_numbers(field, number));
+            render_page(&study, &PageOptions::default()).expect("a page");
+        }
+    }
+    for number in ["1e308", "-1e308", "5e-324"] {
+        for field in [
+            "accuracy",
+            "shift_distance",
+            "weighted_flips",
+            "phase_1_end",
+        ] {
+            let study = Study::new(with_numbers(field, number));
+            let page = render_page(&study, &PageOptions::default()).expect("a page");
+            assert!(!page.contains("translate(NaN") && !page.contains("translate(inf"));
+        }
+    }
+}
