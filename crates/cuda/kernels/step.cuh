@@ -1,0 +1,8 @@
+// What a step of adaptation came to, as the host reads it back.
+#pragma once
+
+struct StepResult {
+    double mean_entropy;
+    // Images that passed the first filter, and those that the loss is of. With none of the latter nothing moves.
+    unsigned reliable, used;
+};

@@ -1,0 +1,158 @@
+//! What a network allocates once.
+
+use crate::device::{Device, DeviceMemory, DeviceSlice, Pinned};
+use crate::error::CudaError;
+use crate::launch::elementwise::InputLayout;
+use crate::launch::{layer_norm, norm};
+use crate::layers::Rooms;
+use crate::module::Kernels;
+use crate::network::{CudaOptions, extent};
+use crate::precision::Element;
+use flipcast_exec::Purpose;
+use flipcast_graph::{Activation, Graph, NormKind, Plan, Step};
+
+/// The device memory of a network, and the host memory it exchanges with.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub arena: DeviceMemory,
+    source_room: DeviceMemory,
+    result_room: DeviceMemory,
+    pub workspace: DeviceMemory,
+    partials: DeviceMemory,
+    merged: DeviceMemory,
+    /// The batch as it was given, and as layers read it.
+    pub staged: DeviceMemory,
+    pub input: DeviceMemory,
+    pub affine: DeviceMemory,
+    pub gradient: DeviceMemory,
+    pub logits: DeviceMemory,
+    pub logit_gradient: DeviceMemory,
+    /// Winning taps of max pools, and slopes of joins, by value.
+    pub choices: Vec<Option<DeviceMemory>>,
+    pub masks: Vec<Option<DeviceMemory>>,
+    pub host_batch: Pinned,
+    pub host_affine: Pinned,
+    pub host_gradient: Pinned,
+    pub host_logits: Pinned,
+}
+
+impl Memory {
+    pub fn rooms(&self) -> Rooms {
+        Rooms {
+            source: self.source_room.slice(),
+            result: self.result_room.slice(),
+            workspace: self.workspace.slice(),
+        }
+    }
+
+    pub fn partials(&self) -> DeviceSlice {
+        self.partials.slice()
+    }
+
+    pub fn merged(&self) -> DeviceSlice {
+        self.merged.slice()
+    }
+}
+
+/// Allocates everything whose size is known before the weights are.
+pub(crate) fn allocate(
+    graph: &Graph,
+    plan: &Plan,
+    kernels: &Kernels,
+    options: &CudaOptions,
+    input: InputLayout,
+) -> Result<Memory, CudaError> {
+    let (device, element) = (&kernels.device, options.precision.element());
+    let batch = options.batch;
+    let classes = graph.num_classes();
+    let pixels = options.height * options.width;
+    let longest = plan
+        .values()
+        .iter()
+        .map(|value| value.dims.len())
+        .max()
+        .unwrap_or(0);
+    let room = batch * longest.max(input.len());
+    let (mut partials, mut merged) = (0, 0);
+    for value in plan.values() {
+        partials = partials.max(norm::partials_len(kernels, extent(value.dims, batch)));
+    }
+    for slot in plan.norms() {
+        let shape = layer_norm::LayerNormShape {
+            tokens: batch * slot.dims.pixels(),
+            channels: slot.layer.channels,
+            eps: slot.layer.eps,
+        };
+        match slot.layer.kind {
+            NormKind::Layer => partials = partials.max(layer_norm::partials_len(kernels, shape)),
+            NormKind::Batch => {}
+            _ => merged = merged.max(2 * batch * slot.layer.channels),
+        }
+    }
+    check_fits(device, plan, options, room)?;
+    let mut choices: Vec<Option<DeviceMemory>> = plan.values().iter().map(|_| None).collect();
+    let mut masks: Vec<Option<DeviceMemory>> = plan.values().iter().map(|_| None).collect();
+    for step in plan.forward() {
+        match step {
+            Step::MaxPool { target, .. } => {
+                let len = batch * plan.value(*target).dims.len();
+                choices[target.index()] = Some(device.allocate("a max pool", Element::U8, len)?);
+            }
+            Step::Join {
+                activation, target, ..
+            } if *activation != Activation::Identity && options.purpose == Purpose::Adapt => {
+                let len = norm::mask_len(extent(plan.value(*target).dims, batch));
+                masks[target.index()] = Some(device.allocate("a join", Element::U8, len)?);
+            }
+            _ => {}
+        }
+    }
+    let affine = graph.affine_table().len();
+    let floats = |what, len| device.allocate(what, Element::F32, len);
+    let staged = batch * pixels * graph.input_channels();
+    Ok(Memory {
+        arena: device.allocate("activations", element, plan.arena_len())?,
+        source_room: device.allocate("normalised values", element, room)?,
+        result_room: floats("partial gradients", room)?,
+        workspace: device.allocate("convolutions", Element::U8, crate::gemm::WORKSPACE)?,
+        partials: floats("partial sums", partials)?,
+        merged: floats("partial sums", merged)?,
+        staged: floats("the batch", staged)?,
+        input: device.allocate("the batch", element, batch * input.len())?,
+        affine: floats("scales and shifts", affine)?,
+        gradient: floats("scales and shifts", affine)?,
+        logits: floats("logits", batch * classes)?,
+        logit_gradient: floats("logits", batch * classes)?,
+        choices,
+        masks,
+        host_batch: Pinned::new(device, staged)?,
+        host_affine: Pinned::new(device, affine)?,
+        host_gradient: Pinned::new(device, affine)?,
+        host_logits: Pinned::new(device, batch * classes)?,
+    })
+}
+
+/// Says at once what is needed when it cannot fit, and which batch would.
+fn check_fits(
+    device: &Device,
+    plan: &Plan,
+    options: &CudaOptions,
+    room: usize,
+) -> Result<(), CudaError> {
+    let bytes = options.precision.element().bytes();
+    let scaling = bytes * plan.arena_len() + (bytes + 4) * room;
+    let needed = scaling + crate::gemm::WORKSPACE;
+    let (free, total) = device.memory()?;
+    if needed <= free {
+        return Ok(());
+    }
+    let per_image = scaling / options.batch.max(1) + 1;
+    let batch = free.saturating_sub(2 * crate::gemm::WORKSPACE) / per_image;
+    Err(CudaError::OutOfMemory {
+        what: "the network",
+        needed,
+        free,
+        total,
+        batch: (batch > 0).then_some(batch),
+    })
+}

@@ -1,0 +1,337 @@
+//! The network as an executor: batches in, logits and gradients out.
+
+use crate::device::DeviceMemory;
+use crate::error::CudaError;
+use crate::graphs::Recording;
+use crate::launch::elementwise;
+use crate::network::{CudaNetwork, Pass, RecordingKey};
+use crate::norms::Norm;
+use crate::precision::Element;
+use flipcast_exec::{ExecError, Executor, Logits, NormMode, Purpose};
+use flipcast_graph::{AffineTable, Dims, NormKind};
+use flipcast_tensor::{Batch, Tensor};
+
+/// A batch that was checked and lies on the device, so that it can be run many times.
+#[derive(Debug)]
+pub struct StagedBatch {
+    memory: DeviceMemory,
+    images: usize,
+}
+
+impl StagedBatch {
+    /// Number of images.
+    pub fn images(&self) -> usize {
+        self.images
+    }
+}
+
+impl CudaNetwork {
+    /// Checks a batch and copies it to the device, to stay there.
+    pub fn stage(&self, batch: &Batch) -> Result<StagedBatch, CudaError> {
+        self.check_batch(batch)?;
+        self.device.enter()?;
+        Ok(StagedBatch {
+            memory: self
+                .device
+                .upload("a batch", Element::F32, batch.values())?,
+            images: batch.images(),
+        })
+    }
+
+    /// [`Executor::forward`] of a batch on the device.
+    pub fn forward_staged(&mut self, batch: &StagedBatch) -> Result<Logits<'_>, ExecError> {
+        self.ready = false;
+        self.take_staged(batch)?;
+        self.finish_forward()
+    }
+
+    /// Queues what the next pass reads: the scales and shifts, if they changed on the host.
+    pub(crate) fn send_affine(&mut self) -> Result<(), CudaError> {
+        if std::mem::take(&mut self.affine_changed) {
+            self.memory
+                .host_affine
+                .values_mut()
+                .copy_from_slice(&self.affine);
+            self.memory.host_affine.send(self.memory.affine.slice())?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take_staged(&mut self, batch: &StagedBatch) -> Result<(), CudaError> {
+        self.device.enter()?;
+        self.check_count(batch.images)?;
+        self.images = batch.images;
+        let from = batch.memory.slice();
+        self.device
+            .copy(from, self.memory.staged.slice().first(from.len))?;
+        self.send_affine()
+    }
+
+    pub(crate) fn take_batch(&mut self, batch: &Batch) -> Result<(), CudaError> {
+        self.check_batch(batch)?;
+        self.device.enter()?;
+        self.images = batch.images();
+        let values = batch.values();
+        self.memory.host_batch.values_mut()[..values.len()].copy_from_slice(values);
+        let to = self.memory.staged.slice().first(values.len());
+        self.memory.host_batch.send(to)?;
+        self.send_affine()
+    }
+
+    /// Runs a pass: as it is the first time, recorded the second, replayed from then on.
+    pub(crate) fn run_pass(
+        &mut self,
+        pass: Pass,
+        queue: impl Fn(&Self) -> Result<(), CudaError>,
+    ) -> Result<(), CudaError> {
+        if self.profile.is_some() {
+            return queue(self);
+        }
+        let mode = match self.mode {
+            NormMode::Running => (0, 0),
+            NormMode::Batch => (1, 0),
+            NormMode::Mixed { source_weight } => (2, source_weight.to_bits()),
+        };
+        let key = RecordingKey {
+            pass,
+            mode,
+            images: self.images,
+        };
+        match self.recordings.get(&key) {
+            None => {
+                queue(self)?;
+                self.recordings.insert(key, None);
+                Ok(())
+            }
+            Some(Some(recording)) => recording.replay(),
+            Some(None) => {
+                // Work of other threads on the device may break a recording off; the next pass tries again.
+                let Ok(recording) = Recording::new(&self.device, || queue(self)) else {
+                    return queue(self);
+                };
+                recording.replay()?;
+                self.recordings.insert(key, Some(recording));
+                Ok(())
+            }
+        }
+    }
+
+    /// Queues the copy of the logits to the host.
+    pub(crate) fn receive_logits(&mut self) -> Result<(), CudaError> {
+        let logits = self.logits();
+        self.memory.host_logits.receive(logits)
+    }
+
+    /// The logits on the host, once the stream was waited for.
+    pub(crate) fn host_logits(&self) -> Result<Logits<'_>, ExecError> {
+        let classes = self.graph.num_classes();
+        let values = &self.memory.host_logits.values()[..self.images * classes];
+        let logits = Logits::new(values, classes);
+        match logits
+            .rows()
+            .position(|row| !flipcast_kernels::all_finite(row))
+        {
+            Some(image) => Err(ExecError::NonFiniteLogits { image }),
+            None => Ok(logits),
+        }
+    }
+
+    fn finish_forward(&mut self) -> Result<Logits<'_>, ExecError> {
+        self.run_pass(Pass::Forward, Self::queue_forward)?;
+        self.receive_logits()?;
+        self.device.synchronize()?;
+        self.host_logits()?;
+        self.ready = true;
+        self.host_logits()
+    }
+
+    fn check_count(&self, images: usize) -> Result<(), ExecError> {
+        if self.mode != NormMode::Running {
+            let single = |norm: &&Norm| {
+                norm.slot.layer.kind == NormKind::Batch && images * norm.slot.dims.pixels() < 2
+            };
+            if let Some(norm) = self.norms.iter().find(single) {
+                let norm = self.graph.node(norm.slot.node).name.clone();
+                return Err(ExecError::TooFewValues { norm });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_batch(&self, batch: &Batch) -> Result<(), ExecError> {
+        let options = self.plan.options();
+        let expected = Dims::new(options.height, options.width, self.graph.input_channels());
+        let found = Dims::new(batch.height(), batch.width(), batch.channels());
+        if found != expected {
+            return Err(ExecError::BatchShape {
+                found: found.len(),
+                found_extents: found.to_string(),
+                expected: expected.to_string(),
+            });
+        }
+        if batch.images() == 0 || batch.images() > options.batch {
+            return Err(ExecError::BatchSize {
+                found: batch.images(),
+                planned: options.batch,
+            });
+        }
+        self.check_count(batch.images())?;
+        let finite = |image: usize| flipcast_kernels::all_finite(batch.image(image));
+        match (0..batch.images()).find(|&image| !finite(image)) {
+            Some(image) => Err(ExecError::NonFiniteInput { image }),
+            None => Ok(()),
+        }
+    }
+
+    fn check_gradient(&self) -> Result<(), ExecError> {
+        if flipcast_kernels::all_finite(&self.gradient) {
+            return Ok(());
+        }
+        let bad = |(_, range): &(String, std::ops::Range<usize>)| {
+            !flipcast_kernels::all_finite(&self.gradient[range.clone()])
+        };
+        let found = self.table.names().find(bad);
+        Err(ExecError::NonFiniteGradient {
+            parameter: found.map_or_else(String::new, |(name, _)| name),
+        })
+    }
+}
+
+impl Executor for CudaNetwork {
+    fn forward(&mut self, batch: &Batch) -> Result<Logits<'_>, ExecError> {
+        self.ready = false;
+        self.take_batch(batch)?;
+        self.finish_forward()
+    }
+
+    fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError> {
+        if self.plan.options().purpose == Purpose::Predict {
+            return Err(ExecError::NotReady {
+                needed: "a network planned to adapt, not only to predict",
+            });
+        }
+        if !std::mem::take(&mut self.ready) {
+            return Err(ExecError::NotReady {
+                needed: "a forward pass of its own",
+            });
+        }
+        let expected = self.images * self.num_classes();
+        if logit_gradient.len() != expected {
+            return Err(ExecError::Length {
+                what: "the logit gradient",
+                found: logit_gradient.len(),
+                expected,
+            });
+        }
+        self.device.enter()?;
+        self.send_affine()?;
+        let Some(buffer) = self.plan.logit_gradient() else {
+            self.gradient.fill(0.0);
+            return Ok(&self.gradient);
+        };
+        self.memory.host_logits.values_mut()[..expected].copy_from_slice(logit_gradient);
+        let staged = self.memory.logit_gradient.slice().first(expected);
+        self.memory.host_logits.send(staged)?;
+        self.run_pass(Pass::Backward, |net| {
+            elementwise::narrow(&net.kernels, staged, net.buffer(buffer, net.images))?;
+            net.queue_backward()
+        })?;
+        let gradient = self.memory.gradient.slice();
+        self.memory.host_gradient.receive(gradient)?;
+        self.device.synchronize()?;
+        self.gradient
+            .copy_from_slice(self.memory.host_gradient.values());
+        self.check_gradient()?;
+        Ok(&self.gradient)
+    }
+
+    fn tap(&mut self, name: &str) -> Result<Tensor, ExecError> {
+        let node = self.graph.find(name);
+        let Some(value) = node.and_then(|node| self.plan.tap(node)) else {
+            return Err(ExecError::UnknownTap {
+                name: name.to_owned(),
+            });
+        };
+        if self.images == 0 {
+            return Err(ExecError::NotReady {
+                needed: "a forward pass of its own",
+            });
+        }
+        self.device.enter()?;
+        let dims = self.plan.value(value).dims;
+        let values = self.read_value(value)?;
+        let tensor = if dims.pixels() == 1 {
+            Tensor::new([self.images, dims.channels], values)
+        } else {
+            Tensor::new(
+                [self.images, dims.height, dims.width, dims.channels],
+                values,
+            )
+        };
+        Ok(tensor.expect("as many values as the extents say"))
+    }
+
+    fn affine(&self) -> &[f32] {
+        &self.affine
+    }
+
+    fn affine_mut(&mut self) -> &mut [f32] {
+        self.affine_changed = true;
+        &mut self.affine
+    }
+
+    fn source_affine(&self) -> &[f32] {
+        &self.source
+    }
+
+    fn affine_table(&self) -> &AffineTable {
+        &self.table
+    }
+
+    fn norm_mode(&self) -> NormMode {
+        self.mode
+    }
+
+    fn set_norm_mode(&mut self, mode: NormMode) -> Result<(), ExecError> {
+        if let NormMode::Mixed { source_weight } = mode
+            && !(0.0..=1.0).contains(&source_weight)
+        {
+            return Err(ExecError::SourceWeight {
+                found: source_weight,
+            });
+        }
+        self.mode = mode;
+        self.ready = false;
+        Ok(())
+    }
+
+    fn absorb_statistics(&mut self) -> Result<(), ExecError> {
+        if self.images == 0 {
+            return Err(ExecError::NotReady {
+                needed: "a forward pass of its own",
+            });
+        }
+        self.device.enter()?;
+        for norm in &self.norms {
+            norm.absorb(&self.device)?;
+        }
+        Ok(())
+    }
+
+    fn reset_statistics(&mut self) {
+        // The trait has no way to tell that the device is gone; the next pass tells it.
+        let _ = self.device.enter();
+        for norm in &self.norms {
+            let _ = norm.restore(&self.device);
+        }
+    }
+
+    fn num_classes(&self) -> usize {
+        self.graph.num_classes()
+    }
+
+    fn reset_affine(&mut self) {
+        self.affine.copy_from_slice(&self.source);
+        self.affine_changed = true;
+    }
+}

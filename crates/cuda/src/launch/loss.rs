@@ -1,0 +1,176 @@
+//! Losses without labels, with their gradients, counters and memory.
+
+use super::{Queue, double};
+use crate::device::{Device, DeviceMemory, DeviceSlice};
+use crate::error::CudaError;
+use crate::module::{Arg, expect_len};
+use crate::precision::Element;
+use std::sync::Arc;
+
+/// A loss of predictions alone, with the settings of the method that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum DeviceLoss {
+    /// Tent: the mean entropy.
+    Entropy,
+    /// ETA and RDumb: the mean weighted entropy of the images that are reliable and not redundant.
+    SelectedEntropy {
+        /// Images with a higher entropy, in nats, are left out.
+        entropy_margin: f64,
+        /// Images with a higher cosine with the average prediction are left out; `None` keeps them.
+        cosine_margin: Option<f64>,
+    },
+    /// RPL: the generalised cross-entropy with the predicted class.
+    Robust {
+        /// Its power.
+        q: f64,
+    },
+    /// CPL: the conjugate of the PolyLoss.
+    Conjugate {
+        /// Weight of the linear term.
+        epsilon: f64,
+    },
+}
+
+impl DeviceLoss {
+    /// Its number in the kernels, its setting, and its margin of similarity.
+    fn code(self) -> (i32, f64, f64) {
+        match self {
+            Self::Entropy => (0, 0.0, -1.0),
+            Self::SelectedEntropy {
+                entropy_margin,
+                cosine_margin,
+            } => (1, entropy_margin, cosine_margin.unwrap_or(-1.0)),
+            Self::Robust { q } => (2, q, -1.0),
+            Self::Conjugate { epsilon } => (3, epsilon, -1.0),
+        }
+    }
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepResult {
+    /// Mean entropy of the batch, in nats.
+    pub mean_entropy: f64,
+    /// Images that passed the first filter.
+    pub reliable: usize,
+    /// Images that the loss was of; with none of them nothing moved.
+    pub used: usize,
+}
+
+impl StepResult {
+    /// Bytes of it on the device.
+    pub const BYTES: usize = 16;
+
+    /// From the bytes on the device.
+    pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        let (words, _) = bytes.as_chunks::<4>();
+        let count = |at: usize| u32::from_le_bytes(words[at]) as usize;
+        let (longs, _) = bytes.as_chunks::<8>();
+        Self {
+            mean_entropy: f64::from_le_bytes(longs[0]),
+            reliable: count(2),
+            used: count(3),
+        }
+    }
+}
+
+/// What a loss remembers and leaves behind, on the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LossPlaces {
+    /// The average prediction: a 64-bit float per class.
+    pub average: DeviceSlice,
+    /// Whether there is an average, and whether there was one before the step: two integers.
+    pub state: DeviceSlice,
+    /// Four 64-bit words per image.
+    pub rows: DeviceSlice,
+    /// The [`StepResult`], as two 64-bit words.
+    pub result: DeviceSlice,
+    /// Steps of the optimiser: one integer.
+    pub steps: DeviceSlice,
+}
+
+/// The memory of [`LossPlaces`].
+#[derive(Debug)]
+pub(crate) struct LossMemory {
+    average: DeviceMemory,
+    state: DeviceMemory,
+    rows: DeviceMemory,
+    result: DeviceMemory,
+    steps: DeviceMemory,
+}
+
+impl LossMemory {
+    /// For batches of up to `images` images of `classes` classes; without an average, before the first step.
+    pub fn new(device: &Arc<Device>, images: usize, classes: usize) -> Result<Self, CudaError> {
+        let allocate = |element, len| device.allocate("the loss", element, len);
+        Ok(Self {
+            average: allocate(Element::F64, classes)?,
+            state: allocate(Element::I32, 2)?,
+            rows: allocate(Element::F64, 4 * images)?,
+            result: allocate(Element::F64, StepResult::BYTES / 8)?,
+            steps: allocate(Element::I32, 1)?,
+        })
+    }
+
+    /// Where everything lies.
+    pub fn places(&self) -> LossPlaces {
+        LossPlaces {
+            average: self.average.slice(),
+            state: self.state.slice(),
+            rows: self.rows.slice(),
+            result: self.result.slice(),
+            steps: self.steps.slice(),
+        }
+    }
+}
+
+/// Queues a loss over `images` rows of `classes` logits, 32-bit floats: writes the gradient, as elements, and the result, and
+/// counts the optimiser's step unless no image is used.
+pub(crate) fn loss(
+    queue: &dyn Queue,
+    loss: DeviceLoss,
+    [images, classes]: [usize; 2],
+    logits: DeviceSlice,
+    gradient: DeviceSlice,
+    places: LossPlaces,
+) -> Result<(), CudaError> {
+    expect_len("loss", "the logits", logits, images * classes)?;
+    expect_len("loss", "the gradient", gradient, images * classes)?;
+    expect_len("loss", "the average", places.average, classes)?;
+    expect_len("loss", "the rows", places.rows, 4 * images)?;
+    expect_len("loss", "the state", places.state, 2)?;
+    expect_len("loss", "the result", places.result, StepResult::BYTES / 8)?;
+    expect_len("loss", "the step counter", places.steps, 1)?;
+    let (method, setting, cosine_margin) = loss.code();
+    let args = [
+        Arg::Slice(logits),
+        Arg::count(classes),
+        Arg::I32(method),
+        double(setting),
+        double(cosine_margin),
+        Arg::Slice(places.average),
+        Arg::Slice(places.state),
+        Arg::Slice(places.rows),
+    ];
+    queue.launch("loss_rows", [images as u32, 1, 1], [256, 1, 1], 0, &args)?;
+    let averaging = match loss {
+        DeviceLoss::SelectedEntropy { .. } => classes.div_ceil(256),
+        _ => 0,
+    };
+    let args = [
+        Arg::Slice(logits),
+        Arg::Slice(places.rows),
+        Arg::count(images),
+        Arg::count(classes),
+        Arg::I32(method),
+        double(setting),
+        Arg::Slice(places.average),
+        Arg::Slice(places.state),
+        Arg::Slice(gradient),
+        Arg::Slice(places.result),
+        Arg::Slice(places.steps),
+    ];
+    let grid = [(images + averaging) as u32, 1, 1];
+    queue.launch("loss_gradient", grid, [256, 1, 1], 0, &args)
+}

@@ -1,0 +1,40 @@
+//! Launch wrappers: they compare lengths with extents, choose grids, and queue kernels.
+//!
+//! Nothing here allocates or waits, so every call may be captured into a graph. What a call needs besides its operands is
+//! given by a `*_len` function or made by a `new`, once per plan.
+
+pub(crate) mod attention;
+pub(crate) mod conv;
+pub(crate) mod elementwise;
+pub(crate) mod layer_norm;
+pub(crate) mod loss;
+pub(crate) mod norm;
+pub(crate) mod norm_backward;
+pub(crate) mod optimiser;
+pub(crate) mod pool;
+mod queue;
+mod rows;
+pub(crate) mod tokens;
+
+#[cfg(test)]
+#[path = "../../tests/emulator/mod.rs"]
+mod emulator;
+
+pub(crate) use queue::{Queue, Target};
+pub(crate) use queue::{blocks, double, wide};
+
+/// The number of an activation in `activation.cuh`.
+pub(crate) fn activation_code(activation: flipcast_graph::Activation) -> i32 {
+    use flipcast_graph::Activation;
+    match activation {
+        Activation::Relu => 1,
+        Activation::Relu6 => 2,
+        Activation::Silu => 3,
+        Activation::Gelu => 4,
+        Activation::GeluTanh => 5,
+        Activation::Tanh => 6,
+        Activation::Sigmoid => 7,
+        Activation::HardSwish => 8,
+        _ => 0,
+    }
+}

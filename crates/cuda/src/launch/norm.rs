@@ -1,0 +1,278 @@
+//! Batch and group norms, and joins of what they normalise.
+
+use super::rows::RowGrid;
+use super::{Queue, activation_code};
+use crate::device::DeviceSlice;
+use crate::error::CudaError;
+use crate::module::{Arg, expect_len};
+use flipcast_graph::Activation;
+use flipcast_kernels::Extent;
+
+/// Blocks per multiprocessor: as many as fit at once for a reduction, many for an element-wise pass.
+const STATISTICS_WAVES: usize = 4;
+pub(super) const PASS_WAVES: usize = 16;
+/// Rows of a norm's tables, in the order of `norm.cu`.
+const TABLES: usize = 9;
+const CENTRE: usize = 0;
+const VARIANCE: usize = 1;
+const SCALE: usize = 3;
+const SHIFT: usize = 4;
+
+/// The tables of one norm: nine rows of `len` floats.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tables {
+    pub slice: DeviceSlice,
+    pub len: usize,
+    /// Whether every image has its own.
+    pub per_image: bool,
+}
+
+impl Tables {
+    /// Floats for tables of `len` entries.
+    pub fn floats(len: usize) -> usize {
+        TABLES * len
+    }
+
+    fn row(&self, which: usize) -> DeviceSlice {
+        self.slice.part(which * self.len..(which + 1) * self.len)
+    }
+
+    /// The means that were used.
+    pub fn centre(&self) -> DeviceSlice {
+        self.row(CENTRE)
+    }
+
+    /// The variances that were used.
+    pub fn variance(&self) -> DeviceSlice {
+        self.row(VARIANCE)
+    }
+
+    pub(super) fn pixels(tables: Option<Self>, pixels: usize) -> Arg {
+        match tables {
+            Some(tables) if tables.per_image => Arg::count(pixels),
+            _ => Arg::I32(0),
+        }
+    }
+}
+
+/// A stored value, or `activation(norm(stored value))`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    pub values: DeviceSlice,
+    pub tables: Option<Tables>,
+    pub activation: Activation,
+}
+
+impl Term {
+    /// A stored value.
+    pub fn plain(values: DeviceSlice) -> Self {
+        Self {
+            values,
+            tables: None,
+            activation: Activation::Identity,
+        }
+    }
+
+    /// Whether it is what is stored.
+    pub fn is_plain(&self) -> bool {
+        self.tables.is_none() && self.activation == Activation::Identity
+    }
+
+    /// The five arguments of a kernel's source.
+    pub fn args(&self, pixels: usize) -> [Arg; 5] {
+        [
+            Arg::Slice(self.values),
+            Arg::optional(self.tables.map(|tables| tables.row(SCALE))),
+            Arg::optional(self.tables.map(|tables| tables.row(SHIFT))),
+            Arg::I32(activation_code(self.activation)),
+            Tables::pixels(self.tables, pixels),
+        ]
+    }
+}
+
+/// `out = activation(sum of terms)`; `mask` notes where the slope is one.
+pub(crate) fn join(
+    queue: &dyn Queue,
+    extent: Extent,
+    terms: &[Term],
+    activation: Activation,
+    out: DeviceSlice,
+    mask: Option<DeviceSlice>,
+) -> Result<(), CudaError> {
+    expect_len("join", "the result", out, extent.len())?;
+    let mut slices = vec![out];
+    for term in terms {
+        expect_len("join", "a term", term.values, extent.len())?;
+        slices.push(term.values);
+    }
+    let rows = extent.images * extent.pixels;
+    let grid = RowGrid::new(queue, [1, rows, extent.channels], PASS_WAVES, &slices);
+    let absent = [Arg::Null, Arg::Null, Arg::Null, Arg::I32(0), Arg::I32(0)];
+    let of = |at: usize| {
+        terms
+            .get(at)
+            .map_or(absent, |term| term.args(extent.pixels))
+    };
+    let rest = [
+        Arg::I32(activation_code(activation)),
+        Arg::Slice(out),
+        Arg::optional(mask),
+        Arg::count(rows),
+        Arg::count(extent.channels),
+    ];
+    let args = [of(0).as_slice(), &of(1), &rest].concat();
+    queue.launch(&grid.name("join"), grid.grid, grid.block, 0, &args)
+}
+
+/// Bytes of a join's mask.
+pub(crate) fn mask_len(extent: Extent) -> usize {
+    // A bit per value where threads take eight channels, else a byte.
+    if extent.channels.is_multiple_of(8) {
+        extent.len() / 8
+    } else {
+        extent.len()
+    }
+}
+
+/// Floats of partial sums that a reduction over `extent` may leave.
+pub(crate) fn partials_len(queue: &dyn Queue, extent: Extent) -> usize {
+    let blocks = STATISTICS_WAVES * queue.multiprocessors() + extent.images;
+    3 * blocks * extent.channels + blocks
+}
+
+/// Where a reduction leaves its partial results.
+pub(super) fn partials(
+    name: &'static str,
+    room: DeviceSlice,
+    grid: &RowGrid,
+    channels: usize,
+    kinds: usize,
+) -> Result<[DeviceSlice; 2], CudaError> {
+    let slots = grid.parts() * grid.grid[2] as usize;
+    expect_len(
+        name,
+        "the partial sums",
+        room,
+        (kinds * channels + 1) * slots,
+    )?;
+    let sums = kinds * channels * slots;
+    Ok([room.first(sums), room.part(sums..sums + slots)])
+}
+
+/// What makes a norm's tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Statistics {
+    pub extent: Extent,
+    /// What is normalised; `None` when only running statistics count.
+    pub values: Option<DeviceSlice>,
+    pub room: DeviceSlice,
+    /// Scale and shift.
+    pub affine: [DeviceSlice; 2],
+    pub eps: f32,
+    pub tables: Tables,
+}
+
+/// Tables of a batch norm. Of the statistics, `source_weight` are the running ones, mean and variance.
+pub(crate) fn batch_tables(
+    queue: &dyn Queue,
+    of: Statistics,
+    running: [DeviceSlice; 2],
+    source_weight: f32,
+    unbiased: bool,
+) -> Result<(), CudaError> {
+    let channels = of.extent.channels;
+    let (mut parts, mut places) = (0, [of.room.first(0); 2]);
+    if let Some(values) = of.values {
+        let grid = gather(queue, of, values, 1)?;
+        parts = grid.parts();
+        places = partials("statistics", of.room, &grid, channels, 2)?;
+    }
+    let args = [
+        Arg::Slice(places[0]),
+        Arg::Slice(places[1]),
+        Arg::count(parts),
+        Arg::Slice(running[0]),
+        Arg::Slice(running[1]),
+        Arg::Slice(of.affine[0]),
+        Arg::Slice(of.affine[1]),
+        Arg::F32(of.eps),
+        Arg::F32(source_weight),
+        Arg::I32(unbiased.into()),
+        Arg::Slice(of.tables.slice),
+        Arg::count(channels),
+    ];
+    queue.launch(
+        "batch_tables",
+        [channels.div_ceil(32) as u32, 1, 1],
+        [32, 32, 1],
+        0,
+        &args,
+    )
+}
+
+/// Tables of a group norm.
+pub(crate) fn group_tables(
+    queue: &dyn Queue,
+    of: Statistics,
+    groups: usize,
+) -> Result<(), CudaError> {
+    let Extent {
+        images, channels, ..
+    } = of.extent;
+    let Some(values) = of.values else {
+        return Ok(());
+    };
+    let grid = gather(queue, of, values, images)?;
+    let places = partials("statistics", of.room, &grid, channels, 2)?;
+    let args = [
+        Arg::Slice(places[0]),
+        Arg::Slice(places[1]),
+        Arg::count(grid.parts()),
+        Arg::Slice(of.affine[0]),
+        Arg::Slice(of.affine[1]),
+        Arg::F32(of.eps),
+        Arg::Slice(of.tables.slice),
+        Arg::count(of.tables.len),
+        Arg::count(channels),
+    ];
+    queue.launch(
+        "group_tables",
+        [images as u32, groups as u32, 1],
+        [128, 1, 1],
+        0,
+        &args,
+    )
+}
+
+fn gather(
+    queue: &dyn Queue,
+    of: Statistics,
+    values: DeviceSlice,
+    images: usize,
+) -> Result<RowGrid, CudaError> {
+    let extent = of.extent;
+    expect_len("statistics", "the input", values, extent.len())?;
+    let rows = extent.images * extent.pixels / images;
+    let grid = RowGrid::new(
+        queue,
+        [images, rows, extent.channels],
+        STATISTICS_WAVES,
+        &[values],
+    );
+    let places = partials("statistics", of.room, &grid, extent.channels, 2)?;
+    let args = [
+        Arg::Slice(values),
+        Arg::Slice(places[0]),
+        Arg::Slice(places[1]),
+        Arg::count(rows),
+        Arg::count(extent.channels),
+    ];
+    queue.launch(
+        &grid.name("statistics"),
+        grid.grid,
+        grid.block,
+        grid.shared(2),
+        &args,
+    )?;
+    Ok(grid)
+}

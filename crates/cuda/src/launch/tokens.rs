@@ -1,0 +1,368 @@
+//! Moves of tokens and products with factors.
+
+use super::{Queue, Target, blocks, wide};
+use crate::device::DeviceSlice;
+use crate::error::CudaError;
+use crate::module::{Arg, expect_len};
+use flipcast_graph::Arrangement;
+use flipcast_kernels::{Extent, ShortcutShape};
+
+/// The first table entry that names a learned row.
+const LEARNED: u32 = 1 << 31;
+
+/// Extents of a move: both sides count cells of `channels` elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moves {
+    pub images: usize,
+    /// Tokens of an image before.
+    pub tokens: usize,
+    /// Cells of an image after.
+    pub cells: usize,
+    pub channels: usize,
+}
+
+/// The table that `arrange` reads, from the token of every cell. Vacant cells take `learned_rows` learned rows in turn, and
+/// zeros after them.
+pub(crate) fn move_table(cells: &[u32], learned_rows: usize) -> Vec<i32> {
+    let mut learned = 0..learned_rows as u32;
+    let entry = |&cell: &u32| match cell {
+        Arrangement::VACANT => learned
+            .next()
+            .map_or(Arrangement::VACANT, |row| LEARNED + row),
+        token => token,
+    };
+    cells.iter().map(entry).map(u32::cast_signed).collect()
+}
+
+/// The cell of every token: the way back of a move. Every token appears once at most.
+pub(crate) fn inverse_cells(cells: &[u32], tokens: usize) -> Vec<u32> {
+    let mut inverse = vec![Arrangement::VACANT; tokens];
+    for (cell, &token) in cells.iter().enumerate() {
+        if token != Arrangement::VACANT {
+            inverse[token as usize] = cell as u32;
+        }
+    }
+    inverse
+}
+
+/// Moves tokens into cells as `table` says; `learned` holds 32-bit floats.
+pub(crate) fn arrange(
+    queue: &dyn Queue,
+    moves: Moves,
+    table: DeviceSlice,
+    learned: Option<DeviceSlice>,
+    values: DeviceSlice,
+    to: Target,
+) -> Result<(), CudaError> {
+    let Moves {
+        images,
+        tokens,
+        cells,
+        channels,
+    } = moves;
+    expect_len("arrange", "the table", table, cells)?;
+    expect_len("arrange", "the input", values, images * tokens * channels)?;
+    expect_len("arrange", "the result", to.slice, images * cells * channels)?;
+    let slices = [Some(values), Some(to.slice), learned];
+    let slices: Vec<DeviceSlice> = slices.into_iter().flatten().collect();
+    let wide = wide(queue.precision(), channels, &slices);
+    let count = images * cells * channels / width(queue, wide);
+    let args = [
+        Arg::Slice(values),
+        Arg::Slice(table),
+        Arg::optional(learned),
+        Arg::Slice(to.slice),
+        Arg::count(images),
+        Arg::count(cells),
+        Arg::count(tokens),
+        Arg::count(channels),
+        to.add(),
+        Arg::I32(i32::from(wide)),
+    ];
+    queue.launch(
+        "arrange",
+        [blocks(queue, count), 1, 1],
+        [256, 1, 1],
+        0,
+        &args,
+    )
+}
+
+/// Adds the same `position`, 32-bit floats, to every image.
+pub(crate) fn add_position(
+    queue: &dyn Queue,
+    images: usize,
+    values: DeviceSlice,
+    position: DeviceSlice,
+    out: DeviceSlice,
+) -> Result<(), CudaError> {
+    let len = position.len;
+    expect_len("add_position", "the input", values, images * len)?;
+    expect_len("add_position", "the result", out, images * len)?;
+    let wide = wide(queue.precision(), len, &[values, position, out]);
+    let count = images * len / width(queue, wide);
+    let args = [
+        Arg::Slice(values),
+        Arg::Slice(position),
+        Arg::Slice(out),
+        Arg::count(images),
+        Arg::count(len),
+        Arg::I32(i32::from(wide)),
+    ];
+    queue.launch(
+        "add_position",
+        [blocks(queue, count), 1, 1],
+        [256, 1, 1],
+        0,
+        &args,
+    )
+}
+
+/// A factor per channel, 32-bit floats; forward, and backward with the gradient for `values`.
+pub(crate) fn scale_channels(
+    queue: &dyn Queue,
+    extent: Extent,
+    values: DeviceSlice,
+    factors: DeviceSlice,
+    to: Target,
+) -> Result<(), CudaError> {
+    expect_len("scale_channels", "the input", values, extent.len())?;
+    expect_len("scale_channels", "the factors", factors, extent.channels)?;
+    expect_len("scale_channels", "the result", to.slice, extent.len())?;
+    let wide = wide(
+        queue.precision(),
+        extent.channels,
+        &[values, factors, to.slice],
+    );
+    let count = extent.len() / width(queue, wide);
+    let args = [
+        Arg::Slice(values),
+        Arg::Slice(factors),
+        Arg::Slice(to.slice),
+        Arg::count(extent.images * extent.pixels),
+        Arg::count(extent.channels),
+        to.add(),
+        Arg::I32(i32::from(wide)),
+    ];
+    queue.launch(
+        "scale_channels",
+        [blocks(queue, count), 1, 1],
+        [256, 1, 1],
+        0,
+        &args,
+    )
+}
+
+/// Product with a gate of `gate_pixels` pixels, all or one. With the gradient for `values` it is the gradient of the values;
+/// with the values for a gate of all pixels that of the gate.
+pub(crate) fn multiply(
+    queue: &dyn Queue,
+    extent: Extent,
+    values: DeviceSlice,
+    (gate, gate_pixels): (DeviceSlice, usize),
+    to: Target,
+) -> Result<(), CudaError> {
+    let gate_len = gate_pixels * extent.channels;
+    expect_len("multiply", "the input", values, extent.len())?;
+    expect_len("multiply", "the gate", gate, extent.images * gate_len)?;
+    expect_len("multiply", "the result", to.slice, extent.len())?;
+    let wide = wide(
+        queue.precision(),
+        extent.channels,
+        &[values, gate, to.slice],
+    );
+    let count = extent.len() / width(queue, wide);
+    let args = [
+        Arg::Slice(values),
+        Arg::Slice(gate),
+        Arg::Slice(to.slice),
+        Arg::count(extent.images),
+        Arg::count(extent.pixels * extent.channels),
+        Arg::count(gate_len),
+        to.add(),
+        Arg::I32(i32::from(wide)),
+    ];
+    queue.launch(
+        "multiply",
+        [blocks(queue, count), 1, 1],
+        [256, 1, 1],
+        0,
+        &args,
+    )
+}
+
+/// The gradient of a gate of `gate_pixels` pixels, all or one, from that of the product.
+pub(crate) fn multiply_backward_gate(
+    queue: &dyn Queue,
+    extent: Extent,
+    gradient: DeviceSlice,
+    values: DeviceSlice,
+    gate_pixels: usize,
+    to: Target,
+) -> Result<(), CudaError> {
+    if gate_pixels == extent.pixels {
+        return multiply(queue, extent, gradient, (values, gate_pixels), to);
+    }
+    let name = "multiply_backward_gate";
+    expect_len(name, "the gradient", gradient, extent.len())?;
+    expect_len(name, "the values", values, extent.len())?;
+    expect_len(
+        name,
+        "the result",
+        to.slice,
+        extent.images * extent.channels,
+    )?;
+    let wide = wide(
+        queue.precision(),
+        extent.channels,
+        &[gradient, values, to.slice],
+    );
+    let columns = extent.channels / width(queue, wide);
+    let grid = [columns.div_ceil(32) as u32, extent.images as u32, 1];
+    let args = [
+        Arg::Slice(gradient),
+        Arg::Slice(values),
+        Arg::Slice(to.slice),
+        Arg::count(extent.pixels),
+        Arg::count(extent.channels),
+        to.add(),
+        Arg::I32(i32::from(wide)),
+    ];
+    queue.launch(name, grid, [32, 8, 1], 0, &args)
+}
+
+/// Pixels and channels in PyTorch's order.
+pub(crate) fn flatten(
+    queue: &dyn Queue,
+    extent: Extent,
+    values: DeviceSlice,
+    out: DeviceSlice,
+) -> Result<(), CudaError> {
+    transpose(
+        queue,
+        extent,
+        [extent.pixels, extent.channels],
+        values,
+        out.into(),
+    )
+}
+
+/// The gradient of [`flatten`].
+pub(crate) fn flatten_backward(
+    queue: &dyn Queue,
+    extent: Extent,
+    gradient: DeviceSlice,
+    to: Target,
+) -> Result<(), CudaError> {
+    transpose(
+        queue,
+        extent,
+        [extent.channels, extent.pixels],
+        gradient,
+        to,
+    )
+}
+
+fn transpose(
+    queue: &dyn Queue,
+    extent: Extent,
+    [rows, columns]: [usize; 2],
+    values: DeviceSlice,
+    to: Target,
+) -> Result<(), CudaError> {
+    expect_len("transpose", "the input", values, extent.len())?;
+    expect_len("transpose", "the result", to.slice, extent.len())?;
+    let grid = [columns.div_ceil(32), rows.div_ceil(32), extent.images].map(|n| n as u32);
+    let args = [
+        Arg::Slice(values),
+        Arg::Slice(to.slice),
+        Arg::count(rows),
+        Arg::count(columns),
+        to.add(),
+    ];
+    queue.launch("transpose", grid, [32, 8, 1], 0, &args)
+}
+
+/// Every `stride`-th pixel with zero channels around.
+pub(crate) fn shortcut_a(
+    queue: &dyn Queue,
+    images: usize,
+    shape: ShortcutShape,
+    values: DeviceSlice,
+    out: DeviceSlice,
+) -> Result<(), CudaError> {
+    let [from, to] = shortcut_lens(images, shape);
+    expect_len("shortcut_a", "the input", values, from)?;
+    expect_len("shortcut_a", "the result", out, to)?;
+    let args = [
+        &[Arg::Slice(values), Arg::Slice(out)],
+        shortcut_args(images, shape).as_slice(),
+    ]
+    .concat();
+    queue.launch(
+        "shortcut_a",
+        [blocks(queue, to), 1, 1],
+        [256, 1, 1],
+        0,
+        &args,
+    )
+}
+
+/// The gradient of [`shortcut_a`].
+pub(crate) fn shortcut_a_backward(
+    queue: &dyn Queue,
+    images: usize,
+    shape: ShortcutShape,
+    gradient: DeviceSlice,
+    to: Target,
+) -> Result<(), CudaError> {
+    let name = "shortcut_a_backward";
+    let [len, from] = shortcut_lens(images, shape);
+    expect_len(name, "the gradient", gradient, from)?;
+    expect_len(name, "the result", to.slice, len)?;
+    let places = [Arg::Slice(gradient), Arg::Slice(to.slice)];
+    let args = [
+        &places,
+        shortcut_args(images, shape).as_slice(),
+        &[to.add()],
+    ]
+    .concat();
+    queue.launch(name, [blocks(queue, len), 1, 1], [256, 1, 1], 0, &args)
+}
+
+fn shortcut_lens(images: usize, shape: ShortcutShape) -> [usize; 2] {
+    let len = |[height, width]: [usize; 2], channels| images * height * width * channels;
+    [
+        len(shape.input, shape.channels[0]),
+        len(shape.output, shape.channels[1]),
+    ]
+}
+
+fn shortcut_args(images: usize, shape: ShortcutShape) -> [Arg; 8] {
+    let ShortcutShape {
+        input,
+        output,
+        channels,
+        stride,
+    } = shape;
+    [
+        images,
+        input[0],
+        input[1],
+        output[0],
+        output[1],
+        channels[0],
+        channels[1],
+        stride,
+    ]
+    .map(Arg::count)
+}
+
+/// Elements a thread takes at a time.
+fn width(queue: &dyn Queue, wide: bool) -> usize {
+    if wide {
+        16 / queue.precision().element().bytes()
+    } else {
+        1
+    }
+}

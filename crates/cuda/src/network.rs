@@ -1,0 +1,301 @@
+use crate::buffers::{Memory, allocate};
+use crate::choose::Chooser;
+use crate::cudnn::Dnn;
+use crate::device::{Device, DeviceSlice};
+use crate::error::CudaError;
+use crate::gemm::{Blas, Direction};
+use crate::graphs::Recording;
+use crate::launch::elementwise::InputLayout;
+use crate::layers::Layer;
+use crate::module::Kernels;
+use crate::norms::Norm;
+use crate::precision::Precision;
+use crate::prepare;
+use crate::profile::Profile;
+use crate::tokens::TokenLayer;
+use flipcast_exec::{NormMode, Purpose};
+use flipcast_graph::{
+    AffineTable, BackwardStep, BufferId, Dims, Graph, NormKind, Plan, PlanOptions, Step, Storage,
+    ValueId,
+};
+use flipcast_kernels::Extent;
+use flipcast_tensor::Tensor;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How to make a [`CudaNetwork`].
+#[derive(Clone, Debug)]
+pub struct CudaOptions {
+    /// Which GPU.
+    pub device: usize,
+    /// How numbers are stored and multiplied.
+    pub precision: Precision,
+    /// Largest batch.
+    pub batch: usize,
+    /// Rows of an image.
+    pub height: usize,
+    /// Columns of an image.
+    pub width: usize,
+    /// Forward only, or both ways.
+    pub purpose: Purpose,
+    /// Nodes to read after a forward pass, besides `embedding` and `logits`.
+    pub taps: Vec<String>,
+}
+
+impl CudaOptions {
+    /// Adapts batches of `batch` images of `height` x `width` on the first GPU.
+    pub fn adapt(batch: usize, height: usize, width: usize) -> Self {
+        Self {
+            device: 0,
+            precision: Precision::default(),
+            batch,
+            height,
+            width,
+            purpose: Purpose::Adapt,
+            taps: Vec::new(),
+        }
+    }
+}
+
+/// What was recorded, by what it depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RecordingKey {
+    pub pass: Pass,
+    /// The norm mode: its kind and the bits of its weight.
+    pub mode: (u8, u32),
+    pub images: usize,
+}
+
+/// Which part of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Pass {
+    Forward,
+    Backward,
+    /// Both with a loss and an optimiser in between.
+    Step,
+}
+
+/// A network on an NVIDIA GPU.
+#[derive(Debug)]
+pub struct CudaNetwork {
+    pub(crate) graph: Graph,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) table: Arc<AffineTable>,
+    pub(crate) source: Arc<[f32]>,
+    /// What was recorded; dropped before what it refers to. `None` after a first run without recording.
+    pub(crate) recordings: HashMap<RecordingKey, Option<Recording>>,
+    pub(crate) step: Option<crate::step::StepState>,
+    pub(crate) layers: Vec<Option<Layer>>,
+    pub(crate) token_layers: Vec<Option<TokenLayer>>,
+    pub(crate) norms: Vec<Norm>,
+    pub(crate) kernels: Kernels,
+    pub(crate) memory: Memory,
+    pub(crate) affine: Vec<f32>,
+    /// Whether the host's vector is newer than the device's.
+    pub(crate) affine_changed: bool,
+    pub(crate) gradient: Vec<f32>,
+    pub(crate) mode: NormMode,
+    pub(crate) images: usize,
+    pub(crate) ready: bool,
+    /// How the first layer reads the batch.
+    pub(crate) input: InputLayout,
+    pub(crate) profile: Option<Profile>,
+    pub(crate) device: Arc<Device>,
+}
+
+impl CudaNetwork {
+    /// Plans `graph` as `options` ask, uploads the weights in `params`, and finds the fastest way to run every layer.
+    pub fn new(
+        graph: &Graph,
+        params: &HashMap<String, Tensor>,
+        options: &CudaOptions,
+    ) -> Result<Self, CudaError> {
+        let plan = Plan::new(
+            graph,
+            PlanOptions {
+                batch: options.batch,
+                height: options.height,
+                width: options.width,
+                purpose: options.purpose,
+                taps: options.taps.clone(),
+            },
+        );
+        let plan = plan.map_err(flipcast_exec::ExecError::from)?;
+        let table = graph.affine_table();
+        let mut affine = vec![0.0; table.len()];
+        for (name, range) in table.names() {
+            affine[range.clone()].copy_from_slice(prepare::param(params, &name, &[range.len()])?);
+        }
+        let device = Device::open(options.device)?;
+        device.enter()?;
+        let kernels = Kernels::new(&device, options.precision)?;
+        let input = prepare::input_layout(graph, &plan, options.precision);
+        let memory = allocate(graph, &plan, &kernels, options, input)?;
+        let mut norms = Vec::new();
+        for (slot, entry) in plan.norms().iter().zip(table.entries()) {
+            let mut running = Vec::new();
+            if slot.layer.kind == NormKind::Batch {
+                for suffix in ["running_mean", "running_var"] {
+                    let name = format!("{}.{suffix}", graph.node(slot.node).name);
+                    running.extend_from_slice(prepare::param(
+                        params,
+                        &name,
+                        &[slot.layer.channels],
+                    )?);
+                }
+            }
+            norms.push(Norm::new(&device, *slot, entry, options.batch, running)?);
+        }
+        let blas = Blas::new(&device, memory.workspace.slice())?;
+        let dnn = Dnn::new(&device)?;
+        let mut layers: Vec<Option<Layer>> = graph.nodes().iter().map(|_| None).collect();
+        let mut token_layers: Vec<Option<TokenLayer>> =
+            graph.nodes().iter().map(|_| None).collect();
+        let rooms = memory.rooms();
+        let mut chooser = Chooser::new(&device, &kernels, (&blas, &dnn), rooms, options.batch)?;
+        for step in plan.forward() {
+            if let Step::Conv {
+                node,
+                source,
+                target,
+                ..
+            } = step
+            {
+                let mut layer = prepare::layer(
+                    graph,
+                    &plan,
+                    params,
+                    (*node, *source, *target),
+                    &kernels,
+                    input,
+                )?;
+                layer.forward = Some(chooser.choose(&layer, Direction::Forward)?);
+                let undone = plan.backward().iter().any(
+                    |step| matches!(step, BackwardStep::Conv { node: undone, .. } if undone == node),
+                );
+                if undone {
+                    layer.backward = Some(chooser.choose(&layer, Direction::Backward)?);
+                }
+                layers[node.index()] = Some(layer);
+            } else if let Some((node, source, target)) = prepare::token_step(step) {
+                let dims = [source, target].map(|value| plan.value(value).dims);
+                token_layers[node.index()] =
+                    TokenLayer::new(graph, node, dims, params, &kernels, options)?;
+            }
+        }
+        drop(chooser);
+        device.synchronize()?;
+        Ok(Self {
+            graph: graph.clone(),
+            recordings: HashMap::new(),
+            step: None,
+            layers,
+            token_layers,
+            norms,
+            kernels,
+            memory,
+            affine_changed: true,
+            gradient: vec![0.0; table.len()],
+            mode: NormMode::Running,
+            images: 0,
+            ready: false,
+            input,
+            profile: None,
+            device,
+            source: affine.as_slice().into(),
+            affine,
+            table: Arc::new(table),
+            plan: Arc::new(plan),
+        })
+    }
+
+    /// The plan it runs by.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The precision it runs in.
+    pub fn precision(&self) -> Precision {
+        self.kernels.precision
+    }
+
+    /// The name of its GPU.
+    pub fn device_name(&self) -> &str {
+        &self.device.name
+    }
+
+    /// Whether any norm has running statistics. Without one, norm modes make no difference.
+    pub fn has_batch_norm(&self) -> bool {
+        self.graph.has_batch_norm()
+    }
+
+    /// Names of the convolutions and linear layers with the ways chosen for them and their milliseconds, forward and backward.
+    pub fn algorithms(&self) -> Vec<(String, String, Option<String>)> {
+        let named = self.graph.nodes().iter().zip(&self.layers);
+        named
+            .filter_map(|(node, layer)| {
+                let layer = layer.as_ref()?;
+                let tell = |chosen: &crate::layers::Chosen| {
+                    format!("{} ({:.3} ms)", chosen.name(), chosen.milliseconds)
+                };
+                let forward = layer.forward.as_ref().map_or_else(String::new, tell);
+                Some((
+                    node.name.clone(),
+                    forward,
+                    layer.backward.as_ref().map(tell),
+                ))
+            })
+            .collect()
+    }
+
+    /// Bytes of weights on the device.
+    pub fn weight_bytes(&self) -> usize {
+        self.layers.iter().flatten().map(Layer::bytes).sum()
+    }
+
+    /// Bytes of the arena of activations and gradients.
+    pub fn arena_bytes(&self) -> usize {
+        self.memory.arena.slice().bytes()
+    }
+}
+
+/// What steps share: where things lie.
+impl CudaNetwork {
+    pub(crate) fn extent(&self, value: ValueId) -> Extent {
+        extent(self.plan.value(value).dims, self.images)
+    }
+
+    /// Where `buffer` lies, for `images` images.
+    pub(crate) fn buffer(&self, buffer: BufferId, images: usize) -> DeviceSlice {
+        self.memory
+            .arena
+            .slice()
+            .part(self.plan.range(buffer, images))
+    }
+
+    /// Where a stored value lies, for `images` images.
+    pub(crate) fn place(&self, value: ValueId, images: usize) -> DeviceSlice {
+        match self.plan.value(value).storage {
+            Storage::Buffer(buffer) => self.buffer(buffer, images),
+            _ => self.memory.input.slice(),
+        }
+    }
+
+    pub(crate) fn layer(&self, node: flipcast_graph::NodeId) -> &Layer {
+        self.layers[node.index()]
+            .as_ref()
+            .expect("planned convolutions have a layer")
+    }
+
+    pub(crate) fn batch(&self) -> usize {
+        self.plan.options().batch
+    }
+}
+
+pub(crate) fn extent(dims: Dims, images: usize) -> Extent {
+    Extent {
+        images,
+        pixels: dims.pixels(),
+        channels: dims.channels,
+    }
+}

@@ -1,0 +1,245 @@
+//! Layers of transformers: what is prepared for them once, and their steps forward and backward.
+
+use crate::device::{DeviceMemory, DeviceSlice};
+use crate::error::CudaError;
+use crate::launch::Target;
+use crate::launch::attention::{AttentionGradient, AttentionLayer, AttentionTables, KeptAttention};
+use crate::launch::tokens::{self, Moves};
+use crate::module::Kernels;
+use crate::network::{CudaNetwork, CudaOptions};
+use crate::precision::Element;
+use crate::prepare::param;
+use flipcast_exec::{ExecError, Purpose};
+use flipcast_graph::{Dims, Graph, NodeId, Op, ParamSpec, Step, ValueId};
+use flipcast_tensor::Tensor;
+use std::collections::HashMap;
+
+/// What a layer without a matrix needs.
+#[derive(Debug)]
+pub(crate) enum TokenLayer {
+    Attention(Box<AttentionMemory>),
+    Arrange(MoveMemory),
+    /// A position embedding or a factor per channel.
+    Learned(DeviceMemory),
+}
+
+/// An attention layer with its tables and what its backward pass needs.
+#[derive(Debug)]
+pub(crate) struct AttentionMemory {
+    layer: AttentionLayer,
+    _tables: Vec<DeviceMemory>,
+    /// Result, logarithms of sums, and scratch.
+    kept: Option<[DeviceMemory; 3]>,
+}
+
+/// A move of tokens, both ways.
+#[derive(Debug)]
+pub(crate) struct MoveMemory {
+    forward: DeviceMemory,
+    backward: DeviceMemory,
+    learned: Option<DeviceMemory>,
+    tokens: usize,
+    cells: usize,
+    channels: usize,
+}
+
+impl TokenLayer {
+    /// The layer of `node` from an input to an output of some extents; `None` if it is of another kind.
+    pub fn new(
+        graph: &Graph,
+        node: NodeId,
+        [from, to]: [Dims; 2],
+        params: &HashMap<String, Tensor>,
+        kernels: &Kernels,
+        options: &CudaOptions,
+    ) -> Result<Option<Self>, CudaError> {
+        let device = &kernels.device;
+        let learned = learned(graph, node, params)?;
+        let upload = |values: &[f32]| device.upload("weights", Element::F32, values);
+        Ok(Some(match &graph.node(node).op {
+            Op::Attention(attention) => {
+                let tables = AttentionTables::new(attention, from, &learned)
+                    .expect("dims were inferred from this");
+                let mut kept_tables = Vec::new();
+                let mut keep = |memory: DeviceMemory| {
+                    let slice = memory.slice();
+                    kept_tables.push(memory);
+                    slice
+                };
+                let order = tables.order.as_deref();
+                let order = order
+                    .map(|order| device.upload_integers("attention", order))
+                    .transpose()?;
+                let bias = tables.bias.as_deref().map(upload).transpose()?;
+                let regions = tables.regions.as_deref();
+                let regions = regions
+                    .map(|regions| device.upload_bytes("attention", regions))
+                    .transpose()?;
+                let layer = AttentionLayer {
+                    order: order.map(&mut keep),
+                    bias: bias.map(&mut keep),
+                    regions: regions.map(&mut keep),
+                    tokens: tables.tokens,
+                    group: tables.group,
+                    heads: attention.heads,
+                    head_channels: from.channels / (3 * attention.heads),
+                    scale: attention.scale,
+                };
+                let (len, rows) = (layer.len(options.batch), layer.rows(options.batch));
+                let room = |element, len| device.allocate("attention", element, len);
+                let kept = match options.purpose {
+                    Purpose::Adapt => Some([
+                        room(kernels.precision.element(), len)?,
+                        room(Element::F32, rows)?,
+                        room(Element::F32, rows)?,
+                    ]),
+                    Purpose::Predict => None,
+                };
+                Self::Attention(Box::new(AttentionMemory {
+                    layer,
+                    _tables: kept_tables,
+                    kept,
+                }))
+            }
+            Op::Arrange(arrangement) => {
+                let cells = arrangement.cells(from, to);
+                let rows = learned.len() / from.channels.max(1);
+                let inverse = tokens::inverse_cells(&cells, from.pixels());
+                let table = |cells: &[u32], rows| {
+                    device.upload_integers("moves", &tokens::move_table(cells, rows))
+                };
+                Self::Arrange(MoveMemory {
+                    forward: table(&cells, rows)?,
+                    backward: table(&inverse, 0)?,
+                    learned: (!learned.is_empty())
+                        .then(|| upload(&learned))
+                        .transpose()?,
+                    tokens: from.pixels(),
+                    cells: cells.len(),
+                    channels: from.channels,
+                })
+            }
+            Op::AddPosition { .. } | Op::Scale => Self::Learned(upload(&learned)?),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// The values of the only parameter of `node`; empty when it has none.
+fn learned(
+    graph: &Graph,
+    node: NodeId,
+    params: &HashMap<String, Tensor>,
+) -> Result<Vec<f32>, ExecError> {
+    let specs = graph.node_params(node);
+    let values = specs
+        .iter()
+        .map(|ParamSpec { name, shape }| param(params, name, shape));
+    Ok(values.collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+impl CudaNetwork {
+    fn token_layer(&self, node: NodeId) -> &TokenLayer {
+        self.token_layers[node.index()]
+            .as_ref()
+            .expect("planned layers are prepared")
+    }
+
+    /// Runs a forward step of a layer in this file.
+    pub(crate) fn token_step(
+        &self,
+        step: &Step,
+        (node, source, target): (NodeId, ValueId, ValueId),
+    ) -> Result<(), CudaError> {
+        let (kernels, images) = (&self.kernels, self.images);
+        let (values, out) = (self.place(source, images), self.place(target, images));
+        match (self.token_layer(node), step) {
+            (TokenLayer::Attention(attention), _) => {
+                let kept = attention.kept();
+                attention.layer.forward(kernels, images, values, out, kept)
+            }
+            (TokenLayer::Arrange(moves), _) => {
+                let learned = moves.learned.as_ref().map(DeviceMemory::slice);
+                let extents = Moves {
+                    images,
+                    tokens: moves.tokens,
+                    cells: moves.cells,
+                    channels: moves.channels,
+                };
+                tokens::arrange(
+                    kernels,
+                    extents,
+                    moves.forward.slice(),
+                    learned,
+                    values,
+                    out.into(),
+                )
+            }
+            (TokenLayer::Learned(position), Step::AddPosition { .. }) => {
+                tokens::add_position(kernels, images, values, position.slice(), out)
+            }
+            (TokenLayer::Learned(factors), _) => {
+                let extent = self.extent(source);
+                tokens::scale_channels(kernels, extent, values, factors.slice(), out.into())
+            }
+        }
+    }
+
+    /// Carries a gradient back through a layer in this file; `source` is the value it read, where the gradient depends on it
+    /// or its extents do.
+    pub(crate) fn token_backward(
+        &self,
+        node: NodeId,
+        source: Option<ValueId>,
+        gradient: DeviceSlice,
+        target: Target,
+    ) -> Result<(), CudaError> {
+        let (kernels, images) = (&self.kernels, self.images);
+        match (self.token_layer(node), source) {
+            (TokenLayer::Attention(attention), Some(source)) => {
+                let (Some(kept), Some([_, _, pulls])) = (attention.kept(), &attention.kept) else {
+                    unreachable!("networks that adapt keep what attention needs");
+                };
+                let of = AttentionGradient {
+                    values: self.place(source, images),
+                    kept,
+                    gradient,
+                    pulls: pulls.slice(),
+                    target,
+                };
+                attention.layer.backward(kernels, images, of)
+            }
+            (TokenLayer::Arrange(moves), _) => {
+                let extents = Moves {
+                    images,
+                    tokens: moves.cells,
+                    cells: moves.tokens,
+                    channels: moves.channels,
+                };
+                tokens::arrange(
+                    kernels,
+                    extents,
+                    moves.backward.slice(),
+                    None,
+                    gradient,
+                    target,
+                )
+            }
+            (TokenLayer::Learned(factors), Some(source)) => {
+                let extent = self.extent(source);
+                tokens::scale_channels(kernels, extent, gradient, factors.slice(), target)
+            }
+            _ => unreachable!("every planned step is implemented"),
+        }
+    }
+}
+
+impl AttentionMemory {
+    fn kept(&self) -> Option<KeptAttention> {
+        let [output, log_sums, _] = self.kept.as_ref()?;
+        Some(KeptAttention {
+            output: output.slice(),
+            log_sums: log_sums.slice(),
+        })
+    }
+}

@@ -1,0 +1,62 @@
+use super::{Emulator, Place};
+use crate::launch::optimiser::{DeviceOptimiser, OptimiserPlaces, step};
+use crate::precision::Precision;
+
+/// What the loss leaves when it used `images` images.
+fn result(images: u32) -> Place {
+    Place::doubles(&[0.5, f64::from_bits(u64::from(images) << 32)])
+}
+
+const SGD: DeviceOptimiser = DeviceOptimiser::Sgd {
+    lr: 0.1,
+    momentum: 0.9,
+    nesterov: false,
+};
+const ADAM: DeviceOptimiser = DeviceOptimiser::Adam {
+    lr: 0.1,
+    betas: [0.9, 0.999],
+    eps: 1e-8,
+};
+
+/// Parameters, and both memories, after one step from ones with a gradient of twos.
+fn one_step(optimiser: DeviceOptimiser, used: u32, mask: Option<&[f32]>) -> Option<[Vec<f32>; 3]> {
+    let emulator = Emulator::new("optimiser.cu", Precision::Tf32)?;
+    let [mut params, mut gradient] = [1.0, 2.0].map(|x| Place::floats(&[x; 5]));
+    let [mut first, mut second] = [(); 2].map(|()| Place::floats(&[0.25; 5]));
+    let mut mask = mask.map(Place::floats);
+    let (mut steps, mut result) = (Place::integers(&[2]), result(used));
+    let places = OptimiserPlaces {
+        params: params.slice(),
+        gradient: gradient.slice(),
+        mask: mask.as_mut().map(Place::slice),
+        first: first.slice(),
+        second: second.slice(),
+        steps: steps.slice(),
+        result: result.slice(),
+    };
+    step(&emulator, optimiser, places).unwrap();
+    Some([params.values(), first.values(), second.values()])
+}
+
+#[test]
+fn without_a_used_image_nothing_moves() {
+    for optimiser in [SGD, ADAM] {
+        let Some([params, first, second]) = one_step(optimiser, 0, None) else {
+            return;
+        };
+        assert_eq!(params, [1.0; 5]);
+        assert_eq!((first, second), (vec![0.25; 5], vec![0.25; 5]));
+    }
+}
+
+#[test]
+fn a_masked_parameter_sees_a_gradient_of_zero() {
+    let mask = [1.0, 0.0, 1.0, 1.0, 0.0];
+    let Some([params, first, _]) = one_step(SGD, 3, Some(&mask)) else {
+        return;
+    };
+    for (i, &open) in mask.iter().enumerate() {
+        let v = 0.9f32 * 0.25 + 2.0 * open;
+        assert_eq!((first[i], params[i]), (v, 1.0 - 0.1 * v), "{i}");
+    }
+}
