@@ -18,7 +18,9 @@ import safetensors.torch
 import timm
 import torch
 import torchvision
+from timm.layers import resample_abs_pos_embed
 from timm.models import convnext as timm_convnext
+from timm.models import deit as timm_deit
 from timm.models import maxxvit as timm_maxvit
 from timm.models import swin_transformer as timm_swin
 from timm.models import vision_transformer as timm_vit
@@ -27,7 +29,7 @@ from torchvision.models.convnext import CNBlockConfig, ConvNeXt
 from torchvision.models.efficientnet import EfficientNet, MBConvConfig
 from torchvision.models.maxvit import MaxVit
 from torchvision.models.swin_transformer import SwinTransformer
-from torchvision.models.vision_transformer import VisionTransformer
+from torchvision.models.vision_transformer import VisionTransformer, interpolate_embeddings
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "golden" / "transformers"
 STEPS = 5
@@ -62,6 +64,18 @@ def vit_timm(config):
         global_pool=pool,
         fc_norm=config["pool"] == "mean_then_norm",
         init_values=0.5 if config["layer_scale"] else None,
+    )
+
+
+def vit_distilled(config):
+    return timm_deit.VisionTransformerDistilled(
+        img_size=tuple(config["image_size"]),
+        patch_size=config["patch_size"],
+        depth=config["layers"],
+        num_heads=config["heads"],
+        embed_dim=config["hidden_dim"],
+        mlp_ratio=config["mlp_dim"] / config["hidden_dim"],
+        num_classes=config["classes"],
     )
 
 
@@ -167,6 +181,9 @@ VIT_MEAN = {
 }
 VIT_GAP = {**VIT_MEAN, "class_token": "with_position", "pool": "norm_then_mean"}
 VIT_SCALED = {**VIT, "class_token": "without_position", "layer_scale": True, "classes": 9}
+VIT_DISTILLED = {**VIT, "class_token": "distilled", "classes": 7}
+VIT_LARGER = {**VIT, "image_size": [40, 40]}
+VIT_OTHER = {**VIT, "image_size": [16, 40], "classes": 8}
 MAXVIT = {
     "stem_width": 8,
     "widths": [8, 12],
@@ -208,7 +225,12 @@ CASES = [
     ("convnext", "torchvision", "convnext", CONVNEXT, (41, 35), partial(convnext, CONVNEXT)),
     ("convnext_timm", "timm", "convnext", CONVNEXT_TIMM, (39, 33), partial(convnext_timm, CONVNEXT_TIMM)),
     ("efficientnet", "torchvision", "efficientnet", EFFICIENTNET, (33, 27), partial(efficientnet, EFFICIENTNET)),
+    ("vit_distilled", "timm", "vit", VIT_DISTILLED, (24, 24), partial(vit_distilled, VIT_DISTILLED)),
+    ("vit_larger", "torchvision", "vit", VIT_LARGER, (40, 40), partial(vit, VIT_LARGER)),
+    ("vit_other", "timm", "vit", VIT_OTHER, (16, 40), partial(vit_timm, VIT_OTHER)),
 ]
+# Networks whose weight files hold the positions of images with this side.
+STORED_SIDE = {"vit_larger": 24, "vit_other": 24}
 BATCH = 3
 # Factor of the classifier where the pooled features are small, so that entropies have gradients to speak of.
 HEAD = {"efficientnet": 4.0, "maxvit_timm": 2.0}
@@ -247,6 +269,26 @@ def fill(net, seed, head):
             value = 0.2 * noise
         tensor.copy_(value.to(torch.float32).to(tensor.dtype))
     last_linear(net).weight.data.mul_(head)
+
+
+def stored_for(name, config, net, weights, seed):
+    """The weights as made for images of another size; `net` gets the positions its library makes of those."""
+    side = STORED_SIDE.get(name)
+    if side is None:
+        return weights
+    random = torch.Generator().manual_seed(seed)
+    tokens = 1 + (side // config["patch_size"]) ** 2
+    stored = 0.5 * torch.randn((1, tokens, config["hidden_dim"]), generator=random)
+    if "pos_embed" in weights:
+        grid = [length // config["patch_size"] for length in config["image_size"]]
+        resized = resample_abs_pos_embed(stored.double(), new_size=grid, num_prefix_tokens=1)
+        net.pos_embed.data.copy_(resized)
+        return {**weights, "pos_embed": stored}
+    weights = {**weights, "encoder.pos_embedding": stored}
+    as_double = {"encoder.pos_embedding": stored.double()}
+    resized = interpolate_embeddings(config["image_size"][0], config["patch_size"], as_double)
+    net.encoder.pos_embedding.data.copy_(resized["encoder.pos_embedding"])
+    return weights
 
 
 def images(case, seed):
@@ -297,7 +339,10 @@ def tent(net, batches):
         param.requires_grad_(True)
     start = {name: param.detach().clone() for name, param in params.items()}
     features = []
-    hook = last_linear(net).register_forward_pre_hook(lambda _, inputs: features.append(inputs[0].detach()))
+    # The second of two heads comes last; the mean of both is one that reads the channels of their tokens in turns.
+    heads = [net.head, net.head_dist] if hasattr(net, "head_dist") else [last_linear(net)]
+    note = lambda _, inputs: features.append(inputs[0].detach())  # noqa: E731
+    hooks = [head.register_forward_pre_hook(note) for head in heads]
     optimiser = torch.optim.SGD(params.values(), lr=LR, momentum=MOMENTUM)
     entropies = []
     for step in range(STEPS + 1):
@@ -315,8 +360,10 @@ def tent(net, batches):
                 out[f"delta.{step}.{name}"] = param.detach() - start[name]
         if step < STEPS:
             optimiser.step()
-    hook.remove()
-    out["features.0"] = features[0].reshape(len(features[0]), -1)
+    for hook in hooks:
+        hook.remove()
+    first = torch.stack(features[: len(heads)], dim=-1)
+    out["features.0"] = first.reshape(len(first), -1)
     return out, entropies
 
 
@@ -338,10 +385,11 @@ def make_case(case, seed):
     net = build().eval().double()
     fill(net, seed, HEAD.get(name, 1.0))
     batches = images(case, seed)
-    single = copy.deepcopy(net).float()
     weights = {
         key: value.to(torch.float32) if value.is_floating_point() else value for key, value in net.state_dict().items()
     }
+    weights = stored_for(name, config, net, weights, seed)
+    single = copy.deepcopy(net).float()
     save(f"{name}.weights.safetensors", weights)
     # A model card beside the weights, as `flipcast` reads it.
     card = {

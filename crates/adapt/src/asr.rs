@@ -14,7 +14,7 @@ mod penalty;
 use penalty::Penalty;
 
 /// The method that [`Asr`] resets.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum AsrStep {
     /// ETA.
@@ -24,7 +24,7 @@ pub enum AsrStep {
 }
 
 /// Settings of [`Asr`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AsrConfig {
     /// What is done between resets.
@@ -160,7 +160,7 @@ enum Core {
     Eta(Box<EtaCore>),
     Tent {
         config: TentConfig,
-        optimiser: Optimiser,
+        optimiser: Box<Optimiser>,
         kept: Kept,
         mean_entropy: f64,
         logit_gradient: Vec<f32>,
@@ -172,11 +172,11 @@ impl Asr {
     /// An adapter with these settings.
     pub fn new(config: AsrConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        let core = match config.step {
+        let core = match config.step.clone() {
             AsrStep::Eta(config) => Core::Eta(Box::new(EtaCore::new(config)?)),
             AsrStep::Tent(config) => Core::Tent {
+                optimiser: Box::new(Optimiser::new(config.optimiser)),
                 config,
-                optimiser: Optimiser::new(config.optimiser),
                 kept: Kept::default(),
                 mean_entropy: 0.0,
                 logit_gradient: Vec::new(),
@@ -292,15 +292,14 @@ impl Core {
                 logit_gradient,
                 gradient,
             } => {
-                if net.affine().is_empty() {
-                    return Err(AdaptError::NothingToAdapt);
-                }
+                config.param_rule.check(net)?;
                 net.set_norm_mode(config.norm_mode)?;
                 kept.keep(net.forward(batch)?);
                 *mean_entropy = mean_entropy_gradient(kept.logits(), logit_gradient);
                 gradient.clear();
                 gradient.extend_from_slice(net.backward(logit_gradient)?);
                 penalise(net.affine(), gradient);
+                config.param_rule.mask(net, gradient);
                 optimiser.step(net.affine_mut(), gradient);
             }
         }

@@ -70,6 +70,9 @@ impl Adapter for Bn {
         net: &mut dyn Executor,
         batch: &Batch,
     ) -> Result<StepOutput<'_>, AdaptError> {
+        if !net.affine_table().has_batch_norm() {
+            return Err(AdaptError::NoStatistics { method: "bn" });
+        }
         net.set_norm_mode(self.norm_mode())?;
         self.kept.keep(net.forward(batch)?);
         let logits = self.kept.logits();

@@ -75,6 +75,11 @@ impl Adapter for BnCumulative {
         net: &mut dyn Executor,
         batch: &Batch,
     ) -> Result<StepOutput<'_>, AdaptError> {
+        if !net.affine_table().has_batch_norm() {
+            return Err(AdaptError::NoStatistics {
+                method: "bn_cumulative",
+            });
+        }
         net.set_norm_mode(self.config.mode_after(self.seen, batch.images()))?;
         self.kept.keep(net.forward(batch)?);
         net.absorb_statistics()?;

@@ -1,18 +1,21 @@
 use crate::adapter::Kept;
 use crate::entropy::log_softmax;
-use crate::{AdaptError, Adapter, Optimiser, OptimiserConfig, StepOutput, entropies};
+use crate::{AdaptError, Adapter, Optimiser, OptimiserConfig, ParamRule, StepOutput, entropies};
 use flipcast_exec::{Executor, Logits, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
 /// Settings of [`Come`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComeConfig {
     /// What moves the scales and shifts.
     pub optimiser: OptimiserConfig,
     /// Which statistics batch norms use while adapting.
     pub norm_mode: NormMode,
+    /// Which norm layers adapt.
+    #[serde(default, skip_serializing_if = "ParamRule::is_all")]
+    pub param_rule: ParamRule,
 }
 
 impl ComeConfig {
@@ -21,6 +24,7 @@ impl ComeConfig {
         Self {
             optimiser: OptimiserConfig::sgd(2.5e-4),
             norm_mode: NormMode::Batch,
+            param_rule: ParamRule::AllNorm,
         }
     }
 
@@ -29,6 +33,15 @@ impl ComeConfig {
         Self {
             optimiser: OptimiserConfig::adam(1e-3),
             norm_mode: NormMode::Batch,
+            param_rule: ParamRule::AllNorm,
+        }
+    }
+
+    /// Tent's settings for a ViT-B: SGD 1e-3, momentum 0.9, batches of 64.
+    pub fn imagenet_vit() -> Self {
+        Self {
+            optimiser: OptimiserConfig::sgd(1e-3),
+            ..Self::imagenet()
         }
     }
 
@@ -79,9 +92,7 @@ impl Adapter for Come {
         net: &mut dyn Executor,
         batch: &Batch,
     ) -> Result<StepOutput<'_>, AdaptError> {
-        if net.affine().is_empty() {
-            return Err(AdaptError::NothingToAdapt);
-        }
+        self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         self.kept.keep(net.forward(batch)?);
         let logits = self.kept.logits();
@@ -89,6 +100,7 @@ impl Adapter for Come {
         self.gradient.clear();
         self.gradient
             .extend_from_slice(net.backward(&self.logit_gradient)?);
+        self.config.param_rule.mask(net, &mut self.gradient);
         self.optimiser.step(net.affine_mut(), &self.gradient);
         let entropies = entropies(logits);
         Ok(StepOutput {

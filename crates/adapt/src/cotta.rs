@@ -4,8 +4,8 @@ use crate::cross_entropy::{Prediction, add_cross_entropy_gradient, add_symmetric
 use crate::predictions::Predictions;
 use crate::random::{Draws, Purpose};
 use crate::{
-    AdaptError, Adapter, AugmentConfig, Optimiser, OptimiserConfig, PixelSpace, SgdConfig,
-    StepOutput,
+    AdaptError, Adapter, AugmentConfig, Optimiser, OptimiserConfig, ParamRule, PixelSpace,
+    SgdConfig, StepOutput,
 };
 use flipcast_exec::{Executor, Logits, NormMode};
 use flipcast_tensor::Batch;
@@ -22,13 +22,16 @@ pub enum CottaLoss {
 }
 
 /// Settings of [`Cotta`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CottaConfig {
     /// What moves the student's scales and shifts.
     pub optimiser: OptimiserConfig,
     /// Which statistics batch norms use while adapting.
     pub norm_mode: NormMode,
+    /// Which norm layers adapt.
+    #[serde(default, skip_serializing_if = "ParamRule::is_all")]
+    pub param_rule: ParamRule,
     /// How the student follows the teacher.
     pub loss: CottaLoss,
     /// Share of the teacher that a step leaves in place.
@@ -53,6 +56,7 @@ impl CottaConfig {
                 nesterov: true,
             }),
             norm_mode: NormMode::Batch,
+            param_rule: ParamRule::AllNorm,
             loss: CottaLoss::Symmetric,
             teacher_momentum: 0.999,
             confidence_threshold: 0.1,
@@ -157,10 +161,10 @@ impl Cotta {
     pub fn new(config: CottaConfig, seed: u64) -> Result<Self, AdaptError> {
         config.check()?;
         Ok(Self {
+            optimiser: Optimiser::new(config.optimiser),
             config,
             seed,
             steps: 0,
-            optimiser: Optimiser::new(config.optimiser),
             kept: Kept::default(),
             student: Vec::new(),
             teacher: Vec::new(),
@@ -191,8 +195,9 @@ impl Cotta {
             self.config.loss,
             &mut self.logit_gradient,
         );
-        let gradient = net.backward(&self.logit_gradient)?;
-        self.optimiser.step(&mut self.student, gradient);
+        let mut gradient = net.backward(&self.logit_gradient)?.to_vec();
+        self.config.param_rule.mask(net, &mut gradient);
+        self.optimiser.step(&mut self.student, &gradient);
         Ok(())
     }
 
@@ -237,9 +242,7 @@ impl Adapter for Cotta {
         net: &mut dyn Executor,
         batch: &Batch,
     ) -> Result<StepOutput<'_>, AdaptError> {
-        if net.affine().is_empty() {
-            return Err(AdaptError::NothingToAdapt);
-        }
+        self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         if self.student.is_empty() {
             self.student = net.affine().to_vec();

@@ -1,18 +1,21 @@
 use crate::adapter::Kept;
 use crate::predictions::Predictions;
-use crate::{AdaptError, Adapter, Optimiser, OptimiserConfig, SgdConfig, StepOutput};
+use crate::{AdaptError, Adapter, Optimiser, OptimiserConfig, ParamRule, SgdConfig, StepOutput};
 use flipcast_exec::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
 /// Settings of [`Cpl`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CplConfig {
     /// What moves the scales and shifts.
     pub optimiser: OptimiserConfig,
     /// Which statistics batch norms use while adapting.
     pub norm_mode: NormMode,
+    /// Which norm layers adapt.
+    #[serde(default, skip_serializing_if = "ParamRule::is_all")]
+    pub param_rule: ParamRule,
     /// Weight of the linear term of the PolyLoss; 0 is Tent's loss.
     pub epsilon: f64,
 }
@@ -23,6 +26,7 @@ impl CplConfig {
         Self {
             optimiser: OptimiserConfig::sgd(1e-3),
             norm_mode: NormMode::Batch,
+            param_rule: ParamRule::AllNorm,
             epsilon: 8.0,
         }
     }
@@ -36,6 +40,7 @@ impl CplConfig {
                 nesterov: true,
             }),
             norm_mode: NormMode::Batch,
+            param_rule: ParamRule::AllNorm,
             epsilon: 6.0,
         }
     }
@@ -93,8 +98,8 @@ impl Cpl {
     pub fn new(config: CplConfig) -> Result<Self, AdaptError> {
         config.check()?;
         Ok(Self {
-            config,
             optimiser: Optimiser::new(config.optimiser),
+            config,
             kept: Kept::default(),
             predictions: Predictions::default(),
             terms: Vec::new(),
@@ -110,9 +115,7 @@ impl Adapter for Cpl {
         net: &mut dyn Executor,
         batch: &Batch,
     ) -> Result<StepOutput<'_>, AdaptError> {
-        if net.affine().is_empty() {
-            return Err(AdaptError::NothingToAdapt);
-        }
+        self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         self.kept.keep(net.forward(batch)?);
         self.predictions.see(self.kept.logits());
@@ -126,6 +129,7 @@ impl Adapter for Cpl {
         self.gradient.clear();
         self.gradient
             .extend_from_slice(net.backward(&self.logit_gradient)?);
+        self.config.param_rule.mask(net, &mut self.gradient);
         self.optimiser.step(net.affine_mut(), &self.gradient);
         Ok(StepOutput {
             logits: self.kept.logits(),

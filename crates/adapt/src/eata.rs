@@ -6,7 +6,7 @@ use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
 /// Settings of [`Eata`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EataConfig {
     /// The settings it shares with [`Eta`](crate::Eta).
@@ -21,6 +21,14 @@ impl EataConfig {
         Self {
             eta: EtaConfig::imagenet(),
             fisher_alpha: 2000.0,
+        }
+    }
+
+    /// As SAR's released code compares it on a ViT-B: ETA's settings there, weight 2000.
+    pub fn imagenet_vit() -> Self {
+        Self {
+            eta: EtaConfig::imagenet_vit(),
+            ..Self::imagenet()
         }
     }
 
@@ -79,8 +87,8 @@ impl Eata {
     pub fn new(config: EataConfig) -> Result<Self, AdaptError> {
         config.check()?;
         Ok(Self {
+            core: EtaCore::new(config.eta.clone())?,
             config,
-            core: EtaCore::new(config.eta)?,
             fisher: Vec::new(),
         })
     }
@@ -111,9 +119,7 @@ impl Adapter for Eata {
     }
 
     fn prepare(&mut self, net: &mut dyn Executor, clean: &[Batch]) -> Result<(), AdaptError> {
-        if net.affine().is_empty() {
-            return Err(AdaptError::NothingToAdapt);
-        }
+        self.core.config.param_rule.check(net)?;
         let batches = clean.len() as f64;
         AdaptError::unless(
             batches > 0.0,

@@ -22,6 +22,43 @@ pub enum AdaptError {
         "the network has no normalisation layer the method may change, so there is nothing to adapt"
     )]
     NothingToAdapt,
+    /// The rule of what adapts leaves every norm layer alone.
+    #[error("`{rule}` selects none of the network's {layers} norm layers, which are {kinds}")]
+    NothingSelected {
+        /// The rule.
+        rule: String,
+        /// Norm layers of the network.
+        layers: usize,
+        /// What they are.
+        kinds: String,
+    },
+    /// A listed layer does not exist.
+    #[error(
+        "the network has no norm layer `{name}` and none below it; the nearest names are {}",
+        quoted(nearest)
+    )]
+    UnknownLayer {
+        /// The name asked for.
+        name: String,
+        /// The most similar names.
+        nearest: Vec<String>,
+    },
+    /// There is no rule of this name for what adapts.
+    #[error(
+        "there is no rule `{name}` for what adapts, expected `all-norm`, `batch-norm`, `sar` or `list:` and names"
+    )]
+    UnknownParamRule {
+        /// The name asked for.
+        name: String,
+    },
+    /// A method that replaces running statistics met a network without any.
+    #[error(
+        "`{method}` replaces the running statistics of batch norms, but the network has no batch norm"
+    )]
+    NoStatistics {
+        /// The method.
+        method: &'static str,
+    },
     /// The method must see clean images before its first step.
     #[error("`{method}` was asked for a step before it was prepared on clean images")]
     NotPrepared {
@@ -49,7 +86,18 @@ impl AdaptError {
                 Some("give it batches of clean images first, or use `eta`, which needs none")
             }
             Self::NothingToAdapt => Some("use `source`, which changes nothing"),
-            Self::Exec(_) | Self::Setting { .. } | Self::UnknownMethod { .. } => None,
+            Self::NothingSelected { .. } => Some("let every norm layer adapt with `all-norm`"),
+            Self::UnknownParamRule { .. } => {
+                Some("a list holds layers or modules: `list:layer1,layer2.0.bn1`")
+            }
+            Self::NoStatistics { .. } => Some(
+                "layer and group norms take their statistics from the image itself: use `source`, or a method that changes \
+                 scales and shifts, such as `tent`",
+            ),
+            Self::Exec(_)
+            | Self::Setting { .. }
+            | Self::UnknownMethod { .. }
+            | Self::UnknownLayer { .. } => None,
         }
     }
 
@@ -71,7 +119,7 @@ impl AdaptError {
     }
 }
 
-fn quoted(names: &[&'static str]) -> String {
+fn quoted<S: std::fmt::Display>(names: &[S]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     quoted.join(", ")
 }

@@ -27,6 +27,7 @@ mod eta;
 mod guard;
 mod method;
 mod nearest;
+mod norms;
 mod optimiser;
 mod param_rule;
 mod predictions;
@@ -63,6 +64,7 @@ pub use guard::{
     Observation,
 };
 pub use method::{METHODS, MethodConfig, MethodInfo, Recipe};
+pub use norms::{Norms, Target};
 pub use optimiser::{AdamConfig, Optimiser, OptimiserConfig, SgdConfig};
 pub use param_rule::ParamRule;
 pub use prior_correction::PriorCorrection;

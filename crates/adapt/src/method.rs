@@ -1,11 +1,12 @@
 use crate::nearest::nearest_names;
 use crate::{
-    AdaptError, Adapter, Asr, AsrConfig, Bn, BnConfig, BnCumulative, BnCumulativeConfig, Come,
-    ComeConfig, Cotta, CottaConfig, Cpl, CplConfig, Deyo, DeyoConfig, Eata, EataConfig, Eta,
-    EtaConfig, OptimiserConfig, PixelSpace, Rdumb, RdumbConfig, Roid, RoidConfig, Rpl, RplConfig,
-    Sar, SarConfig, Source, Tent, TentConfig,
+    AdaptError, Adapter, Asr, AsrConfig, AsrStep, Bn, BnConfig, BnCumulative, BnCumulativeConfig,
+    Come, ComeConfig, Cotta, CottaConfig, Cpl, CplConfig, Deyo, DeyoConfig, Eata, EataConfig, Eta,
+    EtaConfig, Norms, OptimiserConfig, ParamRule, PixelSpace, Rdumb, RdumbConfig, Roid, RoidConfig,
+    Rpl, RplConfig, Sar, SarConfig, Source, Target, Tent, TentConfig,
 };
 use flipcast_exec::NormMode;
+use flipcast_graph::AffineTable;
 use serde::{Deserialize, Serialize};
 
 /// What the table of methods says of one.
@@ -45,6 +46,10 @@ pub const METHODS: &[MethodInfo] = &[
 pub enum Recipe {
     /// ImageNet and its shifts: 1000 classes, batches of 64.
     ImageNet,
+    /// The same with a ViT-B, whose layer norms bear other learning rates. Methods for which none were published there have those
+    /// of [`Recipe::ImageNet`].
+    #[serde(rename = "imagenet-vit")]
+    ImageNetVit,
     /// CIFAR-10-C: 10 classes, batches of 200.
     Cifar10,
     /// CIFAR-100-C: 100 classes, batches of 200.
@@ -91,8 +96,11 @@ pub enum MethodConfig {
 impl MethodConfig {
     /// The settings published for the method called `name` on the data of `recipe`, with the quirks of the released code. Case and
     /// the choice between `-` and `_` do not matter in names.
+    ///
+    /// What adapts is every norm layer, but for SAR and DeYO, which leave the last stage alone. The released code of Tent, RPL, CPL, EATA
+    /// and RDumb collects batch norms only: the same in networks that have no others, and nothing at all in a ViT.
     pub fn published(name: &str, recipe: Recipe) -> Result<Self, AdaptError> {
-        use Recipe::{Cifar10, Cifar100, ImageNet};
+        use Recipe::{Cifar10, Cifar100, ImageNet, ImageNetVit};
         let eta = |eta| EtaConfig {
             published_code: true,
             ..eta
@@ -105,18 +113,21 @@ impl MethodConfig {
             ("source", _) => Self::Source {},
             ("bn", _) => Self::Bn(BnConfig::batch()),
             ("bn_cumulative", _) => Self::BnCumulative(BnCumulativeConfig::default()),
+            ("tent", ImageNetVit) => Self::Tent(TentConfig::imagenet_vit()),
             ("tent", ImageNet) => Self::Tent(TentConfig::imagenet()),
             ("tent", Cifar10 | Cifar100) => Self::Tent(TentConfig::cifar()),
-            ("rpl", ImageNet) => Self::Rpl(RplConfig::imagenet()),
+            ("rpl", ImageNet | ImageNetVit) => Self::Rpl(RplConfig::imagenet()),
             ("rpl", Cifar10 | Cifar100) => Self::Rpl(RplConfig::cifar()),
-            ("cpl", ImageNet) => Self::Cpl(CplConfig::imagenet()),
+            ("cpl", ImageNet | ImageNetVit) => Self::Cpl(CplConfig::imagenet()),
             ("cpl", Cifar10 | Cifar100) => Self::Cpl(CplConfig::cifar()),
+            ("eta", ImageNetVit) => Self::Eta(eta(EtaConfig::imagenet_vit())),
             ("eta", ImageNet) => Self::Eta(eta(EtaConfig::imagenet())),
             ("eta", Cifar10) => Self::Eta(eta(EtaConfig::cifar10())),
             ("eta", Cifar100) => Self::Eta(eta(EtaConfig::cifar100())),
             ("eata", _) => {
                 let config = match recipe {
                     ImageNet => EataConfig::imagenet(),
+                    ImageNetVit => EataConfig::imagenet_vit(),
                     Cifar10 => EataConfig::cifar10(),
                     Cifar100 => EataConfig::cifar100(),
                 };
@@ -125,32 +136,51 @@ impl MethodConfig {
                     ..config
                 })
             }
-            ("rdumb", ImageNet) => Self::Rdumb(RdumbConfig::imagenet()),
+            ("rdumb", ImageNet | ImageNetVit) => Self::Rdumb(RdumbConfig::imagenet()),
             ("rdumb", Cifar10 | Cifar100) => Self::Rdumb(RdumbConfig::cifar()),
+            ("sar", ImageNetVit) => Self::Sar(sar(SarConfig::imagenet_vit())),
             ("sar", ImageNet) => Self::Sar(sar(SarConfig::imagenet())),
             ("sar", Cifar10 | Cifar100) => Self::Sar(sar(SarConfig::cifar())),
-            ("cotta", ImageNet) => Self::Cotta(CottaConfig::imagenet()),
+            ("cotta", ImageNet | ImageNetVit) => Self::Cotta(CottaConfig::imagenet()),
             ("cotta", Cifar10) => Self::Cotta(CottaConfig::cifar10()),
             ("cotta", Cifar100) => Self::Cotta(CottaConfig::cifar100()),
-            ("roid", ImageNet) => Self::Roid(RoidConfig::imagenet()),
+            ("roid", ImageNet | ImageNetVit) => Self::Roid(RoidConfig::imagenet()),
             ("roid", Cifar10 | Cifar100) => Self::Roid(RoidConfig::cifar()),
+            ("deyo", ImageNetVit) => Self::Deyo(DeyoConfig::imagenet_vit()),
             ("deyo", ImageNet) => Self::Deyo(DeyoConfig::imagenet()),
             ("deyo", Cifar10 | Cifar100) => Self::Deyo(DeyoConfig::cifar()),
+            ("come", ImageNetVit) => Self::Come(ComeConfig::imagenet_vit()),
             ("come", ImageNet) => Self::Come(ComeConfig::imagenet()),
             ("come", Cifar10 | Cifar100) => Self::Come(ComeConfig::cifar()),
-            ("asr", ImageNet) => Self::Asr(AsrConfig::imagenet()),
+            ("asr", ImageNet | ImageNetVit) => Self::Asr(AsrConfig::imagenet()),
             ("asr", Cifar10) => Self::Asr(AsrConfig::cifar10()),
             ("asr", Cifar100) => Self::Asr(AsrConfig::cifar100()),
             (other, _) => return Err(unknown(other)),
         })
     }
 
-    /// The settings this crate proposes for the method called `name` and a network of `num_classes` classes: those published for
-    /// ImageNet, with margins that adapt at any number of classes and without the quirks of the released code.
+    /// The settings this crate proposes for the method called `name` and a network of `num_classes` classes with batch norms, in batches
+    /// of 64: those published for ImageNet, with margins that adapt at any number of classes and without the quirks of the
+    /// released code.
     pub fn default_for(name: &str, num_classes: usize) -> Result<Self, AdaptError> {
+        Self::default_on(name, Target::of_classes(num_classes))
+    }
+
+    /// The settings this crate proposes for the method called `name` on `target`.
+    ///
+    /// Learning rates depend on what normalises the network. With layer norms and no batch norm, batches of 64 and SGD with momentum:
+    ///
+    /// | method | rate | from |
+    /// |---|---|---|
+    /// | `sar` | 1e-3 | its paper and code, in proportion to the batch |
+    /// | `tent`, `eta`, `eata`, `come`, `deyo` | 1e-3 | memory of the code of SAR and DeYO, which sets one rate for all they compare |
+    /// | `rdumb` | 1e-3 | ETA's, being ETA between resets; nobody published one |
+    /// | `rpl`, `cpl`, `cotta`, `roid`, `asr` | as with batch norms | nothing else published; mariodoebler/test-time-adaptation has one rate for all networks |
+    pub fn default_on(name: &str, target: Target) -> Result<Self, AdaptError> {
+        let num_classes = target.num_classes;
         let classes = num_classes as f64;
         AdaptError::unless(num_classes >= 2, "number of classes", classes, "at least 2")?;
-        Ok(match find(name)? {
+        let config = match find(name)? {
             "source" => Self::Source {},
             "bn" => Self::Bn(BnConfig::batch()),
             "bn_cumulative" => Self::BnCumulative(BnCumulativeConfig::default()),
@@ -160,14 +190,101 @@ impl MethodConfig {
             "eta" => Self::Eta(EtaConfig::default()),
             "eata" => Self::Eata(EataConfig::for_classes(num_classes)),
             "rdumb" => Self::Rdumb(RdumbConfig::default()),
-            "sar" => Self::Sar(SarConfig::default()),
+            "sar" => return Ok(Self::Sar(SarConfig::for_target(target))),
             "cotta" => Self::Cotta(CottaConfig::for_classes(num_classes)),
             "roid" => Self::Roid(RoidConfig::default()),
             "deyo" => Self::Deyo(DeyoConfig::default()),
             "come" => Self::Come(ComeConfig::imagenet()),
             "asr" => Self::Asr(AsrConfig::default()),
             other => return Err(unknown(other)),
+        };
+        Ok(match (target.norms, config.name()) {
+            (Norms::Layer, "tent" | "eta" | "eata" | "rdumb" | "come" | "deyo") => {
+                config.with_optimiser(OptimiserConfig::sgd(target.transformer_lr()))
+            }
+            _ => config,
         })
+    }
+
+    /// The same method with another optimiser, where it has one.
+    pub fn with_optimiser(mut self, optimiser: OptimiserConfig) -> Self {
+        match &mut self {
+            Self::Source {} | Self::Bn(_) | Self::BnCumulative(_) => {}
+            Self::Tent(config) => config.optimiser = optimiser,
+            Self::Rpl(config) => config.optimiser = optimiser,
+            Self::Cpl(config) => config.optimiser = optimiser,
+            Self::Eta(config) => config.optimiser = optimiser,
+            Self::Eata(config) => config.eta.optimiser = optimiser,
+            Self::Rdumb(config) => config.eta.optimiser = optimiser,
+            Self::Sar(config) => config.optimiser = optimiser,
+            Self::Cotta(config) => config.optimiser = optimiser,
+            Self::Roid(config) => config.optimiser = optimiser,
+            Self::Deyo(config) => config.optimiser = optimiser,
+            Self::Come(config) => config.optimiser = optimiser,
+            Self::Asr(config) => match &mut config.step {
+                AsrStep::Eta(config) => config.optimiser = optimiser,
+                AsrStep::Tent(config) => config.optimiser = optimiser,
+            },
+        }
+        self
+    }
+
+    /// Which norm layers adapt; `None` if none does.
+    pub fn param_rule(&self) -> Option<&ParamRule> {
+        match self {
+            Self::Source {} | Self::Bn(_) | Self::BnCumulative(_) => None,
+            Self::Tent(config) => Some(&config.param_rule),
+            Self::Rpl(config) => Some(&config.param_rule),
+            Self::Cpl(config) => Some(&config.param_rule),
+            Self::Eta(config) => Some(&config.param_rule),
+            Self::Eata(config) => Some(&config.eta.param_rule),
+            Self::Rdumb(config) => Some(&config.eta.param_rule),
+            Self::Sar(config) => Some(&config.param_rule),
+            Self::Cotta(config) => Some(&config.param_rule),
+            Self::Roid(config) => Some(&config.param_rule),
+            Self::Deyo(config) => Some(&config.param_rule),
+            Self::Come(config) => Some(&config.param_rule),
+            Self::Asr(config) => match &config.step {
+                AsrStep::Eta(config) => Some(&config.param_rule),
+                AsrStep::Tent(config) => Some(&config.param_rule),
+            },
+        }
+    }
+
+    /// The same method with other norm layers that adapt, where any does.
+    pub fn with_param_rule(mut self, rule: ParamRule) -> Self {
+        match &mut self {
+            Self::Source {} | Self::Bn(_) | Self::BnCumulative(_) => {}
+            Self::Tent(config) => config.param_rule = rule,
+            Self::Rpl(config) => config.param_rule = rule,
+            Self::Cpl(config) => config.param_rule = rule,
+            Self::Eta(config) => config.param_rule = rule,
+            Self::Eata(config) => config.eta.param_rule = rule,
+            Self::Rdumb(config) => config.eta.param_rule = rule,
+            Self::Sar(config) => config.param_rule = rule,
+            Self::Cotta(config) => config.param_rule = rule,
+            Self::Roid(config) => config.param_rule = rule,
+            Self::Deyo(config) => config.param_rule = rule,
+            Self::Come(config) => config.param_rule = rule,
+            Self::Asr(config) => match &mut config.step {
+                AsrStep::Eta(config) => config.param_rule = rule,
+                AsrStep::Tent(config) => config.param_rule = rule,
+            },
+        }
+        self
+    }
+
+    /// Refuses a network the method has nothing to do in: no norm layer that its rule selects, or no statistics to replace.
+    pub fn check_network(&self, table: &AffineTable) -> Result<(), AdaptError> {
+        if let (Self::Bn(_) | Self::BnCumulative(_), false) = (self, table.has_batch_norm()) {
+            return Err(AdaptError::NoStatistics {
+                method: self.name(),
+            });
+        }
+        match self.param_rule() {
+            Some(rule) => rule.select(table).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// The method's name in [`METHODS`].
@@ -265,7 +382,7 @@ impl MethodConfig {
 
     /// The adapter. Methods that draw random numbers draw them from `seed`.
     pub fn build(&self, seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
-        Ok(match *self {
+        Ok(match self.clone() {
             Self::Source {} => Box::new(Source::new()),
             Self::Bn(config) => Box::new(Bn::new(config)?),
             Self::BnCumulative(config) => Box::new(BnCumulative::new(config)?),
@@ -308,7 +425,12 @@ mod tests {
 
     /// Every method with its default settings and all its published ones.
     fn configs() -> Vec<MethodConfig> {
-        let recipes = [Recipe::ImageNet, Recipe::Cifar10, Recipe::Cifar100];
+        let recipes = [
+            Recipe::ImageNet,
+            Recipe::ImageNetVit,
+            Recipe::Cifar10,
+            Recipe::Cifar100,
+        ];
         let of_method = |info: &MethodInfo| {
             let published = recipes.map(|recipe| MethodConfig::published(info.name, recipe));
             let default = [10, 100, 200, 1000].map(|k| MethodConfig::default_for(info.name, k));
@@ -392,5 +514,111 @@ mod tests {
     #[test]
     fn one_class_is_nothing_to_adapt_to() {
         assert!(MethodConfig::default_for("tent", 1).is_err());
+    }
+
+    fn lr(config: &MethodConfig) -> Option<f32> {
+        config.optimiser().map(|optimiser| match optimiser {
+            OptimiserConfig::Sgd(sgd) => sgd.lr,
+            OptimiserConfig::Adam(adam) => adam.lr,
+        })
+    }
+
+    #[test]
+    fn transformers_have_rates_of_their_own() {
+        let target = |norms, batch_size| Target {
+            num_classes: 1000,
+            norms,
+            batch_size,
+        };
+        for (name, norms, batch_size, expected) in [
+            ("sar", Norms::Layer, 64, 1e-3),
+            ("sar", Norms::Layer, 16, 2.5e-4),
+            ("sar", Norms::Layer, 1, 2e-3 / 64.0),
+            ("sar", Norms::Group, 64, 2.5e-4),
+            ("sar", Norms::Batch, 16, 1.25e-4),
+            ("tent", Norms::Layer, 64, 1e-3),
+            ("tent", Norms::Batch, 64, 2.5e-4),
+            ("tent", Norms::Batch, 16, 2.5e-4),
+            ("roid", Norms::Layer, 64, 2.5e-4),
+        ] {
+            let config = MethodConfig::default_on(name, target(norms, batch_size)).unwrap();
+            let found = lr(&config).unwrap();
+            assert!(
+                (found - expected).abs() < 1e-9,
+                "{name} {norms:?} {batch_size}: {found}"
+            );
+        }
+        let vit = MethodConfig::published("sar", Recipe::ImageNetVit).unwrap();
+        assert_eq!(lr(&vit), Some(1e-3));
+    }
+
+    #[test]
+    fn every_method_leaves_alone_what_its_rule_leaves_out() {
+        let (mut net, batch) = small_engine();
+        let entry = net.affine_table().entries()[0].clone();
+        let rule = ParamRule::Layers(vec![entry.name.clone()]);
+        for config in configs() {
+            let config = config.with_param_rule(rule.clone());
+            let Some(set) = config.param_rule() else {
+                continue;
+            };
+            assert_eq!(*set, rule);
+            // Everything is used, so that the parameters surely move.
+            let mut settings = serde_json::to_value(&config).unwrap();
+            open_margins(&mut settings);
+            let config: MethodConfig = serde_json::from_value(settings).unwrap();
+            let mut adapter = config.build(1).unwrap();
+            if config.needs_clean() {
+                let clean = std::slice::from_ref(&batch);
+                adapter.prepare(&mut net, clean).unwrap();
+            }
+            for _ in 0..2 {
+                adapter.step(&mut net, &batch).unwrap();
+            }
+            let pairs = net.affine().iter().zip(net.source_affine());
+            let moved: Vec<usize> = pairs
+                .enumerate()
+                .filter(|(_, (now, then))| now != then)
+                .map(|(place, _)| place)
+                .collect();
+            let allowed = entry.scale().start..entry.shift().end;
+            assert!(
+                moved.iter().all(|place| allowed.contains(place)),
+                "{config:?}"
+            );
+            adapter.reset(&mut net);
+        }
+    }
+
+    /// Makes every entropy margin let everything through.
+    fn open_margins(settings: &mut serde_json::Value) {
+        let serde_json::Value::Object(fields) = settings else {
+            return;
+        };
+        for (name, value) in fields.iter_mut() {
+            if name == "entropy_margin" {
+                *value = serde_json::to_value(crate::EntropyMargin::Nats(50.0)).unwrap();
+            } else {
+                open_margins(value);
+            }
+        }
+    }
+
+    #[test]
+    fn a_network_without_statistics_is_refused_by_methods_that_replace_them() {
+        let none = AffineTable::default();
+        let bn = MethodConfig::Bn(BnConfig::batch());
+        assert!(matches!(
+            bn.check_network(&none),
+            Err(AdaptError::NoStatistics { method: "bn" })
+        ));
+        assert!(MethodConfig::Source {}.check_network(&none).is_ok());
+        let tent = MethodConfig::Tent(TentConfig::imagenet());
+        assert!(matches!(
+            tent.check_network(&none),
+            Err(AdaptError::NothingToAdapt)
+        ));
+        let (net, _) = small_engine();
+        assert!(tent.check_network(net.affine_table()).is_ok());
     }
 }

@@ -2,10 +2,10 @@
 const COMPARED: usize = 64;
 
 /// The three names most similar to `wanted`, best first; ties keep the order of `known`.
-pub(crate) fn nearest_names(
+pub(crate) fn nearest_names<'a>(
     wanted: &str,
-    known: impl Iterator<Item = &'static str>,
-) -> Vec<&'static str> {
+    known: impl Iterator<Item = &'a str>,
+) -> Vec<&'a str> {
     let mut ranked: Vec<_> = known.map(|name| (edits(wanted, name), name)).collect();
     ranked.sort_by_key(|&(edits, _)| edits);
     ranked.into_iter().take(3).map(|(_, name)| name).collect()

@@ -5,7 +5,7 @@ use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
 /// Settings of [`Rdumb`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RdumbConfig {
     /// The settings it shares with [`Eta`](crate::Eta); `published_code` has no meaning here.
@@ -77,9 +77,9 @@ impl Rdumb {
     pub fn new(config: RdumbConfig) -> Result<Self, AdaptError> {
         config.check()?;
         Ok(Self {
-            config,
-            core: EtaCore::new(config.eta)?,
+            core: EtaCore::new(config.eta.clone())?,
             counter: config.start,
+            config,
             is_fresh: true,
         })
     }

@@ -7,21 +7,24 @@ use crate::random::{Draws, Purpose};
 use crate::selection::cosine;
 use crate::soft_likelihood_ratio::add_slr_gradient;
 use crate::{
-    AdaptError, Adapter, AugmentConfig, Optimiser, OptimiserConfig, PixelSpace, SgdConfig,
-    StepOutput, entropies,
+    AdaptError, Adapter, AugmentConfig, Optimiser, OptimiserConfig, ParamRule, PixelSpace,
+    SgdConfig, StepOutput, entropies,
 };
 use flipcast_exec::{Executor, Logits, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
 /// Settings of [`Roid`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoidConfig {
     /// What moves the scales and shifts.
     pub optimiser: OptimiserConfig,
     /// Which statistics batch norms use while adapting.
     pub norm_mode: NormMode,
+    /// Which norm layers adapt.
+    #[serde(default, skip_serializing_if = "ParamRule::is_all")]
+    pub param_rule: ParamRule,
     /// Softness of the images' weights: lower prefers certain and rare ones more.
     pub temperature: f64,
     /// Share of the parameters that the source leaves in place after each step.
@@ -46,6 +49,7 @@ impl RoidConfig {
                 nesterov: true,
             }),
             norm_mode: NormMode::Batch,
+            param_rule: ParamRule::AllNorm,
             temperature: 1.0 / 3.0,
             source_momentum: 0.99,
             class_momentum: 0.9,
@@ -138,10 +142,10 @@ impl Roid {
     pub fn new(config: RoidConfig, seed: u64) -> Result<Self, AdaptError> {
         config.check()?;
         Ok(Self {
+            optimiser: Optimiser::new(config.optimiser),
             config,
             seed,
             steps: 0,
-            optimiser: Optimiser::new(config.optimiser),
             kept: Kept::default(),
             predictions: Predictions::default(),
             views: Predictions::default(),
@@ -229,6 +233,7 @@ impl Roid {
         for (sum, g) in self.gradient.iter_mut().zip(through_batch) {
             *sum += g;
         }
+        self.config.param_rule.mask(net, &mut self.gradient);
         self.optimiser.step(net.affine_mut(), &self.gradient);
         let keep = self.config.source_momentum;
         let mut ensemble = net.affine().to_vec();
@@ -246,9 +251,7 @@ impl Adapter for Roid {
         net: &mut dyn Executor,
         batch: &Batch,
     ) -> Result<StepOutput<'_>, AdaptError> {
-        if net.affine().is_empty() {
-            return Err(AdaptError::NothingToAdapt);
-        }
+        self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         self.kept.keep(net.forward(batch)?);
         self.predictions.see(self.kept.logits());

@@ -1,18 +1,21 @@
 use crate::adapter::Kept;
 use crate::predictions::Predictions;
-use crate::{AdaptError, Adapter, Optimiser, OptimiserConfig, StepOutput};
+use crate::{AdaptError, Adapter, Optimiser, OptimiserConfig, ParamRule, StepOutput};
 use flipcast_exec::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
 /// Settings of [`Rpl`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RplConfig {
     /// What moves the scales and shifts.
     pub optimiser: OptimiserConfig,
     /// Which statistics batch norms use while adapting.
     pub norm_mode: NormMode,
+    /// Which norm layers adapt.
+    #[serde(default, skip_serializing_if = "ParamRule::is_all")]
+    pub param_rule: ParamRule,
     /// Robustness: 1 counts the probability itself, towards 0 its logarithm.
     pub q: f64,
 }
@@ -23,6 +26,7 @@ impl RplConfig {
         Self {
             optimiser: OptimiserConfig::sgd(5e-4),
             norm_mode: NormMode::Batch,
+            param_rule: ParamRule::AllNorm,
             q: 0.8,
         }
     }
@@ -72,8 +76,8 @@ impl Rpl {
     pub fn new(config: RplConfig) -> Result<Self, AdaptError> {
         config.check()?;
         Ok(Self {
-            config,
             optimiser: Optimiser::new(config.optimiser),
+            config,
             kept: Kept::default(),
             predictions: Predictions::default(),
             logit_gradient: Vec::new(),
@@ -88,9 +92,7 @@ impl Adapter for Rpl {
         net: &mut dyn Executor,
         batch: &Batch,
     ) -> Result<StepOutput<'_>, AdaptError> {
-        if net.affine().is_empty() {
-            return Err(AdaptError::NothingToAdapt);
-        }
+        self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         self.kept.keep(net.forward(batch)?);
         self.predictions.see(self.kept.logits());
@@ -98,6 +100,7 @@ impl Adapter for Rpl {
         self.gradient.clear();
         self.gradient
             .extend_from_slice(net.backward(&self.logit_gradient)?);
+        self.config.param_rule.mask(net, &mut self.gradient);
         self.optimiser.step(net.affine_mut(), &self.gradient);
         Ok(StepOutput {
             logits: self.kept.logits(),

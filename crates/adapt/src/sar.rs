@@ -1,7 +1,8 @@
 use crate::adapter::Kept;
 use crate::predictions::Predictions;
 use crate::{
-    AdaptError, Adapter, EntropyMargin, Optimiser, OptimiserConfig, ParamRule, StepOutput,
+    AdaptError, Adapter, EntropyMargin, Norms, Optimiser, OptimiserConfig, ParamRule, StepOutput,
+    Target,
 };
 use flipcast_exec::{Executor, NormMode};
 use flipcast_tensor::Batch;
@@ -14,7 +15,7 @@ const MEMORY: f64 = 0.9;
 const NORM_EPS: f64 = 1e-12;
 
 /// Settings of [`Sar`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SarConfig {
     /// What moves the scales and shifts.
@@ -56,6 +57,14 @@ impl SarConfig {
         }
     }
 
+    /// As published for a ViT-B on ImageNet: SGD 1e-3 for batches of 64, the rest as for ResNets.
+    pub fn imagenet_vit() -> Self {
+        Self {
+            optimiser: OptimiserConfig::sgd(1e-3),
+            ..Self::imagenet()
+        }
+    }
+
     /// Refuses settings outside their range.
     pub fn check(&self) -> Result<(), AdaptError> {
         let ok = self.rho >= 0.0 && self.rho.is_finite();
@@ -63,6 +72,24 @@ impl SarConfig {
         self.entropy_margin.check()?;
         self.reset_margin.check()?;
         self.optimiser.check()
+    }
+}
+
+impl SarConfig {
+    /// The default with the learning rate published for the network and batch: 1e-3 times a 64th of the batch for transformers,
+    /// 2.5e-4 for others, of which batches below 32 take a 32nd part per image; single images double a transformer's.
+    pub fn for_target(target: Target) -> Self {
+        let images = target.batch_size as f32;
+        let lr = match target.norms {
+            Norms::Layer if target.batch_size == 1 => 2.0 * target.transformer_lr(),
+            Norms::Layer => target.transformer_lr(),
+            Norms::Batch | Norms::Group if images < 32.0 => 2.5e-4 * images / 32.0,
+            Norms::Batch | Norms::Group => 2.5e-4,
+        };
+        Self {
+            optimiser: OptimiserConfig::sgd(lr),
+            ..Self::default()
+        }
     }
 }
 
@@ -86,7 +113,8 @@ impl Default for SarConfig {
 /// *Reference.* Niu et al., "Towards stable test-time adaptation in dynamic wild world", ICLR 2023.
 /// *Departures from the reference.* After a reset the average starts anew; the released code keeps it and so resets at every batch
 /// until it has risen. Where no image is reliable nothing happens; the released code lets momentum move the parameters. The margin of
-/// collapse is a setting. `published_code` restores the first two. torchvision's names of transformer blocks are known besides timm's.
+/// collapse is a setting. `published_code` restores the first two. The last stage is found in every
+/// family ([`ParamRule`]).
 #[derive(Debug)]
 pub struct Sar {
     config: SarConfig,
@@ -109,8 +137,8 @@ impl Sar {
     pub fn new(config: SarConfig) -> Result<Self, AdaptError> {
         config.check()?;
         Ok(Self {
-            config,
             optimiser: Optimiser::new(config.optimiser),
+            config,
             kept: Kept::default(),
             predictions: Predictions::default(),
             perturbed: Predictions::default(),
@@ -197,9 +225,7 @@ impl Adapter for Sar {
         net: &mut dyn Executor,
         batch: &Batch,
     ) -> Result<StepOutput<'_>, AdaptError> {
-        if !self.config.param_rule.adapts_any(net) {
-            return Err(AdaptError::NothingToAdapt);
-        }
+        self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         self.kept.keep(net.forward(batch)?);
         self.predictions.see(self.kept.logits());

@@ -31,7 +31,7 @@ fn adapter(case: &GoldenCase) -> Box<dyn Adapter> {
     let entropy_margin = EntropyMargin::Nats(0.4 * 1000f64.ln());
     let tent = |optimiser| TentConfig {
         optimiser,
-        norm_mode: NormMode::Batch,
+        ..TentConfig::imagenet()
     };
     let eta = EtaConfig {
         optimiser,
@@ -39,6 +39,7 @@ fn adapter(case: &GoldenCase) -> Box<dyn Adapter> {
         entropy_margin,
         redundancy_margin: RedundancyMargin::Cosine(case.d_margin),
         published_code: true,
+        ..EtaConfig::imagenet()
     };
     match case.method.as_str() {
         "source" => Box::new(Source::new()),

@@ -13,6 +13,7 @@ use flipcast_images::loader::LoadError;
 use flipcast_models::{ImportError, ModelError};
 use flipcast_record::RecordError;
 use flipcast_record::predictions::PredictionError;
+use flipcast_report::ReportError;
 use flipcast_run::RunError;
 use flipcast_run::adapt::AffineError;
 use std::error::Error;
@@ -161,6 +162,9 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
         });
     }
     if let Some(error) = cause.downcast_ref::<RunError>() {
+        return error.hint();
+    }
+    if let Some(error) = cause.downcast_ref::<ReportError>() {
         return error.hint();
     }
     if let Some(ExecError::NonFiniteLogits { .. } | ExecError::NonFiniteGradient { .. }) =

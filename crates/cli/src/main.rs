@@ -36,6 +36,14 @@ enum Command {
     Corrupt(commands::corrupt::Args),
     /// Adapt a model to images while it predicts them
     Adapt(commands::adapt::Args),
+    /// Run a plan of many cells, in parts and resumed at will
+    Study(commands::study::Args),
+    /// Look at what adaptation does to a model: phases, omission, flips, an embedding map, a toy
+    Analyse(commands::analyse::Args),
+    /// Turn records into a page that opens in a browser, or into tables
+    Report(commands::report::Args),
+    /// Write one figure of a report as SVG or PNG
+    Figure(commands::figure::Args),
     /// List, show and compare recorded runs
     Runs(commands::runs::Args),
     /// Time a forward pass and an adaptation step on this machine
@@ -53,6 +61,10 @@ fn main() -> ExitCode {
         Command::Estimate(args) => commands::estimate::run(&args),
         Command::Corrupt(args) => commands::corrupt::run(&args),
         Command::Adapt(args) => commands::adapt::run(&args),
+        Command::Study(args) => commands::study::run(&args),
+        Command::Analyse(args) => commands::analyse::run(&args),
+        Command::Report(args) => commands::report::run(&args),
+        Command::Figure(args) => commands::figure::run(&args),
         Command::Runs(args) => commands::runs::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Env => commands::env::run(),

@@ -1,3 +1,4 @@
+use crate::{NormGroup, NormKind};
 use std::ops::Range;
 
 /// Where one normalisation layer's scale and shift lie in the flat vector.
@@ -7,6 +8,10 @@ pub struct AffineEntry {
     pub name: String,
     /// Channels of the layer.
     pub channels: usize,
+    /// Which values share a mean and a variance.
+    pub kind: NormKind,
+    /// The part of the network it belongs to.
+    pub group: NormGroup,
     /// First element of the scale; the shift follows it directly.
     pub offset: usize,
 }
@@ -31,18 +36,16 @@ pub struct AffineTable {
 }
 
 impl AffineTable {
-    /// The table of layers given as (name, channels).
-    pub fn of<'a>(layers: impl Iterator<Item = (&'a str, usize)>) -> Self {
-        let mut table = Self::default();
-        for (name, channels) in layers {
-            table.entries.push(AffineEntry {
-                name: name.to_owned(),
-                channels,
-                offset: table.len,
-            });
-            table.len += 2 * channels;
-        }
-        table
+    /// Adds a layer behind those that are there.
+    pub(crate) fn push(&mut self, name: &str, channels: usize, kind: NormKind, group: NormGroup) {
+        self.entries.push(AffineEntry {
+            name: name.to_owned(),
+            channels,
+            kind,
+            group,
+            offset: self.len,
+        });
+        self.len += 2 * channels;
     }
 
     /// One entry per norm layer, in node order.
@@ -58,6 +61,13 @@ impl AffineTable {
     /// Whether the network has no norm layer, so that nothing can adapt.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Whether any layer has running statistics.
+    pub fn has_batch_norm(&self) -> bool {
+        self.entries
+            .iter()
+            .any(|entry| entry.kind == NormKind::Batch)
     }
 
     /// The range of the parameter called `name`, such as `bn1.weight`.

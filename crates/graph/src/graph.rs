@@ -1,4 +1,4 @@
-use crate::{AffineTable, Arrangement, Dims, NormKind, NormLayer, Op, PlanError};
+use crate::{AffineTable, Arrangement, Dims, NormKind, NormLayer, Op, PlanError, norm_groups};
 
 /// A node's position in its graph; inputs always come before the nodes that use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -154,10 +154,11 @@ impl Graph {
 
     /// Names and places of all scales and shifts in the flat vector that adapts.
     pub fn affine_table(&self) -> AffineTable {
-        AffineTable::of(
-            self.norms()
-                .map(|(id, norm)| (self.node(id).name.as_str(), norm.channels)),
-        )
+        let mut table = AffineTable::default();
+        for ((id, norm), group) in self.norms().zip(norm_groups(self)) {
+            table.push(&self.node(id).name, norm.channels, norm.kind, group);
+        }
+        table
     }
 
     /// Number of classes the logits tell apart.

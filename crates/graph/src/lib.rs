@@ -14,6 +14,7 @@ mod builder;
 mod dims;
 mod error;
 mod graph;
+mod norm_group;
 mod op;
 mod plan;
 
@@ -25,6 +26,7 @@ pub use builder::GraphBuilder;
 pub use dims::Dims;
 pub use error::{GraphError, PlanError};
 pub use graph::{Graph, Node, NodeId, ParamSpec};
+pub use norm_group::{NormGroup, norm_groups};
 pub use op::{Conv2d, NormKind, NormLayer, Op, Padding, Pool};
 pub use plan::{
     BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NormId, NormSlot, Plan,

@@ -75,15 +75,18 @@ fn infer_vit(shapes: &Shapes<'_>) -> Option<Architecture> {
     let [1, positions, _] = shapes.get("encoder.pos_embedding")? else {
         return None;
     };
+    let distilled = shapes.has("dist_token");
     // A square number of positions leaves none for the class token.
     let patches_only = exact_root(positions);
     let class_token = match (shapes.has("class_token"), patches_only) {
+        (true, _) if distilled => ClassToken::Distilled,
         (false, _) => ClassToken::Absent,
         (true, None) => ClassToken::WithPosition,
         (true, Some(_)) => ClassToken::WithoutPosition,
     };
     let side = match class_token {
         ClassToken::WithPosition => exact_root(positions.checked_sub(1)?)?,
+        ClassToken::Distilled => exact_root(positions.checked_sub(2)?)?,
         ClassToken::Absent | ClassToken::WithoutPosition => patches_only?,
     };
     let pool = match (shapes.has("fc_norm.weight"), class_token) {

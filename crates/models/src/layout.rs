@@ -1,4 +1,5 @@
 use crate::Family;
+use crate::vit_weights::Positions;
 use flipcast_tensor::{Shape, Tensor};
 
 /// How a file's tensor becomes a parameter.
@@ -9,6 +10,8 @@ pub(crate) enum Layout {
     /// A relative position bias converted from TensorFlow: `[heads, rows, columns]` of the distances from query to key,
     /// where the parameter has `[rows * columns, heads]` of those from key to query.
     BiasByHead,
+    /// Position embeddings of another grid of patches.
+    Positions(Positions),
 }
 
 /// The layout in which a tensor with the extents `found` is a parameter with the extents `expected`, if there is one.
@@ -40,6 +43,7 @@ pub(crate) fn arrange(tensor: Tensor, layout: Layout, expected: &[usize]) -> Ten
     let values = match layout {
         Layout::Same => tensor.into_values(),
         Layout::BiasByHead => bias_by_entry(&tensor),
+        Layout::Positions(positions) => positions.resample(&tensor),
     };
     Tensor::new(Shape::new(expected), values).expect("a layout is found only for as many values")
 }

@@ -41,7 +41,6 @@ mod model;
 mod model_card;
 mod model_error;
 mod nearest;
-mod norm_group;
 mod random;
 mod recognise;
 mod registry;
@@ -53,6 +52,7 @@ mod squeeze_excite;
 mod swin;
 mod vit;
 mod vit_names;
+mod vit_weights;
 mod weight_tags;
 pub mod weights;
 mod wide_resnet;
@@ -62,6 +62,7 @@ pub use convnext::{ConvNextConfig, build_convnext};
 pub use efficientnet::{EfficientNetConfig, EfficientNetStage, build_efficientnet};
 pub use efficientnet_lite::{EfficientNetLiteConfig, Origin, build_efficientnet_lite};
 pub use fit::{Fit, Mismatch};
+pub use flipcast_graph::{NormGroup, norm_groups};
 pub use inspect::{
     ArchitectureSummary, FileSummary, WeightTagSummary, count_parameters, inspect_file,
     list_architectures, list_weight_tags,
@@ -72,7 +73,6 @@ pub use mobilenet_v2::{MobileNetV2Config, build_mobilenet_v2};
 pub use model::Model;
 pub use model_card::{CardError, ModelCard};
 pub use model_error::ModelError;
-pub use norm_group::{NormGroup, norm_groups};
 pub use recognise::{Match, recognise};
 pub use registry::{ARCHITECTURES, ArchitectureEntry};
 pub use rename::canonical_name;

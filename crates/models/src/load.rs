@@ -2,6 +2,7 @@ use crate::fit::{Sources, fit_tensors};
 use crate::layout::arrange;
 use crate::model::build_graph;
 use crate::recognise::recognise;
+use crate::vit_weights::{accept_positions, file_params, join_heads, second_head};
 use crate::{Architecture, Model, ModelCard, ModelError, TensorInfo, WeightFile, WeightTag};
 use flipcast_graph::Graph;
 use flipcast_images::preprocess::Preprocess;
@@ -56,7 +57,8 @@ impl Model {
     /// Loads a weight file as a model.
     ///
     /// The architecture is the one asked for, or else the card's, the one named in the file's metadata, or the one
-    /// the tensors fit exactly. Preprocessing and class names come from the card or the weights' name.
+    /// the tensors fit exactly. Preprocessing and class names come from the card or the weights' name. Position embeddings of a
+    /// vision transformer asked for with images of another size are resampled.
     pub fn load(request: LoadRequest<'_>) -> Result<Self, ModelError> {
         let path = request.path.display().to_string();
         let file = open(request.path, request.within)?;
@@ -82,7 +84,9 @@ impl Model {
         }
         let graph = build_graph(&architecture)?;
         let family = Some(architecture.config.family());
-        let (fit, sources) = fit_tensors(family, &graph.params(), tensors.iter());
+        let wanted = file_params(&architecture.config, &graph);
+        let (mut fit, mut sources) = fit_tensors(family, &wanted, tensors.iter());
+        accept_positions(&architecture.config, &tensors, &mut fit, &mut sources);
         if !fit.is_exact() {
             let model = known.name.unwrap_or(architecture.name);
             return Err(ModelError::do_not_fit(model, &graph, fit));
@@ -201,11 +205,18 @@ fn load_params(
 ) -> Result<HashMap<String, Tensor>, ModelError> {
     let mut params = HashMap::new();
     for param in graph.params() {
+        let load = |name: &str| {
+            file.load(name).map_err(|source| ModelError::Import {
+                path: path.to_owned(),
+                source: Box::new(source),
+            })
+        };
         let (name, layout) = &sources[&param.name];
-        let tensor = file.load(name).map_err(|source| ModelError::Import {
-            path: path.to_owned(),
-            source: Box::new(source),
-        })?;
+        let mut tensor = load(name)?;
+        let second = second_head(&param.name).and_then(|second| sources.get(&second));
+        if let Some((second, _)) = second {
+            tensor = join_heads(&tensor, &load(second)?);
+        }
         params.insert(param.name, arrange(tensor, *layout, &param.shape));
     }
     Ok(params)

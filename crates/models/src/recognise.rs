@@ -3,6 +3,7 @@ use crate::infer::infer_architecture;
 use crate::infer_transformer::infer_transformer;
 use crate::registry::ARCHITECTURES;
 use crate::rename::canonical_name;
+use crate::vit_weights::file_params;
 use crate::{Architecture, TensorInfo};
 
 /// An architecture and how well the tensors of a file fit it.
@@ -27,7 +28,11 @@ pub fn recognise(tensors: &[TensorInfo]) -> Option<Match> {
             continue;
         };
         let family = Some(candidate.config.family());
-        let (fit, _) = fit_tensors(family, &graph.params(), tensors.iter());
+        let (fit, _) = fit_tensors(
+            family,
+            &file_params(&candidate.config, &graph),
+            tensors.iter(),
+        );
         if fit.matched == 0 {
             continue;
         }

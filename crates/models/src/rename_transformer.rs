@@ -2,10 +2,11 @@ use crate::Family;
 use crate::rename::lookup;
 
 /// Layers of a vision transformer outside its blocks in timm and here; two of them are single parameters.
-const VIT_OUTER: [(&str, &str); 3] = [
+const VIT_OUTER: [(&str, &str); 4] = [
     ("patch_embed.proj", "conv_proj"),
     ("norm", "encoder.ln"),
     ("head", "heads.head"),
+    ("head_dist", "heads.head_dist"),
 ];
 const VIT_BLOCK: [(&str, &str); 6] = [
     ("norm1", "ln_1"),

@@ -17,6 +17,9 @@ pub enum ClassToken {
     WithPosition,
     /// Only the patches have position embeddings, as in DeiT III.
     WithoutPosition,
+    /// Behind it comes a second one, taught by another network, with a classifier of its own: DeiT's distilled networks, whose
+    /// logits are the mean of the two.
+    Distilled,
 }
 
 /// What the classifier reads.
@@ -35,8 +38,10 @@ pub enum TokenPool {
 ///
 /// Parameter names are torchvision's (`encoder.layers.encoder_layer_0.ln_1`, `heads.head`) except that the packed projection
 /// is a layer of its own, `self_attention.in_proj`. Both spellings of torchvision's files and timm's (`blocks.0.norm1`,
-/// `attn.qkv`, `head`) are accepted. DeiT without distillation is the same network; DeiT III adds a factor per channel
-/// (`ls1`, `ls2`) and gives the class token no position.
+/// `attn.qkv`, `head`) are accepted. DeiT without distillation is the same network. With it there is a second token
+/// (`dist_token`), and the mean of two classifiers is one that reads both tokens ([`ClassToken::Distilled`]). DeiT III adds a factor
+/// per channel (`ls1`, `ls2`) and gives the class token no position. Positions learned for other images are resampled when the
+/// weights are loaded.
 ///
 /// *Reference*: Dosovitskiy et al., "An Image is Worth 16x16 Words" (2021); Touvron et al., "Training data-efficient image
 /// transformers" (2021) and "DeiT III" (2022).
@@ -110,6 +115,10 @@ impl VitConfig {
             let expected = "1, since the classifier reads it".into();
             return Err(bad("class tokens", 0, expected));
         }
+        if self.class_token == ClassToken::Distilled && self.pool != TokenPool::ClassToken {
+            let expected = "1 or none, since a mean leaves the second one out".into();
+            return Err(bad("class tokens", 2, expected));
+        }
         check_classes(family, self.classes)
     }
 
@@ -134,7 +143,7 @@ pub fn build_vit(config: &VitConfig) -> Result<Graph, GraphError> {
     let (mut g, images) = GraphBuilder::new(3);
     let mut x = embed_patches(&mut g, config, images);
     for layer in 0..config.layers {
-        // Behind the last attention every token is on its own, and the classifier may read only one of them.
+        // Behind the last attention every token is on its own, and the classifier may read only the first.
         let narrows = layer + 1 == config.layers && config.pool == TokenPool::ClassToken;
         x = encoder_block(&mut g, config, layer, x, narrows);
     }
@@ -150,7 +159,12 @@ pub fn build_vit(config: &VitConfig) -> Result<Graph, GraphError> {
     if config.pool == TokenPool::MeanThenNorm {
         x = g.norm("fc_norm", x, NormKind::Layer, EPS);
     }
-    let logits = g.linear("heads.head", x, config.hidden_dim, config.classes);
+    let mut features = config.hidden_dim;
+    if config.class_token == ClassToken::Distilled {
+        x = g.flatten("class_tokens", x);
+        features *= 2;
+    }
+    let logits = g.linear("heads.head", x, features, config.classes);
     g.finish(logits)
 }
 
@@ -169,6 +183,11 @@ fn embed_patches(g: &mut GraphBuilder, config: &VitConfig, images: NodeId) -> No
         ClassToken::WithoutPosition => {
             let x = g.add_position(positions, x, patches);
             g.prepend_tokens("class_token", x, 1)
+        }
+        ClassToken::Distilled => {
+            let x = g.prepend_tokens("dist_token", x, 1);
+            let x = g.prepend_tokens("class_token", x, 1);
+            g.add_position(positions, x, 2 + patches)
         }
     }
 }
@@ -189,8 +208,12 @@ fn encoder_block(
     let scale = ((dim / config.heads) as f32).powf(-0.5);
     y = g.attention(&attention, y, Attention::new(config.heads, scale));
     if narrows {
-        skip = g.token_range(&format!("{name}.class_token"), skip, 0, 1);
-        y = g.token_range(&format!("{attention}.class_token"), y, 0, 1);
+        let read = match config.class_token {
+            ClassToken::Distilled => 2,
+            _ => 1,
+        };
+        skip = g.token_range(&format!("{name}.class_token"), skip, 0, read);
+        y = g.token_range(&format!("{attention}.class_token"), y, 0, read);
     }
     y = g.linear(&format!("{attention}.out_proj"), y, dim, dim);
     if config.layer_scale {

@@ -15,7 +15,7 @@ const USUAL_IMAGE: usize = 224;
 
 impl VitConfig {
     /// The network a name spells out: `vit_base_patch16_384` with any size, patch and image, the same with `deit` and
-    /// `deit3`, `..._gap_...` for a mean over patches without a class token, and torchvision's `vit_b_16`. `None` for
+    /// `deit3`, `deit_base_distilled_patch16_224`, `..._gap_...` for a mean over patches without a class token, and torchvision's `vit_b_16`. `None` for
     /// other names; an error when the settings make no network.
     pub(crate) fn from_name(name: &str, classes: usize) -> Option<Result<Self, GraphError>> {
         let (family, rest) = name.split_once('_')?;
@@ -48,6 +48,10 @@ impl VitConfig {
     }
 
     fn from_timm(family: &str, size: &str, rest: &str, classes: usize) -> Option<Self> {
+        let (size, is_distilled) = match size.strip_suffix("_distilled") {
+            Some(size) => (size, true),
+            None => (size, false),
+        };
         let (_, _, settings) = SIZES.iter().find(|row| row.0 == size)?;
         let (patch, image) = rest.split_once('_')?;
         let (image, is_gap) = match image.strip_prefix("gap_") {
@@ -56,6 +60,11 @@ impl VitConfig {
         };
         let plain = Self::new(number(image)?, number(patch)?, *settings, classes);
         match (family, is_gap) {
+            ("deit", false) if is_distilled => Some(Self {
+                class_token: ClassToken::Distilled,
+                ..plain
+            }),
+            _ if is_distilled => None,
             ("vit" | "deit", false) => Some(plain),
             ("vit", true) => Some(Self {
                 class_token: ClassToken::Absent,
@@ -106,6 +115,9 @@ mod tests {
         assert_eq!(gap.unwrap().class_token, ClassToken::Absent);
         let third = VitConfig::from_name("deit3_small_patch16_224", 10).unwrap();
         assert!(third.unwrap().layer_scale);
+        let name = "deit_tiny_distilled_patch16_224";
+        let distilled = VitConfig::from_name(name, 10).unwrap().unwrap();
+        assert_eq!(distilled.class_token, ClassToken::Distilled);
     }
 
     #[test]
@@ -125,6 +137,7 @@ mod tests {
             "vit_base_patch+16_224",
             "swin_tiny_patch4_window7_224",
             "deit3_small_patch16_gap_224",
+            "vit_base_distilled_patch16_224",
         ] {
             assert!(VitConfig::from_name(name, 10).is_none(), "{name}");
         }

@@ -25,9 +25,9 @@ pub struct CalibrationJob<'a> {
 /// What the record of the clean cell holds.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CleanCell {
-    basis: Basis,
-    cell: Cell,
+pub(crate) struct CleanCell {
+    pub(crate) basis: Basis,
+    pub(crate) cell: Cell,
 }
 
 /// Looks at the clean images and at every held-out corruption, and fits what every estimator needs. Cells found in
@@ -41,19 +41,7 @@ pub fn calibrate(
     let mut cells = Vec::new();
 
     watcher.cell("clean", 0, 1 + 5 * HELD_OUT.len());
-    let protocol = cell_protocol("calibrate", setting, &job.clean, &job.options)?;
-    let clean: CleanCell = match ledger.find(&protocol)? {
-        Some(found) => found,
-        None => {
-            let scope = job.clean.scope;
-            let look = setting.open_and_look(&job.clean, watcher)?;
-            let basis = Basis::fit(&look.source, scope, job.options.clone())?;
-            let cell = Cell::score(&look, scope, setting, &basis)?;
-            let clean = CleanCell { basis, cell };
-            ledger.keep(protocol, &clean, clean.cell.seconds.total())?;
-            clean
-        }
-    };
+    let clean = clean_cell(job, ledger, watcher)?;
     let basis = clean.basis;
     cells.push(CalibrationCell {
         name: "clean".to_owned(),
@@ -94,8 +82,28 @@ pub fn calibrate(
     })
 }
 
+/// The cell of the clean images and what they teach, from `ledger` or else made and kept there.
+pub(crate) fn clean_cell(
+    job: &CalibrationJob,
+    ledger: &mut Ledger,
+    watcher: &mut dyn Watcher,
+) -> Result<CleanCell, RunError> {
+    let setting = &job.setting;
+    let protocol = cell_protocol("calibrate", setting, &job.clean, &job.options)?;
+    if let Some(found) = ledger.find(&protocol)? {
+        return Ok(found);
+    }
+    let scope = job.clean.scope;
+    let look = setting.open_and_look(&job.clean, watcher)?;
+    let basis = Basis::fit(&look.source, scope, job.options.clone())?;
+    let cell = Cell::score(&look, scope, setting, &basis)?;
+    let clean = CleanCell { basis, cell };
+    ledger.keep(protocol, &clean, clean.cell.seconds.total())?;
+    Ok(clean)
+}
+
 /// The held-out corruptions at all severities, with the constants of a set: names and groups.
-fn standard_cells(set: &str) -> Vec<(String, String)> {
+pub(crate) fn standard_cells(set: &str) -> Vec<(String, String)> {
     let severities = |corruption: &str| {
         let corruption = corruption.to_owned();
         (1..=5).map(move |s| (format!("{set}{corruption}:{s}"), corruption.clone()))
@@ -113,7 +121,10 @@ fn spans_too_little(cells: &[CalibrationCell], num_classes: usize) -> bool {
 }
 
 /// The images of `clean` with a corruption made in memory.
-fn corrupted<'a>(clean: &CellRequest<'a>, name: &str) -> Result<CellRequest<'a>, RunError> {
+pub(crate) fn corrupted<'a>(
+    clean: &CellRequest<'a>,
+    name: &str,
+) -> Result<CellRequest<'a>, RunError> {
     let corruptor = Arc::new(Corruptor::new(clean.seed));
     Ok(CellRequest {
         data: format!("{}@{name}", clean.data),

@@ -1,7 +1,8 @@
 //! Where networks run.
 
 use crate::RunError;
-use flipcast_exec::{Executor, Isa, Network, NetworkOptions, NormMode};
+use flipcast_cuda::{CudaNetwork, CudaOptions, Precision};
+use flipcast_exec::{ExecError, Executor, Isa, Network, NetworkOptions, NormMode};
 use flipcast_graph::Purpose;
 use flipcast_models::Model;
 use flipcast_record::Protocol;
@@ -16,6 +17,13 @@ pub enum Device {
         threads: usize,
         /// Instruction set; `None` means the best there is.
         isa: Option<Isa>,
+    },
+    /// An NVIDIA GPU.
+    Cuda {
+        /// Which one, counted from 0.
+        index: usize,
+        /// How numbers are stored and multiplied.
+        precision: Precision,
     },
 }
 
@@ -43,6 +51,16 @@ impl Device {
                 };
                 Box::new(Network::new(model.graph(), model.params(), &options)?)
             }
+            Self::Cuda { index, precision } => {
+                let options = CudaOptions {
+                    device: index,
+                    precision,
+                    purpose,
+                    ..CudaOptions::adapt(batch, size.height, size.width)
+                };
+                let net = CudaNetwork::new(model.graph(), model.params(), &options);
+                Box::new(net.map_err(ExecError::from)?)
+            }
         };
         net.set_norm_mode(NormMode::Running)?;
         Ok(net)
@@ -52,6 +70,7 @@ impl Device {
     fn arithmetic(&self) -> Option<&'static str> {
         match self {
             Self::Cpu { .. } => None,
+            Self::Cuda { precision, .. } => Some(precision.name()),
         }
     }
 

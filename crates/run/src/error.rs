@@ -1,7 +1,9 @@
 use flipcast_adapt::AdaptError;
 use flipcast_corrupt::CorruptError;
+use flipcast_embed::EmbedError;
 use flipcast_estimate::EstimateError;
 use flipcast_exec::ExecError;
+use flipcast_images::dataset::DataError;
 use flipcast_images::labelspace::LabelError;
 use flipcast_images::loader::LoadError;
 use flipcast_record::predictions::PredictionError;
@@ -22,6 +24,16 @@ pub enum RunError {
         setting: &'static str,
         /// Its value.
         found: usize,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// A setting that is a fraction is outside its range.
+    #[error("{setting} is {found}, expected {expected}")]
+    Number {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        found: f64,
         /// What is allowed.
         expected: &'static str,
     },
@@ -127,6 +139,12 @@ pub enum RunError {
     /// An estimator failed.
     #[error("an estimator failed")]
     Estimate(#[from] EstimateError),
+    /// The geometry of embeddings could not be computed.
+    #[error("the embeddings cannot be described")]
+    Embed(#[from] EmbedError),
+    /// A part of a dataset could not be taken.
+    #[error("the dataset cannot be read")]
+    Data(#[from] DataError),
 }
 
 impl RunError {
@@ -134,7 +152,7 @@ impl RunError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unlabelled { .. } => Some(
-                "calibration learns from answers: give a dataset with labels, such as class folders or a list file"
+                "answers are needed here: give a dataset with labels, such as class folders or a list file"
                     .to_owned(),
             ),
             Self::OutsideClassSpace { .. } => Some(
@@ -147,6 +165,7 @@ impl RunError {
                 Some("calibrate this model again with `flipcast calibrate`, or use the artefact that belongs to it".to_owned())
             }
             Self::Estimate(error) => error.hint().map(str::to_owned),
+            Self::Embed(error) => error.hint().map(str::to_owned),
             _ => None,
         }
     }

@@ -1,8 +1,12 @@
 //! Protocols of weighted flips, by name.
 
 use crate::RunError;
-use flipcast_adapt::{EntropyMargin, EtaConfig, MethodConfig, RdumbConfig, RedundancyMargin};
+use flipcast_adapt::{
+    AdaptError, EntropyMargin, EtaConfig, MethodConfig, OptimiserConfig, RdumbConfig,
+    RedundancyMargin, TentConfig,
+};
 use flipcast_estimate::CurveKind;
+use flipcast_graph::Graph;
 use serde::{Deserialize, Serialize};
 
 /// How flips are counted: what adapts, for how long, and what is probed.
@@ -31,7 +35,7 @@ pub struct FlipProtocol {
 pub const FLIP_PROTOCOLS: &[(&str, &str)] = &[
     (
         "flipcast",
-        "ETA without redundancy filter, 25 steps, margins in ln K, probe of 2,000; the default",
+        "the default: ETA without redundancy filter, 25 steps, probe of 2,000; without batch norms Tent with Adam, 5 steps of 16, probe of 1,000",
     ),
     (
         "paper",
@@ -42,7 +46,7 @@ pub const FLIP_PROTOCOLS: &[(&str, &str)] = &[
     ("limited-data", "as `code` on 1,000 images in all"),
     (
         "statistics",
-        "no adaptation: running against batch statistics",
+        "no adaptation: running against batch statistics, for batch norms only",
     ),
 ];
 
@@ -95,6 +99,65 @@ impl FlipProtocol {
         })
     }
 
+    /// The protocol called `name` as it applies to a network. Only `flipcast` depends on what normalises it; `statistics` needs
+    /// batch norms, and what the method adapts must be there.
+    pub fn for_network(name: &str, graph: &Graph) -> Result<Self, RunError> {
+        let mut protocol = Self::named(name)?;
+        if !graph.has_batch_norm() {
+            match name {
+                "flipcast" => protocol = protocol.without_running_statistics(),
+                "statistics" => {
+                    let method = "statistics";
+                    return Err(AdaptError::NoStatistics { method }.into());
+                }
+                _ => {}
+            }
+        }
+        protocol.method.check_network(&graph.affine_table())?;
+        Ok(protocol)
+    }
+
+    /// The settings for networks of layer or group norms: Tent with Adam 1e-2, 5 steps of 16 images, probe of 1,000.
+    ///
+    /// Nobody published any, so they were chosen by measurement: a ViT of 8 blocks (Tiny-ImageNet, 49.5% clean), 1,000 images a cell, probe of
+    /// 500, every norm layer but where it says otherwise; mean errors in points on corruptions the curve was fitted without. Calibrated COT has 1.60 on the
+    /// 21 calibration cells and 1.71 on 9 of them (clean, severities 2 and 5), calibrated ATC 2.98 and 2.82.
+    ///
+    /// | method, optimiser, rate | steps x images | cells | flips of 1,000 | flips | weighted | rank correlation, weighted |
+    /// |---|---|---|---|---|---|---|
+    /// | Tent, Adam 1e-2 | 5 x 16 | 21 | 234 to 852 | 4.32 | **4.23** | -0.91 |
+    /// | Tent, Adam 1e-3 | 20 x 16 | 21 | 62 to 528 | 6.57 | 5.36 | -0.93 |
+    /// | Tent, Adam 1e-2 | 5 x 16 | 9 | 234 to 846 | 5.16 | 5.91 | -0.88 |
+    /// | Tent, Adam 1e-2 | 20 x 16 | 9 | 356 to 984 | 5.36 | 5.63 | -0.45 |
+    /// | Tent, Adam 1e-3 | 5 x 16 | 9 | 38 to 154 | 8.56 | 6.90 | -0.87 |
+    /// | Tent, Adam 1e-3 | 20 x 16 | 9 | 62 to 528 | 7.39 | 7.67 | -0.98 |
+    /// | Tent, SGD 1e-2 | 5 x 16 | 9 | 20 to 92 | 8.11 | 5.86 | -0.90 |
+    /// | Tent, SGD 1e-2 | 20 x 16 | 9 | 100 to 644 | 8.24 | 8.71 | -0.97 |
+    /// | Tent, SGD 2.5e-4 | 10 x 64 | 9 | 0 to 6 | 13.91 | 13.16 | +0.07 |
+    /// | ETA, Adam 1e-2 | 5 x 16 | 9 | 214 to 526 | 7.06 | 7.01 | -0.72 |
+    /// | ETA, Adam 1e-2 | 20 x 16 | 9 | 376 to 968 | 7.04 | 6.66 | -0.77 |
+    /// | CPL, Adam 3e-3 | 10 x 16 | 9 | 104 to 750 | 7.48 | 7.79 | -0.92 |
+    /// | RPL, Adam 3e-3 | 10 x 16 | 9 | 92 to 776 | 8.20 | 8.89 | -0.87 |
+    /// | SAR, SGD 1e-2, last norm fixed | 20 x 16 | 9 | 142 to 408 | 14.32 | 13.96 | -0.33 |
+    ///
+    /// At the rates published for batch norms nothing flips. At higher ones flips order the cells well, but how many there are depends on the
+    /// kind of shift as much as on the accuracy: noise flips far more than saturation does. So no setting comes near COT, and beside COT the
+    /// combination gives flips a weight of 0 for both settings seen on all cells. The cheapest is also the best, hence
+    /// the choice. It is a probe, not a way to adapt: at this rate the model loses 4.0 points on average over the 9 cells. Not
+    /// measured: the rule `sar`, 25 steps and more, other networks.
+    fn without_running_statistics(self) -> Self {
+        Self {
+            method: MethodConfig::Tent(TentConfig {
+                optimiser: OptimiserConfig::adam(1e-2),
+                ..TentConfig::imagenet()
+            }),
+            batch_size: 16,
+            stops: vec![5],
+            probe_images: 1000,
+            ..self
+        }
+    }
+
     /// The curve its flips are fitted with: a quadratic as published, or one that cannot turn back.
     pub fn curve(&self) -> CurveKind {
         match self.name.as_str() {
@@ -143,6 +206,7 @@ impl FlipProtocol {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flipcast_graph::{GraphBuilder, NormKind};
 
     #[test]
     fn every_protocol_of_the_table_can_run() {
@@ -165,6 +229,37 @@ mod tests {
             FlipProtocol::named("limited-data").unwrap().image_limit,
             Some(1000)
         );
+    }
+
+    fn graph(kind: NormKind) -> Graph {
+        let (mut g, x) = GraphBuilder::new(3);
+        let x = g.norm("norm", x, kind, 1e-5);
+        let x = g.global_avg_pool("pool", x);
+        let x = g.linear("fc", x, 3, 2);
+        g.finish(x).unwrap()
+    }
+
+    #[test]
+    fn only_the_default_depends_on_what_normalises_the_network() {
+        for (name, _) in FLIP_PROTOCOLS {
+            let named = FlipProtocol::named(name).unwrap();
+            let found = FlipProtocol::for_network(name, &graph(NormKind::Batch)).unwrap();
+            assert_eq!(found, named);
+            let found = FlipProtocol::for_network(name, &graph(NormKind::Layer));
+            match *name {
+                "flipcast" => {
+                    let found = found.unwrap();
+                    found.check().unwrap();
+                    assert_eq!((found.method.name(), found.last_stop()), ("tent", 5));
+                    assert_eq!(found.name, named.name);
+                }
+                "statistics" => assert!(matches!(
+                    found,
+                    Err(RunError::Adapt(AdaptError::NoStatistics { .. }))
+                )),
+                _ => assert_eq!(found.unwrap(), named),
+            }
+        }
     }
 
     #[test]

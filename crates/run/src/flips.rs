@@ -136,7 +136,7 @@ pub fn collect_flips(
 
 /// The size of the chunks when `images` are cut into as few as possible, none above `most` and all about equal, so that
 /// no chunk is too small for batch statistics.
-fn even_chunk(images: usize, most: usize) -> usize {
+pub(crate) fn even_chunk(images: usize, most: usize) -> usize {
     images.div_ceil(images.div_ceil(most.max(1)).max(1)).max(1)
 }
 

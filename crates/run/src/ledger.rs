@@ -4,40 +4,75 @@ use crate::RunError;
 use crate::basis::{Basis, ScoreOptions};
 use crate::calibration::ModelIdentity;
 use crate::cell::{CellRequest, Setting};
-use flipcast_record::{Protocol, RecordStore, RunRecord, Timing};
+use flipcast_record::{Protocol, RecordFolder, RecordStore, RunRecord, Timing};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Raised whenever a cell's numbers change for the same protocol.
 const CELL_VERSION: u32 = 1;
 
-/// Where cells are looked up and kept; nowhere without a store.
-#[derive(Default)]
+/// Where cells are looked up and kept; nowhere without a store. Clones share what they hold.
+#[derive(Clone, Default)]
 pub struct Ledger {
-    store: Option<RecordStore>,
+    store: Option<Arc<Mutex<RecordStore>>>,
+    others: Option<Arc<Mutex<RecordFolder>>>,
 }
 
 impl Ledger {
     /// Keeps cells in `store`.
     pub fn new(store: RecordStore) -> Self {
-        Self { store: Some(store) }
+        Self {
+            store: Some(Arc::new(Mutex::new(store))),
+            others: None,
+        }
+    }
+
+    /// The same, but what `others` hold is not made again.
+    pub fn beside(self, others: RecordFolder) -> Self {
+        Self {
+            others: Some(Arc::new(Mutex::new(others))),
+            ..self
+        }
+    }
+
+    /// Looks again at what others have written since.
+    pub fn refresh(&self) -> Result<(), RunError> {
+        match &self.others {
+            Some(others) => Ok(lock(others).refresh()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Every record, its own first.
+    pub fn records(&self) -> Vec<RunRecord> {
+        let mut all = Vec::new();
+        if let Some(store) = &self.store {
+            all.extend(lock(store).iter().cloned());
+        }
+        if let Some(others) = &self.others {
+            all.extend(lock(others).iter().cloned());
+        }
+        all
     }
 
     /// The result kept for `protocol`.
     pub fn find<T: DeserializeOwned>(&self, protocol: &Protocol) -> Result<Option<T>, RunError> {
-        let record = self
-            .store
-            .as_ref()
-            .and_then(|store| store.get(&protocol.key()));
-        let Some(record) = record else {
+        let key = protocol.key();
+        let own = self.store.as_ref();
+        let own = own.and_then(|store| Some(lock(store).get(&key)?.result.clone()));
+        let found = own.or_else(|| {
+            let others = self.others.as_ref()?;
+            Some(lock(others).get(&key)?.result.clone())
+        });
+        let Some(result) = found else {
             return Ok(None);
         };
-        let result = serde_json::from_value(record.result.clone());
-        Ok(Some(result.map_err(|source| RunError::Record {
-            key: record.key.clone(),
-            source,
-        })?))
+        let result = serde_json::from_value(result);
+        Ok(Some(
+            result.map_err(|source| RunError::Record { key, source })?,
+        ))
     }
 
     /// Keeps a result as soon as it is known.
@@ -47,7 +82,7 @@ impl Ledger {
         result: &impl Serialize,
         seconds: f64,
     ) -> Result<(), RunError> {
-        let Some(store) = &mut self.store else {
+        let Some(store) = &self.store else {
             return Ok(());
         };
         let key = protocol.key();
@@ -58,9 +93,14 @@ impl Ledger {
             created: now.map_or(0, |time| time.as_secs()),
             seconds,
         };
-        store.append(RunRecord::new(protocol, value, timing))?;
+        lock(store).append(RunRecord::new(protocol, value, timing))?;
         Ok(())
     }
+}
+
+/// A record is appended whole or not at all, so that a thread that panicked leaves nothing half done.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Everything that defines the numbers of a cell.

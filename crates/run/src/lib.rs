@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adapt;
+pub mod analysis;
 mod basis;
 mod calibrate;
 mod calibration;
@@ -23,6 +24,7 @@ mod published;
 mod scope;
 mod scores;
 mod source_pass;
+pub mod study;
 mod watcher;
 
 pub use basis::{Basis, ScoreOptions};

@@ -72,7 +72,7 @@ pub const SCORES: &[ScoreInfo] = &[
     ),
     flip(
         "wf_batch",
-        "weighted flips as published: from batch statistics, before to after adapting",
+        "weighted flips as published: from batch statistics, before to after adapting; with batch norms only",
     ),
     flip(
         "wf_unweighted",
@@ -80,7 +80,7 @@ pub const SCORES: &[ScoreInfo] = &[
     ),
     flip(
         "statistics_flips",
-        "weighted flips from running to batch statistics, without adapting",
+        "weighted flips from running to batch statistics, without adapting; with batch norms only",
     ),
     accuracy("ac", "average confidence"),
     accuracy("doc", "difference of confidence"),
@@ -147,8 +147,12 @@ pub(crate) fn score_source(
     let anchor: Vec<usize> = rows.iter().map(|&row| predicted[row]).collect();
     let confidence: Vec<f64> = rows.iter().map(|&row| confidences[row]).collect();
     let initial = look.flips.initial.classes_predicted();
-    let step_0 = weighted_flips(&anchor, &confidence, &initial);
-    insert(&mut scores, "statistics_flips", step_0)?;
+    // Without running statistics the two anchors are one: no flips before the first step, and the same ones after the last.
+    let has_statistics = setting.model.graph().has_batch_norm();
+    if has_statistics {
+        let step_0 = weighted_flips(&anchor, &confidence, &initial);
+        insert(&mut scores, "statistics_flips", step_0)?;
+    }
     let Some(stop) = look.flips.stops.last() else {
         return Ok(scores);
     };
@@ -159,13 +163,11 @@ pub(crate) fn score_source(
         weighted_flips(&anchor, &confidence, &adapted),
     )?;
     insert(&mut scores, "wf_unweighted", flips(&anchor, &adapted))?;
-    insert(
-        &mut scores,
-        "wf_batch",
-        look.batch_anchored(&initial, &adapted),
-    )?;
-    if !setting.model.graph().has_batch_norm() {
-        for name in ["wf", "wf_unweighted", "wf_batch", "statistics_flips"] {
+    if has_statistics {
+        let published = look.batch_anchored(&initial, &adapted);
+        insert(&mut scores, "wf_batch", published)?;
+    } else {
+        for name in ["wf", "wf_unweighted"] {
             if let Some(score) = scores.get_mut(name) {
                 score.raise(Flag::NoRunningStatistics);
             }

@@ -33,7 +33,7 @@ fn steps_lower_the_entropy_reset_restores_and_runs_repeat() {
         // A threshold that is never reached.
         let config = config(step, 1e-9);
         let loss = |logits: Logits<'_>| entropies(logits).iter().sum();
-        assert_adapts(|| Box::new(Asr::new(config).unwrap()), loss);
+        assert_adapts(|| Box::new(Asr::new(config.clone()).unwrap()), loss);
     }
 }
 

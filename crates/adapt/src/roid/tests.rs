@@ -27,7 +27,10 @@ fn steps_lower_the_loss_reset_restores_and_runs_repeat() {
         consistency: None,
         ..config()
     };
-    assert_adapts(|| Box::new(Roid::new(without, 5).unwrap()), mean_slr);
+    assert_adapts(
+        || Box::new(Roid::new(without.clone(), 5).unwrap()),
+        mean_slr,
+    );
 }
 
 #[test]
@@ -84,7 +87,7 @@ fn both_passes_together_give_the_gradient_of_the_whole_loss() {
         optimiser: OptimiserConfig::sgd(0.0),
         ..config()
     };
-    let mut roid = Roid::new(still, 5).unwrap();
+    let mut roid = Roid::new(still.clone(), 5).unwrap();
     roid.step(&mut net, &batch).unwrap();
     let gradient: Vec<f64> = roid.gradient.iter().map(|&g| f64::from(g)).collect();
     let mut draws = Draws::new(5, Purpose::Augment, 0);
@@ -123,7 +126,7 @@ fn a_last_batch_of_two_images_is_divided_by_the_configured_size() {
         let mut roid = Roid::new(
             RoidConfig {
                 batch_size,
-                ..still
+                ..still.clone()
             },
             5,
         )

@@ -1,19 +1,17 @@
-use crate::commands::env::isa;
 use crate::commands::inputs::{
     BadImages, DataRequest, Labels, ModelArgs, OpenedData, open_data, open_model,
 };
-use crate::commands::thread_count;
+use crate::commands::{DeviceArgs, thread_count};
 use crate::failure::{Advised, Environment, Fired};
 use crate::output::print;
 use crate::progress::Shown;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use flipcast_adapt::{GuardAction, GuardConfig, MethodConfig};
+use flipcast_adapt::{GuardAction, GuardConfig, MethodConfig, Norms, ParamRule, Target};
 use flipcast_images::loader::{Loader, LoaderConfig, Order};
 use flipcast_models::Model;
 use flipcast_record::predictions::{Format, PredictionWriter};
 use flipcast_record::{RecordStore, RunRecord, Timing};
-use flipcast_run::Device;
 use flipcast_run::adapt::{
     AdaptJob, AdaptSummary, DataIdentity, Ending, SourceRule, load_affine, run as run_job,
     save_affine,
@@ -23,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 mod live;
-mod method;
+pub(super) mod method;
 mod text;
 
 use live::Live;
@@ -48,6 +46,10 @@ pub struct Args {
     labels: Labels,
     #[command(flatten)]
     method: MethodArgs,
+    /// Which norm layers adapt, in place of the method's own rule: all-norm, batch-norm, sar (all but the last stage) or
+    /// list:NAME,NAME (layers, or all below modules, of these names)
+    #[arg(long, value_name = "RULE")]
+    params: Option<ParamRule>,
     /// Clean images, for methods that measure something on them first
     #[arg(long, value_name = "DATA")]
     clean: Option<String>,
@@ -96,6 +98,8 @@ pub struct Args {
     /// Threads; 0 means one per core. Predictions do not depend on it
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Show progress also where stderr is no terminal
     #[arg(long, conflicts_with = "quiet")]
     progress: bool,
@@ -136,7 +140,7 @@ pub fn run(args: &Args) -> Result<()> {
     refuse_missing_folder(args.save_affine.as_deref())?;
     let threads = thread_count(args.threads)?;
     let model = open_model(&args.model)?;
-    let method = args.method.config(model.num_classes())?;
+    let method = method(args, &model)?;
     let data = open_data(request(args, &args.data), &model)?;
     let start = match &args.affine {
         Some(path) => Some(load_affine(path, &model)?),
@@ -172,10 +176,7 @@ pub fn run(args: &Args) -> Result<()> {
         },
         start,
         clean,
-        device: Device::Cpu {
-            threads: args.threads,
-            isa: Some(isa()?),
-        },
+        device: args.device.device(threads)?,
         predictions: None,
     };
     job.check()?;
@@ -239,6 +240,35 @@ pub fn run(args: &Args) -> Result<()> {
         text::note_starved(&summary, method.name());
     }
     end_of(&summary, outcome.partial_predictions.as_deref())
+}
+
+/// The method asked for, with the norm layers asked for.
+fn method(args: &Args, model: &Model) -> Result<MethodConfig> {
+    let table = model.graph().affine_table();
+    let target = Target {
+        num_classes: model.num_classes(),
+        norms: Norms::of(&table),
+        batch_size: args.batch_size,
+    };
+    let mut method = args.method.config_on(target)?;
+    if let Some(rule) = &args.params {
+        ensure!(
+            method.param_rule().is_some(),
+            "--params is given, but `{}` adapts no norm layer",
+            method.name()
+        );
+        method = method.with_param_rule(rule.clone());
+    }
+    let cannot = || format!("cannot adapt `{}` with `{}`", model.name(), method.name());
+    method.check_network(&table).with_context(cannot)?;
+    if !args.quiet && target.norms != Norms::Batch && method.param_rule().is_some() {
+        eprintln!(
+            "note: `{}` has no batch norm, hence no running statistics: predictions do not depend on the rest of a batch, and the learning rate is \
+             the one for such networks unless --recipe or --lr says otherwise",
+            model.name()
+        );
+    }
+    Ok(method)
 }
 
 /// How the command ends once everything is written.

@@ -1,3 +1,5 @@
+use crate::commands::bench_cuda;
+use crate::commands::device::DeviceArgs;
 use crate::commands::env::isa;
 use crate::output::print;
 use anyhow::{Context, Result, ensure};
@@ -6,6 +8,7 @@ use flipcast_adapt::{Adapter, Tent, TentConfig};
 use flipcast_exec::{Exactness, Executor, Memory, Network, NetworkOptions, NormMode};
 use flipcast_kernels::{Workers, measure_copy_bandwidth, measure_fma_peak};
 use flipcast_models::Model;
+use flipcast_run::Device;
 use flipcast_tensor::Batch;
 use serde::Serialize;
 use std::sync::Arc;
@@ -43,6 +46,8 @@ pub struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -81,6 +86,17 @@ pub fn run(args: &Args) -> Result<()> {
     let model = Model::random(&args.model, args.classes, 1)
         .with_context(|| format!("cannot make a random `{}`", args.model))?;
     let size = args.size.unwrap_or_else(|| model.input_size().height);
+    if let Device::Cuda { index, precision } = args.device.device(args.threads)? {
+        return bench_cuda::run(&bench_cuda::Job {
+            model: &model,
+            batch: &noise(args.batch, size)?,
+            index,
+            precision,
+            warmup: args.warmup,
+            repeat: args.repeat,
+            json: args.json,
+        });
+    }
     let options = NetworkOptions {
         threads: args.threads,
         isa: Some(isa()?),

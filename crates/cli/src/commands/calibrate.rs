@@ -7,7 +7,9 @@ use crate::output::print;
 use crate::table::{Align, render};
 use anyhow::{Context, Result};
 use flipcast_record::write_atomically;
-use flipcast_run::{Calibration, CalibrationJob, Device, Scope, ScoreOptions, Setting, calibrate};
+use flipcast_run::{
+    Calibration, CalibrationJob, FlipProtocol, Scope, ScoreOptions, Setting, calibrate,
+};
 use std::path::PathBuf;
 
 /// Learn from labelled images how this model's accuracy shows in its outputs.
@@ -50,9 +52,11 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let threads = thread_count(args.scoring.threads)?;
     args.scoring.end_on_interrupt()?;
-    let protocol = flip_protocol(&args.protocol, args.scoring.seed)?;
+    // A misspelt name should not wait for the weights.
+    FlipProtocol::named(&args.protocol)?;
     check_writable(&args.out)?;
     let model = open_model(&args.model)?;
+    let protocol = flip_protocol(&args.protocol, &model, args.scoring.seed)?;
     let request = DataRequest {
         dataset: args.dataset.as_deref(),
         split: args.split.as_deref(),
@@ -66,7 +70,7 @@ pub fn run(args: &Args) -> Result<()> {
         setting: Setting {
             model: &model,
             protocol: &protocol,
-            device: Device::cpu(threads),
+            device: args.scoring.device.device(threads)?,
         },
         clean: args.scoring.request(&data, &scope),
         options: ScoreOptions {
@@ -80,6 +84,11 @@ pub fn run(args: &Args) -> Result<()> {
     let text = calibration.to_json()?;
     write_atomically(&args.out, text.as_bytes())?;
     print(&summary(&calibration))?;
+    if !model.graph().has_batch_norm() {
+        print(
+            "\nno batch norm, hence no running statistics: both anchors of flips coincide, and nothing flips before the first step\n",
+        )?;
+    }
     print(&format!("\nwritten to {}\n", args.out.display()))
 }
 

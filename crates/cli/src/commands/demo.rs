@@ -6,15 +6,13 @@ mod rows;
 
 use super::inputs::{DataRequest, ModelArgs, open_data, open_model};
 use super::scoring::{CellProgress, check_writable};
-use super::thread_count;
+use super::{DeviceArgs, thread_count};
 use crate::output::print;
 use crate::progress::duration;
 use anyhow::{Context, Result};
 use flipcast_images::loader::LoaderConfig;
 use flipcast_record::write_atomically;
-use flipcast_run::{
-    Calibration, CellRequest, Device, Ledger, MEMORY_LIMIT, Scope, Setting, Watcher,
-};
+use flipcast_run::{Calibration, CellRequest, Ledger, MEMORY_LIMIT, Scope, Setting, Watcher};
 use rows::Row;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -56,6 +54,8 @@ pub struct Args {
     /// Threads; 0 means one per core
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 /// Runs the command.
@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<()> {
     let setting = Setting {
         model: &model,
         protocol: &calibration.protocol,
-        device: Device::cpu(threads),
+        device: args.device.device(threads)?,
     };
     let mut watcher = CellProgress::for_terminal();
     let mut rows = Vec::new();
@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> Result<()> {
         rows.extend(Row::new(name, &cell, estimates));
     }
     drop(watcher);
-    let page = report::render(&rows, &calibration);
+    let page = report::render(&rows, &calibration, LEVEL)?;
     write_atomically(&args.out, page.as_bytes())?;
     print(&rows::to_text(&rows, LEVEL))?;
     let time = duration(started.elapsed());

@@ -1,6 +1,7 @@
 use crate::output::print;
 use crate::table::{Align, render};
 use anyhow::Result;
+use flipcast_cuda::CudaReport;
 use flipcast_kernels::Isa;
 
 /// Every environment variable flipcast reads.
@@ -8,6 +9,10 @@ pub const VARIABLES: &[(&str, &str)] = &[
     (
         "FLIPCAST_ISA",
         "instruction set: scalar, avx2 or avx512; the best one found if unset",
+    ),
+    (
+        "FLIPCAST_CACHE",
+        "folder for compiled GPU kernels; `flipcast` in the user's cache folder if unset",
     ),
     (
         "FLIPCAST_GOLDEN",
@@ -26,7 +31,8 @@ pub fn run() -> Result<()> {
         sets.join(", "),
         isa()?.name()
     );
-    text += "devices: cpu\n\n";
+    text += &devices(&flipcast_cuda::report());
+    text.push('\n');
     let rows: Vec<Vec<String>> = VARIABLES
         .iter()
         .map(|(name, meaning)| {
@@ -36,6 +42,29 @@ pub fn run() -> Result<()> {
         .collect();
     text += &render(&["variable", "value", "meaning"], &[Align::Left; 3], &rows);
     print(&text)
+}
+
+/// The devices, and the libraries that a GPU needs: what was found, and how to get what was not.
+fn devices(cuda: &CudaReport) -> String {
+    let mut names = vec!["cpu".to_owned()];
+    for device in &cuda.devices {
+        let gib = device.memory as f64 / f64::from(1 << 30);
+        names.push(format!(
+            "cuda:{} ({}, {gib:.0} GiB)",
+            device.index, device.name
+        ));
+    }
+    let mut text = format!("devices: {}\n", names.join(", "));
+    for library in &cuda.libraries {
+        match &library.found {
+            Ok(version) => text += &format!("{}: {version}\n", library.name),
+            Err(problem) => text += &format!("{}: {problem}\n", library.name),
+        }
+        if let Some(hint) = &library.hint {
+            text += &format!("  hint: {hint}\n");
+        }
+    }
+    text
 }
 
 /// The instruction set in force: that of `FLIPCAST_ISA`, or the best.

@@ -9,8 +9,7 @@ use crate::table::{Align, grouped, render};
 use anyhow::{Context, Result, ensure};
 use flipcast_estimate::{Estimate, Flag};
 use flipcast_run::{
-    Calibration, Cell, CellEstimates, Device, Estimates, FlipProtocol, PaperFit, Scope, Setting,
-    Watcher,
+    Calibration, Cell, CellEstimates, Estimates, FlipProtocol, PaperFit, Scope, Setting, Watcher,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -113,7 +112,7 @@ pub fn run(args: &Args) -> Result<()> {
         let setting = Setting {
             model: &model,
             protocol: &protocol,
-            device: Device::cpu(threads),
+            device: args.scoring.device.device(threads)?,
         };
         let request = args.scoring.request(&data, &scope);
         let failed = || format!("cannot estimate the accuracy on `{spec}`");

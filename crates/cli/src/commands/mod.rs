@@ -1,18 +1,25 @@
 //! One file per subcommand.
 
 pub mod adapt;
+pub mod analyse;
 pub mod bench;
+mod bench_cuda;
 pub mod calibrate;
 pub mod corrupt;
 pub mod data;
 pub mod demo;
+mod device;
 pub mod env;
 pub mod estimate;
+pub mod figure;
 pub mod inputs;
 pub mod models;
 mod profile;
+pub mod report;
 pub mod runs;
 mod scoring;
+pub mod study;
 mod threads;
 
+pub use device::DeviceArgs;
 pub use threads::thread_count;

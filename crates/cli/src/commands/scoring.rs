@@ -1,5 +1,6 @@
 //! Arguments and progress that `calibrate` and `estimate` share.
 
+use super::DeviceArgs;
 use super::inputs::{BadImages, OpenedData};
 use crate::failure::Advised;
 use crate::progress::duration;
@@ -7,6 +8,7 @@ use crate::table::grouped;
 use anyhow::{Context, Result};
 use flipcast_estimate::Marginal;
 use flipcast_images::loader::LoaderConfig;
+use flipcast_models::Model;
 use flipcast_record::RecordStore;
 use flipcast_run::{CellRequest, FlipProtocol, Ledger, Scope, Watcher};
 use std::io::{IsTerminal, Write};
@@ -34,6 +36,8 @@ pub struct ScoringArgs {
     /// Threads; 0 means one per core
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
+    #[command(flatten)]
+    pub device: DeviceArgs,
     /// Memory for preprocessed images in MiB; larger datasets are read anew in every pass
     #[arg(long, value_name = "MIB", default_value_t = 2048)]
     pub memory: usize,
@@ -95,9 +99,10 @@ impl ScoringArgs {
     }
 }
 
-/// The flip protocol called `name`, with the settings of the command line in place of its own.
-pub fn flip_protocol(name: &str, seed: u64) -> Result<FlipProtocol> {
-    let mut protocol = FlipProtocol::named(name)?;
+/// The flip protocol called `name` as it applies to `model`, with the settings of the command line in place of its own.
+pub fn flip_protocol(name: &str, model: &Model, seed: u64) -> Result<FlipProtocol> {
+    let mut protocol = FlipProtocol::for_network(name, model.graph())
+        .with_context(|| format!("cannot count flips of `{}` with `{name}`", model.name()))?;
     protocol.seed = seed;
     protocol.check()?;
     Ok(protocol)

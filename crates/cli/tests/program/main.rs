@@ -1,13 +1,16 @@
 //! The program as a user meets it: arguments in; text, files and exit codes out.
 
 mod adapt;
+mod analysing;
 mod corrupt;
 mod data;
 mod engine;
 mod estimating;
 mod models;
+mod report;
 mod run;
 mod runs;
 mod scratch;
 mod stream;
+mod study;
 mod tiny_model;

@@ -2,7 +2,6 @@ use super::DataIdentity;
 use crate::{Device, RunError};
 use flipcast_adapt::{GuardConfig, MethodConfig};
 use flipcast_exec::NormMode;
-use flipcast_graph::NormKind;
 use flipcast_images::dataset::Dataset;
 use flipcast_images::labelspace::ClassSpace;
 use flipcast_images::loader::LoaderConfig;
@@ -74,8 +73,10 @@ impl AdaptJob<'_> {
         }
         self.loader.check()?;
         self.guard.check()?;
+        let table = self.model.graph().affine_table();
+        self.method.check_network(&table)?;
         if let Some(start) = &self.start {
-            let expected = self.model.graph().affine_table().len();
+            let expected = table.len();
             if start.len() != expected {
                 return Err(RunError::AffineLength {
                     found: start.len(),
@@ -97,10 +98,8 @@ impl AdaptJob<'_> {
 
     /// Fewest images of a batch: 2 where they are normalised with each other's statistics alone.
     pub(super) fn smallest_batch(&self, mode: NormMode) -> usize {
-        let mut norms = self.model.graph().norms();
-        let has_batch_norm = norms.any(|(_, norm)| norm.kind == NormKind::Batch);
         match mode {
-            NormMode::Batch if has_batch_norm => 2,
+            NormMode::Batch if self.model.graph().has_batch_norm() => 2,
             _ => 1,
         }
     }

@@ -3,47 +3,59 @@
 use crate::failure::Advised;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use flipcast_adapt::{MethodConfig, Recipe};
+use flipcast_adapt::{MethodConfig, Recipe, Target};
 use serde_json::Value;
 
 #[derive(clap::Args)]
 pub struct MethodArgs {
     /// How the model adapts: source, bn, tent, eta, rdumb, ...
     #[arg(long)]
-    method: String,
-    /// Settings as published for these data; `auto` takes flipcast's own, which depend on the number of classes
+    pub method: String,
+    /// Settings as published for these data; `auto` takes flipcast's own, which depend on the number of classes, on what
+    /// normalises the network and on the batch size
     #[arg(long, value_enum, default_value_t = RecipeChoice::Auto)]
-    recipe: RecipeChoice,
+    pub recipe: RecipeChoice,
     /// Reproduce the released code, its quirks included
     #[arg(long)]
-    published_code: bool,
+    pub published_code: bool,
     /// Learning rate, in place of the method's own
     #[arg(long, value_name = "X")]
-    lr: Option<f32>,
+    pub lr: Option<f32>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum RecipeChoice {
+/// The data whose published settings are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecipeChoice {
     Auto,
     #[value(name = "imagenet")]
     ImageNet,
+    /// ImageNet with a vision transformer
+    #[value(name = "imagenet-vit")]
+    ImageNetVit,
     Cifar10,
     Cifar100,
 }
 
 impl MethodArgs {
-    /// The settings asked for, for a model of `num_classes` classes.
+    /// The settings asked for, for a model of `num_classes` classes with batch norms, in batches of 64.
     pub fn config(&self, num_classes: usize) -> Result<MethodConfig> {
+        self.config_on(Target::of_classes(num_classes))
+    }
+
+    /// The settings asked for, for this network and batch.
+    pub fn config_on(&self, target: Target) -> Result<MethodConfig> {
+        let num_classes = target.num_classes;
         let recipe = match self.recipe {
             RecipeChoice::Auto if self.published_code => Some(recipe_of(num_classes)?),
             RecipeChoice::Auto => None,
             RecipeChoice::ImageNet => Some(Recipe::ImageNet),
+            RecipeChoice::ImageNetVit => Some(Recipe::ImageNetVit),
             RecipeChoice::Cifar10 => Some(Recipe::Cifar10),
             RecipeChoice::Cifar100 => Some(Recipe::Cifar100),
         };
         let config = match recipe {
             Some(recipe) => MethodConfig::published(&self.method, recipe)?,
-            None => MethodConfig::default_for(&self.method, num_classes)?,
+            None => MethodConfig::default_on(&self.method, target)?,
         };
         let name = config.name();
         let mut settings = serde_json::to_value(&config)?;

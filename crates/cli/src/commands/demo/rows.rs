@@ -21,6 +21,7 @@ pub struct Row {
     pub truth: f64,
     pub estimates: CellEstimates,
     pub adapted_truth: f64,
+    pub seconds: f64,
 }
 
 impl Row {
@@ -32,6 +33,7 @@ impl Row {
             truth: cell.accuracy?,
             adapted_truth: cell.adapted_accuracy?,
             estimates,
+            seconds: cell.seconds.total(),
         })
     }
 

@@ -1,0 +1,93 @@
+use super::subject::{ClusterArgs, RestrictionArgs, SubjectArgs, number, percent, to_json};
+use crate::output::print;
+use crate::table::{Align, render};
+use anyhow::{Context, Result};
+use flipcast_run::Watcher;
+use flipcast_run::analysis::{FlipPoint, FlipsJob, correlate};
+
+/// Flips against the silhouette of embeddings and the accuracy.
+///
+/// For every --data: the silhouette of the unadapted model's embeddings of a probe, the share of the probe's predictions that change
+/// in --steps steps of RDumb, and the accuracy of the source model.
+///
+/// Example: flipcast analyse flips --model m.safetensors --data 'D@fog:1' --data 'D@fog:5' --record flips.jsonl
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    subject: SubjectArgs,
+    #[command(flatten)]
+    clusters: ClusterArgs,
+    #[command(flatten)]
+    restriction: RestrictionArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let subject = &args.subject;
+    let adapted = subject.adapted("rdumb")?;
+    let restriction = args.restriction.choose(&adapted);
+    let mut ledger = subject.scoring.ledger()?;
+    let mut watcher = subject.scoring.watcher();
+    let mut found: Vec<(&str, FlipPoint)> = Vec::new();
+    for (place, spec) in subject.data.iter().enumerate() {
+        watcher.cell(spec, place, subject.data.len());
+        let images = subject.open(spec, &adapted)?;
+        let job = FlipsJob {
+            subject: subject.subject(&adapted, &images),
+            steps: subject.steps,
+            embedding: args.clusters.settings(restriction),
+        };
+        let point = job
+            .recorded(&mut ledger, &mut watcher)
+            .with_context(|| format!("cannot analyse the flips on `{spec}`"))?;
+        if subject.json {
+            watcher.clear();
+            print(&to_json(spec, &job.protocol()?.key(), &point)?)?;
+        }
+        found.push((spec, point));
+    }
+    watcher.clear();
+    if subject.json {
+        return Ok(());
+    }
+    print(&to_text(&found))
+}
+
+fn to_text(found: &[(&str, FlipPoint)]) -> String {
+    let rows: Vec<Vec<String>> = found
+        .iter()
+        .map(|(spec, point)| {
+            vec![
+                (*spec).to_owned(),
+                number(point.silhouette, 4),
+                percent(Some(point.flips)),
+                percent(Some(point.weighted_flips)),
+                percent(point.accuracy),
+            ]
+        })
+        .collect();
+    let header = ["data", "silhouette", "flips", "weighted", "accuracy"];
+    let mut align = [Align::Right; 5];
+    align[0] = Align::Left;
+    let mut text = render(&header, &align, &rows);
+    let lines = [
+        ("silhouette", pairs(found, |point| point.silhouette)),
+        ("accuracy", pairs(found, |point| point.accuracy)),
+    ];
+    for (what, pairs) in lines {
+        if let Some(found) = correlate(&pairs) {
+            text += &format!(
+                "flips and {what}: Pearson {:+.2}, Spearman {:+.2} over {} splits\n",
+                found.pearson, found.spearman, found.splits
+            );
+        }
+    }
+    text
+}
+
+fn pairs(found: &[(&str, FlipPoint)], of: fn(&FlipPoint) -> Option<f64>) -> Vec<(f64, f64)> {
+    let points = found.iter();
+    points
+        .filter_map(|(_, point)| Some((of(point)?, point.flips)))
+        .collect()
+}

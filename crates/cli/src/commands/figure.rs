@@ -1,0 +1,109 @@
+//! `flipcast figure`: one figure of a report, for a paper or a slide.
+
+use super::report::load;
+use super::scoring::check_writable;
+use crate::failure::Advised;
+use crate::output::print;
+use crate::table::{Align, render};
+use anyhow::Result;
+use clap::ValueEnum;
+use flipcast_record::write_atomically;
+use flipcast_report::chart::{Size, SvgStyle, Theme, to_png, to_svg};
+use flipcast_report::{FIGURES, build_figure};
+use std::path::{Path, PathBuf};
+
+/// Write one figure of a report as SVG or PNG.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// The figure; `--list` names them
+    #[arg(required_unless_present = "list")]
+    name: Option<String>,
+    /// Record files, or folders of files that end in `.jsonl`
+    #[arg(required_unless_present = "list")]
+    runs: Vec<PathBuf>,
+    /// Where to write it; the ending, `.svg` or `.png`, says how
+    #[arg(long, value_name = "FILE", required_unless_present = "list")]
+    out: Option<PathBuf>,
+    /// Width in pixels; the height follows unless it is given
+    #[arg(long, value_parser = clap::value_parser!(u32).range(50..=20000))]
+    width: Option<u32>,
+    /// Height in pixels; the width follows unless it is given
+    #[arg(long, value_parser = clap::value_parser!(u32).range(50..=20000))]
+    height: Option<u32>,
+    /// Colours for light or dark ground
+    #[arg(long, value_enum, default_value_t = ThemeChoice::Light)]
+    theme: ThemeChoice,
+    /// Pixels of a PNG file for each pixel of the size
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
+    scale: u32,
+    /// Of a figure that moves, this frame, from 1; the last if none is given
+    #[arg(long, value_name = "N")]
+    frame: Option<usize>,
+    /// Name all figures and what they show
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ThemeChoice {
+    Light,
+    Dark,
+}
+
+enum Format {
+    Svg,
+    Png,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let (Some(name), Some(out), false) = (&args.name, &args.out, args.list) else {
+        return list();
+    };
+    let format = format_of(out)?;
+    check_writable(out)?;
+    let study = load(&args.runs)?;
+    let figure = build_figure(&study, name, args.frame)?;
+    let scene = figure.draw(Size {
+        width: args.width.map(f64::from),
+        height: args.height.map(f64::from),
+    });
+    let theme = match args.theme {
+        ThemeChoice::Light => Theme::Light,
+        ThemeChoice::Dark => Theme::Dark,
+    };
+    let bytes = match format {
+        Format::Svg => to_svg(&scene, SvgStyle::Fixed(theme)).into_bytes(),
+        Format::Png => to_png(&scene, theme, f64::from(args.scale))?,
+    };
+    write_atomically(out, &bytes)?;
+    print(&format!("{name} written to {}\n", out.display()))
+}
+
+fn list() -> Result<()> {
+    let rows: Vec<Vec<String>> = FIGURES
+        .iter()
+        .map(|figure| {
+            [figure.name, figure.summary, figure.command]
+                .map(str::to_owned)
+                .to_vec()
+        })
+        .collect();
+    print(&render(
+        &["figure", "shows", "records from"],
+        &[Align::Left; 3],
+        &rows,
+    ))
+}
+
+fn format_of(out: &Path) -> Result<Format> {
+    match out.extension().and_then(|ending| ending.to_str()) {
+        Some("svg") => Ok(Format::Svg),
+        Some("png") => Ok(Format::Png),
+        _ => Err(Advised {
+            problem: format!("`{}` ends in neither `.svg` nor `.png`", out.display()),
+            hint: "the ending of the file says which of the two is written".to_owned(),
+        }
+        .into()),
+    }
+}

@@ -1,0 +1,111 @@
+//! `flipcast report`: records become a page, or tables for a paper.
+
+use super::scoring::check_writable;
+use crate::failure::Advised;
+use crate::output::print;
+use anyhow::Result;
+use clap::ValueEnum;
+use flipcast_record::write_atomically;
+use flipcast_report::{PageOptions, Study, TableFormat, render_page, render_tables};
+use std::path::PathBuf;
+
+/// Turn records into a page that opens in a browser, or into tables.
+///
+/// The page is one file that needs no network. It shows what the records hold and names the commands that would fill
+/// the rest.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Record files, or folders of files that end in `.jsonl`
+    #[arg(required = true)]
+    runs: Vec<PathBuf>,
+    /// What to write: the page, or all tables
+    #[arg(long, value_enum, default_value_t = Format::Html)]
+    format: Format,
+    /// Where to write it; pages go to `report.html`, tables to the screen
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// One table alone, by its name
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+    /// The title of the page
+    #[arg(long)]
+    title: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Html,
+    Markdown,
+    Latex,
+    Csv,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let format = match args.format {
+        Format::Html => None,
+        Format::Markdown => Some(TableFormat::Markdown),
+        Format::Latex => Some(TableFormat::Latex),
+        Format::Csv => Some(TableFormat::Csv),
+    };
+    if format.is_none() && args.table.is_some() {
+        return Err(Advised {
+            problem: "a page holds all tables, but `--table` asks for one".to_owned(),
+            hint: "add `--format markdown`, `latex` or `csv`".to_owned(),
+        }
+        .into());
+    }
+    let out = match (&args.out, format) {
+        (Some(out), _) => Some(out.clone()),
+        (None, None) => Some(PathBuf::from("report.html")),
+        (None, Some(_)) => None,
+    };
+    if let Some(out) = &out {
+        check_writable(out)?;
+    }
+    let study = load(&args.runs)?;
+    let text = match format {
+        Some(format) => render_tables(&study, format, args.table.as_deref())?,
+        None => {
+            let options = PageOptions {
+                title: args.title.clone(),
+                about: None,
+            };
+            render_page(&study, &options)?
+        }
+    };
+    match out {
+        None => print(&text),
+        Some(out) => {
+            write_atomically(&out, text.as_bytes())?;
+            print(&format!(
+                "{} records; written to {}\n",
+                study.len(),
+                out.display()
+            ))
+        }
+    }
+}
+
+/// Reads records and says on stderr what of them is not shown.
+pub(super) fn load(runs: &[PathBuf]) -> Result<Study> {
+    let study = Study::load(runs)?;
+    for note in study.notes() {
+        eprintln!("not shown: {note}");
+    }
+    Ok(study)
+}
+
+#[cfg(test)]
+mod tests {
+    use flipcast_estimate::Flag;
+    use flipcast_report::FLAGS;
+
+    #[test]
+    fn reports_say_of_flags_what_estimates_say() {
+        for (name, text) in FLAGS {
+            let flag: Flag = serde_json::from_value(name.into()).expect("a flag");
+            assert_eq!(flag.text(), text);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `flipcast study`: a plan of many cells, run in parts, resumed at will.
+
+mod merge;
+mod opener;
+mod plans;
+mod progress;
+mod run;
+mod status;
+
+use crate::failure::Advised;
+use anyhow::{Context, Result};
+use clap::Subcommand;
+use flipcast_run::study::{ExpandOptions, Plan, Unit, Variables, expand};
+use std::io::Read;
+use std::path::Path;
+
+/// Far more than a plan needs.
+const MAX_PLAN_BYTES: u64 = 4 << 20;
+
+/// Run a plan of many cells, in parts and resumed at will.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Action {
+    /// Make the cells of a plan that are missing in a folder of records
+    Run(run::Args),
+    /// Tell what is done, what is left and which data are missing
+    Status(status::Args),
+    /// Join the records of several shards or machines into one file
+    Merge(merge::Args),
+    /// List the plans that come with the program
+    Plans,
+    /// Print a plan that comes with the program, to start from
+    Plan {
+        /// Its name
+        name: String,
+    },
+}
+
+/// Which plan, and what of it: flatten into a command's arguments.
+#[derive(Clone, Debug, clap::Args)]
+pub struct PlanArgs {
+    /// A plan, or the name of one that comes with the program (`flipcast study plans`)
+    plan: String,
+    /// Give a variable of the plan's paths a value; the environment is looked at otherwise
+    #[arg(long, value_name = "NAME=PATH", value_parser = parse_set)]
+    set: Vec<(String, String)>,
+    /// This seed in place of the plan's
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Use at most this many images of a dataset
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Only cells whose model, protocol and data hold this text
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+}
+
+/// A plan with everything that was asked about it.
+struct Loaded {
+    plan: Plan,
+    variables: Variables,
+    /// Every cell.
+    units: Vec<Unit>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    match &args.action {
+        Action::Run(args) => run::run(args),
+        Action::Status(args) => status::run(args),
+        Action::Merge(args) => merge::run(args),
+        Action::Plans => plans::list(),
+        Action::Plan { name } => plans::print_plan(name),
+    }
+}
+
+impl PlanArgs {
+    fn load(&self) -> Result<Loaded> {
+        let text = self.text()?;
+        let cannot = || format!("cannot use the plan `{}`", self.plan);
+        let plan = Plan::parse(&text).with_context(cannot)?;
+        let options = ExpandOptions {
+            seed: self.seed,
+            limit: self.limit,
+        };
+        let units = expand(&plan, &options).with_context(cannot)?;
+        let variables = Variables::new(&plan, &self.set);
+        Ok(Loaded {
+            plan,
+            variables,
+            units,
+        })
+    }
+
+    fn text(&self) -> Result<String> {
+        let path = Path::new(&self.plan);
+        if !path.exists() {
+            if let Some(plan) = plans::find(&self.plan) {
+                return Ok(plan.text.to_owned());
+            }
+            return Err(Advised {
+                problem: format!(
+                    "`{}` is neither a file nor the name of a plan that comes with the program",
+                    self.plan
+                ),
+                hint: "`flipcast study plans` lists those; `flipcast study plan NAME` prints one"
+                    .to_owned(),
+            }
+            .into());
+        }
+        let cannot = || format!("cannot read the plan `{}`", self.plan);
+        let mut text = String::new();
+        let file = std::fs::File::open(path).with_context(cannot)?;
+        file.take(MAX_PLAN_BYTES)
+            .read_to_string(&mut text)
+            .with_context(cannot)?;
+        Ok(text)
+    }
+
+    /// Whether the unit is asked for.
+    fn asks_for(&self, unit: &Unit, plan: &Plan) -> bool {
+        let text = self.only.as_deref().unwrap_or_default();
+        unit.title(plan).contains(text)
+    }
+}
+
+fn parse_set(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, path)) if !name.is_empty() => Ok((name.to_owned(), path.to_owned())),
+        _ => Err(format!("`{text}` was given, expected NAME=PATH")),
+    }
+}

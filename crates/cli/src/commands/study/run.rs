@@ -1,0 +1,240 @@
+//! `flipcast study run`.
+
+use super::opener::Files;
+use super::progress::StudyProgress;
+use super::status::{failed_file, missing_text};
+use super::{Loaded, PlanArgs};
+use crate::commands::inputs::BadImages;
+use crate::commands::{DeviceArgs, thread_count};
+use crate::failure::{Environment, Fired};
+use crate::output::print;
+use crate::progress::Shown;
+use crate::table::grouped;
+use anyhow::{Context, Result};
+use flipcast_record::{RecordError, RecordFolder, RecordStore, write_atomically};
+use flipcast_run::Ledger;
+use flipcast_run::study::{
+    Failure, Outcome, Shard, StudyJob, Unit, find_missing, read_status, run_refits, run_study,
+};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Exit code of a run that was interrupted.
+const INTERRUPTED: i32 = 3;
+/// Most cells at once.
+const MAX_JOBS: usize = 256;
+/// Most cells that failed which the error names.
+const MAX_NAMED: usize = 20;
+
+/// Make the cells of a plan that are missing in a folder of records.
+///
+/// Every cell is kept as soon as it is known, in FOLDER/records-I-of-N.jsonl. Ended or killed at any moment and started again, the same
+/// command goes on where it was. Shards may run at the same time, on one machine or on several that share the folder.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// The folder of the records
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+    /// Run part I of N, chosen by the cells' keys
+    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    shard: String,
+    /// Cells at once
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    jobs: usize,
+    /// Threads of one cell; 0 means that all cells together use every core
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Memory for preprocessed images of all cells in MiB; larger datasets are read anew in every pass
+    #[arg(long, value_name = "MIB", default_value_t = 2048)]
+    memory: usize,
+    /// What to do about images that cannot be read
+    #[arg(long, value_enum, default_value = "fail")]
+    on_bad_image: BadImages,
+    /// List the cells and run none
+    #[arg(long)]
+    dry_run: bool,
+    /// No progress on stderr
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let shard: Shard = args.shard.parse()?;
+    anyhow::ensure!(
+        (1..=MAX_JOBS).contains(&args.jobs),
+        "--jobs is {}, but 1 to {MAX_JOBS} are allowed",
+        args.jobs
+    );
+    let threads = match args.threads {
+        0 => (thread_count(0)? / args.jobs).max(1),
+        threads => thread_count(threads)?,
+    };
+    let loaded = args.plan.load()?;
+    let mine = |unit: &&Unit| shard.holds(&unit.key) && args.plan.asks_for(unit, &loaded.plan);
+    let units: Vec<Unit> = loaded.units.iter().filter(mine).cloned().collect();
+    if args.dry_run {
+        return list(&loaded, &units);
+    }
+    let cannot = || format!("cannot make the folder `{}`", args.out.display());
+    std::fs::create_dir_all(&args.out).with_context(cannot)?;
+    let path = args.out.join(RecordFolder::file_name(&shard.file_part()));
+    let store = open_store(&path, shard)?;
+    end_on_interrupt(&path)?;
+    let others = RecordFolder::open(&args.out, Some(&path))?;
+    let mut ledger = Ledger::new(store).beside(others);
+    let opener = Files {
+        on_bad_image: args.on_bad_image,
+        threads,
+    };
+    let job = StudyJob {
+        plan: &loaded.plan,
+        variables: &loaded.variables,
+        units: &units,
+        shard,
+        limit: args.plan.limit,
+        jobs: args.jobs,
+        device: args.device.device(threads)?,
+        memory_limit: args.memory << 20,
+        opener: &opener,
+    };
+    let shown = if args.quiet {
+        Shown::Never
+    } else {
+        Shown::Always
+    };
+    let progress = StudyProgress::new(&loaded.plan.study.name, shown);
+    let outcome = run_study(&job, &ledger, &progress)?;
+    drop(progress);
+    keep_failures(&failed_file(&args.out, &shard.file_part()), &outcome.failed)?;
+    let refits = refit(&loaded, &mut ledger)?;
+    print(&summary(&outcome, &path, &refits))?;
+    conclude(&outcome)
+}
+
+/// The shard's records, unless another run writes them.
+fn open_store(path: &Path, shard: Shard) -> Result<RecordStore> {
+    match RecordStore::open(path) {
+        Ok(store) => Ok(store),
+        Err(RecordError::InUse { .. }) => Err(Environment(format!(
+            "another run is at work on shard {shard} in `{}`; wait for it, or run another shard",
+            path.display()
+        ))
+        .into()),
+        Err(error) => {
+            let cannot = || format!("cannot keep records in `{}`", path.display());
+            Err(error).with_context(cannot)
+        }
+    }
+}
+
+fn end_on_interrupt(path: &Path) -> Result<()> {
+    let kept = path.display().to_string();
+    ctrlc::set_handler(move || {
+        eprintln!("\nerror: interrupted\n  hint: finished cells are kept in `{kept}`; the same command goes on from there");
+        std::process::exit(INTERRUPTED);
+    })
+    .context("cannot listen to Ctrl-C")
+}
+
+/// The cells of this part, one per line, and what is missing.
+fn list(loaded: &Loaded, units: &[Unit]) -> Result<()> {
+    let (lacking, missing) = find_missing(&loaded.plan, units, &loaded.variables);
+    let mut text = String::new();
+    for (unit, lacks) in units.iter().zip(&lacking) {
+        let state = if *lacks { "no data" } else { "ready  " };
+        text += &format!("{}  {state}  {}\n", unit.key, unit.title(&loaded.plan));
+    }
+    let ready = lacking.iter().filter(|lacks| !**lacks).count();
+    text += &format!(
+        "{} cells, {} ready, {} without data\n",
+        grouped(units.len()),
+        grouped(ready),
+        grouped(units.len() - ready)
+    );
+    print(&(text + &missing_text(&missing)))
+}
+
+/// Writes which cells failed beside the records, for `study status`; the file goes when none did.
+fn keep_failures(path: &Path, failed: &[Failure]) -> Result<()> {
+    if failed.is_empty() {
+        return match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove `{}`", path.display()))
+            }
+            _ => Ok(()),
+        };
+    }
+    let line = |f: &Failure| {
+        format!(
+            "{}\t{}\t{}\n",
+            f.unit,
+            f.title,
+            f.problem.replace('\n', " ")
+        )
+    };
+    let text: String = failed.iter().map(line).collect();
+    Ok(write_atomically(path, text.as_bytes())?)
+}
+
+/// Fits again what the plan asks for, once every cell that can be made is there; tells what became of it.
+fn refit(loaded: &Loaded, ledger: &mut Ledger) -> Result<String> {
+    let Loaded {
+        plan,
+        variables,
+        units,
+    } = loaded;
+    if plan.refits().len() == 0 {
+        return Ok(String::new());
+    }
+    ledger.refresh()?;
+    let (lacking, _) = find_missing(plan, units, variables);
+    let rows = read_status(plan, units, &lacking, &BTreeSet::new(), &ledger.records());
+    let left: usize = rows.iter().map(|row| row.left()).sum();
+    if left > 0 {
+        return Ok(format!("refits wait for {} cells\n", grouped(left)));
+    }
+    let outcome = run_refits(plan, units, ledger)?;
+    let mut text = format!(
+        "{} refits made, {} were there\n",
+        grouped(outcome.made),
+        grouped(outcome.found)
+    );
+    for problem in outcome.skipped {
+        text += &format!("  no refit of {problem}\n");
+    }
+    Ok(text)
+}
+
+fn summary(outcome: &Outcome, path: &Path, refits: &str) -> String {
+    format!(
+        "{} cells made, {} were there, {} wait for data, {} failed\n{refits}records in {}\n{}",
+        grouped(outcome.made),
+        grouped(outcome.found),
+        grouped(outcome.waiting),
+        grouped(outcome.failed.len()),
+        path.display(),
+        missing_text(&outcome.missing)
+    )
+}
+
+fn conclude(outcome: &Outcome) -> Result<()> {
+    if !outcome.failed.is_empty() {
+        let mut text = format!("{} cells failed", grouped(outcome.failed.len()));
+        for failure in outcome.failed.iter().take(MAX_NAMED) {
+            text += &format!("\n  {}: {}", failure.title, failure.problem);
+        }
+        if outcome.failed.len() > MAX_NAMED {
+            text += &format!("\n  and {} more", outcome.failed.len() - MAX_NAMED);
+        }
+        return Err(Fired(text).into());
+    }
+    if outcome.made + outcome.found == 0 && outcome.waiting > 0 {
+        return Err(Environment("no cell could be made: all of them wait for data".into()).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! `flipcast report` and `flipcast figure`, on records with invented numbers.
+
+use crate::run::flipcast;
+use crate::scratch::Scratch;
+use std::fs;
+
+const RECORDS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../report/tests/fixtures/synthetic.jsonl"
+);
+const UNLABELLED: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../report/tests/fixtures/unlabelled.jsonl"
+);
+
+#[test]
+fn a_page_is_written_twice_the_same() {
+    let scratch = Scratch::new("report-page");
+    let pages: Vec<String> = ["a.html", "b.html"]
+        .iter()
+        .map(|name| {
+            let out = scratch.path(name);
+            flipcast(&["report", RECORDS, "--out", &out])
+                .expect(0, &[])
+                .prints(&["records; written to"]);
+            fs::read_to_string(out).expect("written")
+        })
+        .collect();
+    assert_eq!(pages[0], pages[1]);
+    assert!(pages[0].contains("How accurate is this model on images nobody labelled?"));
+}
+
+#[test]
+fn tables_come_in_every_form() {
+    flipcast(&["report", RECORDS, "--format", "markdown"])
+        .expect(0, &[])
+        .prints(&["| combined | **"]);
+    flipcast(&["report", RECORDS, "--format", "latex", "--table", "mae-1"])
+        .expect(0, &[])
+        .prints(&["\\toprule", "\\textbf{"]);
+    flipcast(&["report", RECORDS, "--format", "csv", "--table", "mae-1"])
+        .expect(0, &[])
+        .prints(&["estimator,C (15),"]);
+    flipcast(&["report", RECORDS, "--format", "csv", "--table", "mea"])
+        .expect(2, &["no table `mea`", "`mae-1`"]);
+    flipcast(&["report", RECORDS, "--table", "mae-1"]).expect(2, &["hint: add `--format"]);
+}
+
+#[test]
+fn kinds_nobody_knows_are_named_and_left_out() {
+    let scratch = Scratch::new("report-kinds");
+    let out = scratch.path("page.html");
+    flipcast(&["report", UNLABELLED, "--out", &out])
+        .expect(0, &["not shown: 1 of kind `tomorrow`"]);
+    let empty = scratch.path("");
+    flipcast(&["report", &empty, "--out", &out]).expect(2, &["no file that ends in `.jsonl`"]);
+    let newer = fs::read_to_string(UNLABELLED).expect("there");
+    scratch.write(
+        "newer.jsonl",
+        newer.replace("\"format\":1", "\"format\":9").as_bytes(),
+    );
+    flipcast(&["report", &scratch.path("newer.jsonl"), "--out", &out])
+        .expect(2, &["has format 9", "hint: use the newer flipcast"]);
+}
+
+#[test]
+fn figures_are_written_as_the_ending_says() {
+    let scratch = Scratch::new("report-figure");
+    let (svg, png) = (scratch.path("fig.svg"), scratch.path("fig.png"));
+    flipcast(&["figure", "phases", RECORDS, "--out", &svg, "--width", "900"]).expect(0, &[]);
+    let text = fs::read_to_string(&svg).expect("written");
+    assert!(text.starts_with("<svg ") && text.contains("width=\"900\""));
+    let arguments = [
+        "--out", &png, "--theme", "dark", "--scale", "1", "--frame", "2",
+    ];
+    flipcast(&[&["figure", "map", RECORDS], &arguments[..]].concat()).expect(0, &[]);
+    assert!(fs::read(&png).expect("written").starts_with(b"\x89PNG"));
+    flipcast(&["figure", "--list"])
+        .expect(0, &[])
+        .prints(&["estimates", "flipcast analyse map"]);
+    flipcast(&["figure", "fases", RECORDS, "--out", &svg])
+        .expect(2, &["no figure `fases`", "`phases`"]);
+    flipcast(&["figure", "map", UNLABELLED, "--out", &svg])
+        .expect(2, &["no record holds", "hint: `flipcast analyse map`"]);
+    flipcast(&["figure", "map", RECORDS, "--out", &scratch.path("fig.gif")])
+        .expect(2, &["neither `.svg` nor `.png`"]);
+    flipcast(&["figure", "map", RECORDS, "--out", &svg, "--frame", "99"]).expect(2, &["has 6"]);
+}

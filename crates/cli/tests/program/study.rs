@@ -1,0 +1,369 @@
+//! `flipcast study`, with the network and the images of the demo.
+
+use crate::run::{Outcome, flipcast};
+use crate::scratch::Scratch;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const ASSETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo");
+
+/// A plan of 40 cells of a few images, and the 21 of its calibration.
+const PLAN: &str = r#"
+[study]
+name = "small"
+question = "does it resume?"
+
+[[models]]
+name = "tiny"
+weights = "${MODELS}/resnet20.fashion_mnist.safetensors"
+
+[[protocols]]
+name = "short"
+stops = [2]
+batch_size = 8
+probe_images = 16
+
+[[calibrations]]
+name = "first"
+data = "${DATA}#first-half:0"
+limit = 24
+
+[[datasets]]
+name = "shifts"
+data = "${DATA}#second-half:0"
+corruptions = ["fog", "snow", "frost", "contrast", "pixelate", "brightness", "gaussian_noise", "cifar-c/shot_noise"]
+limit = 16
+
+[[refits]]
+kind = "curves"
+estimators = ["ac"]
+curves = ["linear"]
+"#;
+
+/// Numbers that look random and are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+fn args(scratch: &Scratch, plan: &str, out: &str, more: &[&str]) -> Vec<String> {
+    let fixed = [
+        "study",
+        "run",
+        &scratch.path(plan),
+        "--out",
+        &scratch.path(out),
+        "--set",
+        &format!("DATA={ASSETS}"),
+        "--set",
+        &format!("MODELS={ASSETS}"),
+        "--threads",
+        "1",
+    ]
+    .map(str::to_owned);
+    let more = more.iter().map(|arg| (*arg).to_owned());
+    fixed.into_iter().chain(more).collect()
+}
+
+fn study(scratch: &Scratch, plan: &str, out: &str, more: &[&str]) -> Outcome {
+    let args = args(scratch, plan, out, more);
+    flipcast(&args.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn start(scratch: &Scratch, plan: &str, out: &str, more: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_flipcast"))
+        .args(args(scratch, plan, out, more))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts")
+}
+
+fn status(scratch: &Scratch, plan: &str, out: &str) -> Value {
+    let (plan, out, data) = (
+        scratch.path(plan),
+        scratch.path(out),
+        format!("DATA={ASSETS}"),
+    );
+    let models = format!("MODELS={ASSETS}");
+    let args = [
+        "study", "status", &plan, "--out", &out, "--set", &data, "--set", &models, "--json",
+    ];
+    let text = flipcast(&args).expect(0, &[]).stdout;
+    serde_json::from_str(&text).expect("one object")
+}
+
+/// Everything in a record file but times, by key; a key that comes twice fails.
+fn results(scratch: &Scratch, file: &str) -> BTreeMap<String, Value> {
+    let text = fs::read_to_string(scratch.path(file)).expect("records");
+    let mut found = BTreeMap::new();
+    for line in text.lines() {
+        let mut record: Value = serde_json::from_str(line).expect("a whole record");
+        let key = record["key"].as_str().expect("a key").to_owned();
+        for time in ["created", "seconds"] {
+            record.as_object_mut().expect("an object").remove(time);
+        }
+        forget_times(&mut record["result"]);
+        assert!(found.insert(key, record).is_none(), "a record came twice");
+    }
+    found
+}
+
+fn forget_times(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("seconds");
+            fields.values_mut().for_each(forget_times);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_times),
+        _ => {}
+    }
+}
+
+fn kinds(records: &BTreeMap<String, Value>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for record in records.values() {
+        *counts
+            .entry(record["kind"].as_str().expect("a kind").to_owned())
+            .or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn a_sweep_killed_at_twenty_moments_ends_as_one_that_was_left_alone() {
+    let scratch = Scratch::new("study-killed");
+    scratch.write("plan.toml", PLAN.as_bytes());
+    study(&scratch, "plan.toml", "whole", &[])
+        .expect(0, &[])
+        .prints(&[
+            "40 cells made, 0 were there, 0 wait for data, 0 failed",
+            "1 refits made",
+        ]);
+    let whole = results(&scratch, "whole/records-1-of-1.jsonl");
+    let counts = kinds(&whole);
+    assert_eq!(
+        (
+            counts["estimate"],
+            counts["estimates"],
+            counts["calibration"],
+            counts["refit"]
+        ),
+        (40, 40, 1, 1)
+    );
+    assert!(counts["calibrate"] >= 21, "{counts:?}");
+
+    // Each try is killed a random moment after a random number of new records, so that load does not move all kills to the start.
+    let file = scratch.path("killed/records-1-of-1.jsonl");
+    let kept = || fs::read_to_string(&file).map_or(0, |text| text.lines().count());
+    let mut numbers = Numbers(7);
+    for _ in 0..20 {
+        let (wanted, jobs) = (kept() + numbers.below(4) as usize, 1 + numbers.below(3));
+        let mut child = start(
+            &scratch,
+            "plan.toml",
+            "killed",
+            &["--jobs", &jobs.to_string()],
+        );
+        let patience = Instant::now() + Duration::from_secs(60);
+        while kept() < wanted && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(numbers.below(20)));
+        child.kill().expect("SIGKILL");
+        child.wait().expect("it ended");
+    }
+    let left = kept();
+    assert!((10..whole.len()).contains(&left), "{left} records");
+    study(&scratch, "plan.toml", "killed", &[]).expect(0, &[]);
+    assert_eq!(results(&scratch, "killed/records-1-of-1.jsonl"), whole);
+    // Once more: everything is there, nothing is added.
+    let before = fs::read(&file).expect("records");
+    study(&scratch, "plan.toml", "killed", &[])
+        .expect(0, &[])
+        .prints(&["0 cells made, 40 were there"]);
+    assert_eq!(fs::read(&file).expect("records"), before);
+    let rows = status(&scratch, "plan.toml", "killed");
+    assert_eq!(
+        (&rows["rows"][0]["done"], &rows["rows"][0]["left"]),
+        (&json!(40), &json!(0))
+    );
+}
+
+#[test]
+fn two_shards_at_once_make_what_one_run_makes() {
+    let scratch = Scratch::new("study-shards");
+    let plan = PLAN.replace(
+        "\"frost\", \"contrast\", \"pixelate\", \"brightness\", ",
+        "",
+    );
+    scratch.write("plan.toml", plan.as_bytes());
+    study(&scratch, "plan.toml", "whole", &["--jobs", "2"]).expect(0, &[]);
+    let mut shards =
+        ["1/2", "2/2"].map(|shard| start(&scratch, "plan.toml", "parts", &["--shard", shard]));
+    for shard in &mut shards {
+        assert!(shard.wait().expect("it ends").success());
+    }
+    // Refits need all cells: whoever ends last has made them, or the next run does.
+    study(&scratch, "plan.toml", "parts", &["--shard", "1/2"]).expect(0, &[]);
+    let (parts, merged) = (scratch.path("parts"), scratch.path("merged.jsonl"));
+    flipcast(&["study", "merge", &parts, "--out", &merged])
+        .expect(0, &[])
+        .prints(&["of 2 files"]);
+    let whole = results(&scratch, "whole/records-1-of-1.jsonl");
+    let joined = results(&scratch, "merged.jsonl");
+    assert_eq!(joined, whole);
+    for shard in ["1", "2"] {
+        let records = results(&scratch, &format!("parts/records-{shard}-of-2.jsonl"));
+        let units = kinds(&records)["estimates"];
+        assert!(units > 0 && units < 20, "{units}");
+    }
+    // The order of the inputs changes nothing.
+    let [one, two] = ["1", "2"].map(|s| scratch.path(&format!("parts/records-{s}-of-2.jsonl")));
+    let again = scratch.path("again.jsonl");
+    flipcast(&["study", "merge", &two, &one, "--out", &again]).expect(0, &[]);
+    assert_eq!(
+        fs::read(&again).expect("written"),
+        fs::read(&merged).expect("written")
+    );
+
+    // A result that differs is refused, with both values.
+    let mut record: Value = serde_json::from_str(
+        fs::read_to_string(&merged)
+            .expect("records")
+            .lines()
+            .next()
+            .expect("one"),
+    )
+    .expect("a record");
+    let accuracy = record["result"]["cell"]
+        .get_mut("accuracy")
+        .map(|value| std::mem::replace(value, json!(2.0)));
+    if accuracy.is_none() {
+        record["result"] = json!({"accuracy": 2.0});
+    }
+    scratch.write("other.jsonl", format!("{record}\n").as_bytes());
+    flipcast(&[
+        "study",
+        "merge",
+        &merged,
+        &scratch.path("other.jsonl"),
+        "--out",
+        &again,
+    ])
+    .expect(
+        2,
+        &[
+            "different results",
+            "merged.jsonl",
+            "other.jsonl",
+            record["key"].as_str().expect("a key"),
+        ],
+    );
+}
+
+#[test]
+fn two_runs_on_one_shard_notice_each_other() {
+    let scratch = Scratch::new("study-twice");
+    scratch.write("plan.toml", PLAN.as_bytes());
+    let mut first = start(&scratch, "plan.toml", "out", &[]);
+    let file = scratch.path("out/records-1-of-1.jsonl");
+    let patience = Instant::now() + Duration::from_secs(60);
+    while fs::metadata(&file).map_or(0, |found| found.len()) == 0 && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let second = study(&scratch, "plan.toml", "out", &[]);
+    let was_running = first.try_wait().expect("a child").is_none();
+    first.kill().expect("SIGKILL");
+    first.wait().expect("it ended");
+    if was_running {
+        second.expect(3, &["another run is at work on shard 1/1"]);
+    }
+}
+
+#[test]
+fn what_is_missing_is_named_and_the_rest_is_run() {
+    let scratch = Scratch::new("study-missing");
+    let plan = PLAN.replace("corruptions = [\"fog\", \"snow\", \"frost\", \"contrast\", \"pixelate\", \"brightness\", \"gaussian_noise\", \"cifar-c/shot_noise\"]", "corruptions = [\"fog\"]\nseverities = [3]")
+        + "
+[[datasets]]
+name = \"absent\"
+data = \"${NOWHERE}\"
+dataset = \"imagenet-v2\"
+get = \"the moon\"
+[[datasets]]
+name = \"gone\"
+data = \"${DATA}/no/such/folder\"
+[[datasets]]
+name = \"broken\"
+data = \"${BROKEN}\"
+";
+    scratch.write("plan.toml", plan.as_bytes());
+    scratch.write("bad/0/a.jpg", b"not a picture");
+    let set = format!("BROKEN={}", scratch.path("bad"));
+    let outcome = study(&scratch, "plan.toml", "out", &["--set", &set]);
+    outcome.expect(1, &["1 cells failed", "a.jpg"]).prints(&[
+        "1 cells made",
+        "4 wait for data, 1 failed",
+        "`absent`",
+        "NOWHERE has no value",
+        "the moon",
+        "no/such/folder",
+    ]);
+    let rows = status(&scratch, "plan.toml", "out");
+    let row = |name: &str| {
+        let rows = rows["rows"].as_array().expect("rows");
+        rows.iter()
+            .find(|row| row["dataset"] == name)
+            .expect("a row")
+            .clone()
+    };
+    assert_eq!(row("shifts")["done"], json!(1));
+    assert_eq!(row("absent")["waiting"], json!(3));
+    let nothing = PLAN.replace("${DATA}", "${NOWHERE}");
+    scratch.write("nothing.toml", nothing.as_bytes());
+    study(&scratch, "nothing.toml", "none", &[]).expect(3, &["wait for data"]);
+}
+
+#[test]
+fn plans_are_listed_printed_and_refused_with_their_place() {
+    let scratch = Scratch::new("study-plans");
+    flipcast(&["study", "plans"])
+        .expect(0, &[])
+        .prints(&["table1", "326", "tiny_imagenet", "378"]);
+    flipcast(&["study", "plan", "table1"])
+        .expect(0, &[])
+        .prints(&["[study]", "imagenet-c-bar"]);
+    flipcast(&["study", "plan", "table9"]).expect(2, &["`table9`", "table1"]);
+    let out = scratch.path("out");
+    flipcast(&[
+        "study",
+        "run",
+        "table1",
+        "--out",
+        &out,
+        "--dry-run",
+        "--shard",
+        "1/4",
+    ])
+    .expect(0, &[])
+    .prints(&["resnet50 code imagenet-", "without data", "get it:"]);
+    assert!(!fs::exists(&out).expect("readable"));
+    flipcast(&["study", "run", "table1", "--out", &out, "--shard", "5/4"]).expect(2, &["`5/4`"]);
+    flipcast(&["study", "run", "no-such", "--out", &out]).expect(2, &["`no-such`", "hint:"]);
+    scratch.write(
+        "plan.toml",
+        PLAN.replace("limit = 16", "limt = 16").as_bytes(),
+    );
+    study(&scratch, "plan.toml", "out", &[]).expect(2, &["line ", "column 1", "limt"]);
+}

@@ -1,0 +1,40 @@
+//! Analyses: what adaptation does to embeddings and predictions, step by step.
+//!
+//! One file per analysis, each with a job, a result that records hold, `run`, and `recorded`, which looks into the [`Ledger`]
+//! first and keeps what it makes. Labels enter accuracies, the choice of images and class means, and never the adaptation;
+//! the one exception is top-k omission, which is about labels.
+//!
+//! | analysis | asks |
+//! |---|---|
+//! | [`PhasesJob`] | when adaptation helps, when it begins to hurt, and how clusters move meanwhile |
+//! | [`OmissionJob`] | how much of the gain comes from images that were right or certain to begin with |
+//! | [`FlipsJob`] | whether flips tell how well separated, and how accurate, the network was |
+//! | [`MapJob`] | what the embeddings look like along the way |
+//! | [`ToyConfig`] | the same on points of a plane |
+//!
+//! [`Ledger`]: crate::Ledger
+
+mod checkpoints;
+mod clean;
+mod correlation;
+mod flips;
+mod groups;
+mod map;
+mod observer;
+mod omission;
+mod phases;
+mod steps;
+mod subject;
+mod toy;
+
+pub use checkpoints::checkpoints;
+pub use clean::{Clean, CleanSettings, SourceMeans};
+pub use correlation::{Correlation, PhaseCorrelations, correlate, phase_correlations};
+pub use flipcast_embed::TsneConfig;
+pub use flips::{FlipPoint, FlipsJob};
+pub use groups::Restriction;
+pub use map::{EmbeddingMap, Frame, MapJob};
+pub use omission::{CurvePoint, Omission, OmissionJob, OmissionRule};
+pub use phases::{Checkpoint, ClusterSettings, PhaseChange, Phases, PhasesJob};
+pub use subject::Subject;
+pub use toy::{Toy, ToyConfig, ToyFrame, ToyPanel, toy};

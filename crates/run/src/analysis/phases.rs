@@ -1,0 +1,341 @@
+use super::groups::{Groups, Restriction};
+use super::observer::{Observer, Seen};
+use super::steps::adapt;
+use super::subject::{at_least, recorded};
+use super::{Clean, SourceMeans, Subject};
+use crate::{Ledger, RunError, Watcher};
+use flipcast_embed::{
+    EmbedError, KmeansConfig, Points, kmeans, shift_distance, silhouette_sampled,
+};
+use flipcast_record::Protocol;
+use serde::{Deserialize, Serialize};
+
+/// How embeddings are grouped and measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterSettings {
+    /// Images whose embeddings are looked at, at most.
+    pub images: usize,
+    /// Clusters; `None` is one per class mean, or per class where there are no means.
+    pub clusters: Option<usize>,
+    /// Starts of k-means.
+    pub restarts: usize,
+    /// Images whose silhouettes are averaged, at most.
+    pub silhouette_sample: usize,
+    /// Which classes, and which count as one.
+    pub restriction: Restriction,
+}
+
+impl Default for ClusterSettings {
+    /// 2,000 images, ten starts, all silhouettes, all classes.
+    fn default() -> Self {
+        Self {
+            images: 2000,
+            clusters: None,
+            restarts: 10,
+            silhouette_sample: 2000,
+            restriction: Restriction::None,
+        }
+    }
+}
+
+/// Two phases: adaptation first helps, then hurts.
+///
+/// *Idea.* Entropy minimisation first draws embeddings of a class together around where the classes lie, and accuracy rises. It
+/// then goes on drawing clusters away from there, and accuracy falls. Both show in the clusters alone.
+///
+/// *Formula.* At each checkpoint a fixed sample of images is predicted; k-means groups their embeddings; the silhouette of these
+/// groups tells how tight they are, and the mean distance between their centres and the class means they match best tells how far
+/// they moved. Phase 1 ends at the checkpoint of highest accuracy, the first of several.
+///
+/// *Reference.* Press et al., "The Entropy Enigma: Success and Failure of Entropy Minimization", ICML 2024, section 4.
+///
+/// *Departures from the reference.* What the paper leaves open is fixed: k-means++ with ten starts; class means of the
+/// source model on clean images, with the statistics the method adapts with; images predicted in chunks of 100 that share
+/// statistics. A sample of images stands for all, accuracies included.
+pub struct PhasesJob<'a> {
+    /// What adapts to what.
+    pub subject: Subject<'a>,
+    /// Where the classes lie; without it shift distances are unknown.
+    pub clean: Option<&'a Clean<'a>>,
+    /// Steps at which the sample is looked at, ascending, 0 first; the last is where adaptation ends.
+    pub checkpoints: Vec<usize>,
+    /// What is looked at.
+    pub embedding: ClusterSettings,
+}
+
+/// What was seen at each checkpoint. Records hold these.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phases {
+    /// In the order of steps.
+    pub checkpoints: Vec<Checkpoint>,
+    /// Step of the highest accuracy; `None` without labels.
+    pub phase_1_end: Option<usize>,
+    /// Images of the sample.
+    pub images: usize,
+    /// Clusters its embeddings were grouped into.
+    pub clusters: usize,
+}
+
+/// The sample after some steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checkpoint {
+    /// Steps made.
+    pub step: usize,
+    /// Share of right answers; `None` without labels.
+    pub accuracy: Option<f64>,
+    /// Mean entropy of the predictions, in nats.
+    pub entropy: f64,
+    /// Share of the predictions that differ from those before the first step.
+    pub flips: f64,
+    /// Mean silhouette of the clusters; `None` where all embeddings are the same.
+    pub silhouette: Option<f64>,
+    /// Mean distance of clusters and class means; `None` without clean images.
+    pub shift_distance: Option<f64>,
+    /// Sum of squared distances to the clusters' centres.
+    pub inertia: f64,
+}
+
+/// How much changed in a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PhaseChange {
+    /// Accuracy at its end less that at its beginning.
+    pub accuracy: f64,
+    /// The same of the silhouette.
+    pub silhouette: Option<f64>,
+    /// The same of the shift distance.
+    pub shift_distance: Option<f64>,
+}
+
+impl Phases {
+    /// The changes in phase 1 and phase 2; `None` for a phase without steps, and for both without labels.
+    pub fn changes(&self) -> [Option<PhaseChange>; 2] {
+        let (Some(end), Some(first), Some(last)) = (
+            self.phase_1_end,
+            self.checkpoints.first(),
+            self.checkpoints.last(),
+        ) else {
+            return [None, None];
+        };
+        let peak = self.checkpoints.iter().find(|found| found.step == end);
+        let peak = peak.unwrap_or(first);
+        [(first, peak), (peak, last)].map(|(from, to)| {
+            let change = |value: fn(&Checkpoint) -> Option<f64>| Some(value(to)? - value(from)?);
+            if to.step == from.step {
+                return None;
+            }
+            Some(PhaseChange {
+                accuracy: change(|found| found.accuracy)?,
+                silhouette: change(|found| found.silhouette),
+                shift_distance: change(|found| found.shift_distance),
+            })
+        })
+    }
+}
+
+impl PhasesJob<'_> {
+    /// Everything that defines the result.
+    pub fn protocol(&self) -> Result<Protocol, RunError> {
+        Ok(self
+            .subject
+            .protocol("phases")?
+            .with("steps", &self.last())?
+            .with("checkpoints", &self.checkpoints)?
+            .with("embedding", &self.embedding)?
+            .with("clean", &self.clean.map(Clean::protocol))?)
+    }
+
+    /// The result, from `ledger` or else made and kept there.
+    pub fn recorded(
+        &self,
+        ledger: &mut Ledger,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Phases, RunError> {
+        recorded(self.protocol()?, ledger, || self.run(watcher))
+    }
+
+    /// Adapts and looks.
+    pub fn run(&self, watcher: &mut dyn Watcher) -> Result<Phases, RunError> {
+        self.check()?;
+        let subject = &self.subject;
+        let scope = subject.request.scope;
+        let groups = Groups::new(self.embedding.restriction, scope)?;
+        let means = match self.clean {
+            Some(clean) => Some(clean.means(watcher)?),
+            None => None,
+        };
+        let clusters = self.embedding.clusters.unwrap_or_else(|| {
+            means.map_or_else(|| groups.count(scope), |means| means.groups.len())
+        });
+        let chosen = subject.sample(self.embedding.images, &groups, |group| groups.takes(group))?;
+        let sample = subject.open_some(chosen)?;
+        let mut observer = Observer::new(subject, &sample, sample.len())?;
+        let seen = observer.observe(None)?;
+        let initial = seen.outputs.classes_predicted();
+        let look = |step: usize, seen: &Seen| {
+            let predicted = seen.outputs.classes_predicted();
+            let flips = predicted.iter().zip(&initial).filter(|(a, b)| a != b);
+            let geometry = self.measure(&seen.embeddings, clusters, means)?;
+            Ok::<_, RunError>(Checkpoint {
+                step,
+                accuracy: seen.accuracy(scope),
+                entropy: seen.mean_entropy(),
+                flips: flips.count() as f64 / initial.len() as f64,
+                silhouette: geometry.silhouette,
+                shift_distance: geometry.shift_distance,
+                inertia: geometry.inertia,
+            })
+        };
+        let mut checkpoints = vec![look(0, &seen)?];
+        let images = subject.open()?;
+        adapt(subject, &images, self.last(), watcher, |step, affine| {
+            if self.checkpoints.contains(&step) {
+                let seen = observer.observe(Some(affine))?;
+                checkpoints.push(look(step, &seen)?);
+            }
+            Ok(())
+        })?;
+        Ok(Phases {
+            phase_1_end: best_step(&checkpoints),
+            checkpoints,
+            images: initial.len(),
+            clusters,
+        })
+    }
+
+    fn check(&self) -> Result<(), RunError> {
+        self.subject.check()?;
+        at_least(
+            "number of observed images",
+            self.embedding.images,
+            2,
+            "at least 2",
+        )?;
+        at_least("restarts", self.embedding.restarts, 1, "at least 1")?;
+        let sample = self.embedding.silhouette_sample;
+        at_least("silhouette sample", sample, 1, "at least 1")?;
+        let ascending = self.checkpoints.is_sorted_by(|a, b| a < b);
+        if self.checkpoints.first() != Some(&0) || !ascending {
+            return Err(RunError::Setting {
+                setting: "number of checkpoints",
+                found: self.checkpoints.len(),
+                expected: "at least 1, ascending from 0",
+            });
+        }
+        Ok(())
+    }
+
+    fn last(&self) -> usize {
+        self.checkpoints.last().copied().unwrap_or(0)
+    }
+
+    fn measure(
+        &self,
+        points: &Points,
+        clusters: usize,
+        means: Option<&SourceMeans>,
+    ) -> Result<Geometry, RunError> {
+        let seed = self.subject.request.seed;
+        let settings = self.embedding;
+        let found = kmeans(
+            points,
+            &KmeansConfig {
+                restarts: settings.restarts,
+                ..KmeansConfig::new(clusters, seed)
+            },
+        )?;
+        let shift = means.map(|means| shift_distance(&means.centres, &found.centres));
+        Ok(Geometry {
+            silhouette: mean_silhouette(points, &found.labels, settings.silhouette_sample, seed)?,
+            shift_distance: shift.transpose()?.map(|shift| shift.mean),
+            inertia: found.inertia,
+        })
+    }
+}
+
+/// What clusters say.
+struct Geometry {
+    silhouette: Option<f64>,
+    shift_distance: Option<f64>,
+    inertia: f64,
+}
+
+/// The mean silhouette of up to `sample` points; `None` where there are no two clusters.
+pub(super) fn mean_silhouette(
+    points: &Points,
+    labels: &[usize],
+    sample: usize,
+    seed: u64,
+) -> Result<Option<f64>, RunError> {
+    match silhouette_sampled(points, labels, sample, seed) {
+        Ok(found) => Ok(Some(found.mean)),
+        Err(EmbedError::TooFewClusters { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The first step of the highest accuracy, if all are known.
+fn best_step(checkpoints: &[Checkpoint]) -> Option<usize> {
+    let mut best: Option<(f64, usize)> = None;
+    for found in checkpoints {
+        let accuracy = found.accuracy?;
+        if best.is_none_or(|(most, _)| accuracy > most) {
+            best = Some((accuracy, found.step));
+        }
+    }
+    best.map(|(_, step)| step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checkpoint(step: usize, accuracy: Option<f64>, silhouette: f64) -> Checkpoint {
+        Checkpoint {
+            step,
+            accuracy,
+            entropy: 1.0,
+            flips: 0.0,
+            silhouette: Some(silhouette),
+            shift_distance: None,
+            inertia: 1.0,
+        }
+    }
+
+    fn phases(accuracies: &[Option<f64>]) -> Phases {
+        let found = accuracies.iter().enumerate();
+        let checkpoints: Vec<Checkpoint> = found
+            .map(|(step, &accuracy)| checkpoint(step, accuracy, step as f64))
+            .collect();
+        Phases {
+            phase_1_end: best_step(&checkpoints),
+            checkpoints,
+            images: 1,
+            clusters: 1,
+        }
+    }
+
+    #[test]
+    fn phase_1_ends_at_the_first_highest_accuracy() {
+        let found = phases(&[Some(0.5), Some(0.75), Some(0.75), Some(0.25)]);
+        assert_eq!(found.phase_1_end, Some(1));
+        let [first, second] = found.changes().map(|change| change.unwrap());
+        assert_eq!((first.accuracy, first.silhouette), (0.25, Some(1.0)));
+        assert_eq!((second.accuracy, second.silhouette), (-0.5, Some(2.0)));
+        assert_eq!(first.shift_distance, None);
+    }
+
+    #[test]
+    fn phases_without_steps_or_labels_have_no_changes() {
+        let falling = phases(&[Some(0.5), Some(0.25)]);
+        assert_eq!(falling.phase_1_end, Some(0));
+        assert!(matches!(falling.changes(), [None, Some(_)]));
+        let rising = phases(&[Some(0.5), Some(0.75)]);
+        assert!(matches!(rising.changes(), [Some(_), None]));
+        let blind = phases(&[Some(0.5), None]);
+        assert_eq!(blind.phase_1_end, None);
+        assert_eq!(blind.changes(), [None, None]);
+    }
+}

@@ -1,0 +1,177 @@
+//! Making the analyses of a plan.
+
+use super::progress::Within;
+use super::run_model::{ModelRun, Trouble};
+use super::{AnalysisEntry, AnalysisKind, DataRef, DecisionRule, StudyError, Unit};
+use crate::analysis::{
+    Clean, CleanSettings, ClusterSettings, FlipsJob, MapJob, OmissionJob, PhasesJob, Subject,
+    checkpoints,
+};
+use crate::calibration::ModelIdentity;
+use crate::{CellRequest, Ledger};
+use flipcast_adapt::MethodConfig;
+use flipcast_embed::TsneConfig;
+use flipcast_record::Protocol;
+use serde_json::json;
+use std::time::Instant;
+
+/// The kind of the record that tells that an analysis of the plan is there.
+pub(super) const UNIT: &str = "unit";
+
+impl ModelRun<'_> {
+    /// Makes an analysis and keeps it, and then that the unit is done.
+    pub(super) fn analysis(
+        &self,
+        unit: &Unit,
+        entry: &AnalysisEntry,
+        title: &str,
+    ) -> Result<(), Trouble> {
+        let started = Instant::now();
+        let method = entry.method()?;
+        let images = self.images(&unit.data, unit.seed)?;
+        let request = self.request(unit.data.name(), &images, unit.seed);
+        let clean_images = match unit.needed_calibration(self.job.plan) {
+            Some(calibration) if entry.needs_means() => match &calibration.data {
+                Some(template) => {
+                    let data = DataRef {
+                        template: template.clone(),
+                        corruption: None,
+                        dataset: calibration.dataset.clone(),
+                        split: calibration.split.clone(),
+                        labels: calibration.labels,
+                        decision: DecisionRule::Published,
+                        limit: calibration.limit,
+                    };
+                    Some((data.name(), self.images(&data, unit.seed)?))
+                }
+                None => None,
+            },
+            _ => None,
+        };
+        let clean = match &clean_images {
+            Some((name, images)) => {
+                let request = self.request(name.clone(), images, unit.seed);
+                Some(self.clean_means(entry, &method, request)?)
+            }
+            None => None,
+        };
+        let subject = Subject {
+            model: self.model,
+            request,
+            method: &method,
+            batch_size: entry.batch_size,
+            chunk: entry.chunk,
+            device: self.job.device,
+        };
+        let mut ledger = self.ledger.clone();
+        let key = self.record(unit, entry, subject, clean.as_ref(), (&mut ledger, title))?;
+        let protocol = self.unit_protocol(unit)?;
+        if !self.is_known(&protocol)? {
+            let seconds = started.elapsed().as_secs_f64();
+            ledger.keep(protocol, &json!({"record": key}), seconds)?;
+        }
+        self.watcher.finished(title, true);
+        Ok(())
+    }
+
+    /// Runs the analysis unless the ledger has it; gives the key of its record.
+    fn record(
+        &self,
+        unit: &Unit,
+        entry: &AnalysisEntry,
+        subject: Subject,
+        clean: Option<&Clean>,
+        (ledger, title): (&mut Ledger, &str),
+    ) -> Result<String, Trouble> {
+        let mut within = Within {
+            watcher: self.watcher,
+            name: title,
+        };
+        let embedding = ClusterSettings {
+            images: entry.images,
+            clusters: entry.clusters,
+            restriction: entry.restriction,
+            ..ClusterSettings::default()
+        };
+        let key = match entry.kind {
+            AnalysisKind::Phases => {
+                let job = PhasesJob {
+                    subject,
+                    clean,
+                    checkpoints: checkpoints(entry.steps),
+                    embedding,
+                };
+                job.recorded(ledger, &mut within)?;
+                job.protocol()?.key()
+            }
+            AnalysisKind::Flips => {
+                let job = FlipsJob {
+                    subject,
+                    steps: entry.steps,
+                    embedding,
+                };
+                job.recorded(ledger, &mut within)?;
+                job.protocol()?.key()
+            }
+            AnalysisKind::Omission => {
+                let rule = unit.rule.expect("an omission has a rule");
+                let job = OmissionJob {
+                    subject,
+                    rule,
+                    steps: entry.steps,
+                    every: entry.every,
+                    holdout: entry.images,
+                };
+                job.recorded(ledger, &mut within)?;
+                job.protocol()?.key()
+            }
+            AnalysisKind::Map => {
+                let job = MapJob {
+                    subject,
+                    clean,
+                    frames: checkpoints(entry.steps),
+                    points: entry.images,
+                    classes: entry.classes,
+                    restriction: entry.restriction,
+                    tsne: TsneConfig::default(),
+                };
+                job.recorded(ledger, &mut within)?;
+                job.protocol()?.key()
+            }
+        };
+        Ok(key)
+    }
+
+    fn clean_means<'b>(
+        &'b self,
+        entry: &AnalysisEntry,
+        method: &MethodConfig,
+        request: CellRequest<'b>,
+    ) -> Result<Clean<'b>, Trouble> {
+        let adapter = method.build(request.seed).map_err(crate::RunError::from)?;
+        let settings = CleanSettings {
+            images: entry.images,
+            statistics: adapter.norm_mode(),
+            chunk: entry.chunk,
+            restriction: entry.restriction,
+        };
+        Ok(Clean::new(self.model, self.job.device, request, settings))
+    }
+
+    fn unit_protocol(&self, unit: &Unit) -> Result<Protocol, StudyError> {
+        let protocol = Protocol::new(UNIT)
+            .with("version", &1)?
+            .with("model", &ModelIdentity::of(self.model))?
+            .with("data", &unit.data.name())?
+            .with("seed", &unit.seed)?
+            .with("unit", &unit.key)?;
+        Ok(self.job.device.describe(protocol)?)
+    }
+}
+
+impl AnalysisEntry {
+    /// Whether it asks where the classes lie.
+    fn needs_means(&self) -> bool {
+        matches!(self.kind, AnalysisKind::Phases | AnalysisKind::Map)
+    }
+}

@@ -1,0 +1,92 @@
+use crate::RunError;
+use flipcast_record::{ProtocolError, RecordError};
+
+/// Why a study cannot be planned or go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StudyError {
+    /// The plan is no TOML, or not a plan.
+    #[error("line {line}, column {column} of the plan: {message}")]
+    Syntax {
+        /// From 1.
+        line: usize,
+        /// From 1.
+        column: usize,
+        /// What the reader found and expected.
+        message: String,
+    },
+    /// A name that stands for nothing.
+    #[error(
+        "line {line}, column {column} of the plan: no {what} is called `{name}`, expected one such as {nearest}"
+    )]
+    Unknown {
+        /// From 1.
+        line: usize,
+        /// From 1.
+        column: usize,
+        /// What was looked for.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Names that resemble it.
+        nearest: String,
+    },
+    /// A setting that does not go together with the rest.
+    #[error("{what} `{name}` of the plan: {problem}")]
+    Entry {
+        /// What kind of entry.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// Found and expected.
+        problem: String,
+    },
+    /// A setting of an entry that its own reader refuses.
+    #[error("{what} `{name}` of the plan cannot be used")]
+    Setting {
+        /// What kind of entry.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A shard that cannot be.
+    #[error("the shard is `{found}`, expected `I/N` with I from 1 to N, such as `2/8`")]
+    Shard {
+        /// What was given.
+        found: String,
+    },
+    /// A unit could not be described.
+    #[error("the settings cannot be recorded")]
+    Protocol(#[from] ProtocolError),
+    /// Records could not be read or written.
+    #[error("the records cannot be used")]
+    Store(#[from] RecordError),
+    /// What ends a study as a whole.
+    #[error("the study cannot go on")]
+    Run(#[from] RunError),
+}
+
+impl StudyError {
+    pub(super) fn entry(what: &'static str, name: &str, problem: impl Into<String>) -> Self {
+        Self::Entry {
+            what,
+            name: name.to_owned(),
+            problem: problem.into(),
+        }
+    }
+
+    pub(super) fn setting(
+        what: &'static str,
+        name: &str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Setting {
+            what,
+            name: name.to_owned(),
+            source: source.into(),
+        }
+    }
+}

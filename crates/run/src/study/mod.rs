@@ -1,0 +1,43 @@
+//! Studies: a plan becomes cells, estimates and refits, kept one by one.
+//!
+//! A [`Plan`] is a text file that names models, protocols, calibrations and datasets; [`expand`] makes [`Unit`]s of it, one per
+//! cell to estimate, and [`run_study`] makes what a folder of records lacks. Guarantees: a unit's key does not depend on where
+//! data lie, so that machines agree on it; a [`Shard`] is chosen by that key; whatever is known is kept at once, so that a run
+//! killed at any moment loses at most the cells in flight; no record is made twice by one run.
+
+mod analyse;
+mod analysis_entry;
+mod data;
+mod error;
+mod estimates;
+mod missing;
+mod nearest;
+mod opener;
+mod plan;
+mod pool;
+mod progress;
+mod protocol_entry;
+mod refit;
+mod refit_entry;
+mod run;
+mod run_model;
+mod shard;
+mod status;
+mod unit;
+mod variables;
+
+pub use analysis_entry::{AnalysisEntry, AnalysisKind};
+pub use data::{DataRef, DecisionRule, LabelRule};
+pub use error::StudyError;
+pub use missing::{Missing, find_missing};
+pub use opener::{OpenError, OpenedImages, Opener};
+pub use plan::{CalibrationEntry, DatasetEntry, ModelEntry, Plan, StudyEntry};
+pub use progress::{StudyWatcher, Unseen};
+pub use protocol_entry::ProtocolEntry;
+pub use refit::{RefitOutcome, run_refits};
+pub use refit_entry::{RefitEntry, RefitGroup};
+pub use run::{Failure, Outcome, StudyJob, run_study};
+pub use shard::Shard;
+pub use status::{Row, read_status};
+pub use unit::{ExpandOptions, Unit, expand};
+pub use variables::Variables;

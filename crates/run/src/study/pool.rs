@@ -1,0 +1,61 @@
+//! Several pieces of work at once.
+
+use super::StudyError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Does `work` on every item, `jobs` at once, each begun in the order of the list. The first error ends it: what is in flight is
+/// finished, nothing else begun.
+pub(super) fn for_each<T: Sync>(
+    jobs: usize,
+    items: &[T],
+    work: impl Fn(&T) -> Result<(), StudyError> + Sync,
+) -> Result<(), StudyError> {
+    let next = AtomicUsize::new(0);
+    let ended: Mutex<Option<StudyError>> = Mutex::new(None);
+    let worker = || {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = work(item) {
+                next.store(items.len(), Ordering::Relaxed);
+                let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+                ended.get_or_insert(error);
+            }
+        }
+    };
+    match jobs.min(items.len()) {
+        0 | 1 => worker(),
+        jobs => std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(worker);
+            }
+        }),
+    }
+    match ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_done_once_and_an_error_ends_it() {
+        for jobs in [0, 1, 3, 50] {
+            let items: Vec<usize> = (0..20).collect();
+            let counts: Vec<AtomicUsize> = items.iter().map(|_| AtomicUsize::new(0)).collect();
+            let count = |item: &usize| {
+                counts[*item].fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            };
+            for_each(jobs, &items, count).unwrap();
+            assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 1));
+            let fail = |item: &usize| match item {
+                5 => Err(StudyError::Shard { found: "x".into() }),
+                _ => Ok(()),
+            };
+            assert!(for_each(jobs, &items, fail).is_err());
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Making what a folder of records lacks.
+
+use super::estimates::done_units;
+use super::run_model::ModelRun;
+use super::{
+    Missing, Opener, Plan, Shard, StudyError, StudyWatcher, Unit, Variables, find_missing,
+};
+use crate::analysis::ToyConfig;
+use crate::calibration::ModelIdentity;
+use crate::{Device, Ledger};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// Cells of a calibration that are known beforehand: clean, and four corruptions at five severities.
+const CALIBRATION_CELLS: usize = 21;
+
+/// What to run, and how.
+pub struct StudyJob<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Its variables.
+    pub variables: &'a Variables,
+    /// The units to make; those of a shard, perhaps.
+    pub units: &'a [Unit],
+    /// The shard they belong to.
+    pub shard: Shard,
+    /// Use at most this many images of a calibration.
+    pub limit: Option<usize>,
+    /// Cells at once.
+    pub jobs: usize,
+    /// Where networks run.
+    pub device: Device,
+    /// Bytes of images kept in memory by all cells together.
+    pub memory_limit: usize,
+    /// Opens models and images.
+    pub opener: &'a dyn Opener,
+}
+
+/// A cell that could not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its unit's key.
+    pub unit: String,
+    /// What a reader calls it.
+    pub title: String,
+    /// Why, causes included.
+    pub problem: String,
+}
+
+/// What became of the units.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Units that were already there.
+    pub found: usize,
+    /// Units that were made.
+    pub made: usize,
+    /// Units that could not be made.
+    pub failed: Vec<Failure>,
+    /// Units that wait for data.
+    pub waiting: usize,
+    /// What is not there.
+    pub missing: Vec<Missing>,
+}
+
+/// Makes every unit of `job` that is not known to `ledger`, model by model: calibrations first, then cells and estimates. A cell
+/// that cannot be made is listed and the others go on; what ends the run is a record that cannot be written.
+pub fn run_study(
+    job: &StudyJob,
+    ledger: &Ledger,
+    watcher: &dyn StudyWatcher,
+) -> Result<Outcome, StudyError> {
+    let (lacking, missing) = find_missing(job.plan, job.units, job.variables);
+    let present: Vec<&Unit> = job
+        .units
+        .iter()
+        .zip(&lacking)
+        .filter_map(|(unit, lacks)| (!lacks).then_some(unit))
+        .collect();
+    watcher.total(present.len() + CALIBRATION_CELLS * calibrations(job.plan, &present));
+    let mut outcome = Outcome {
+        waiting: job.units.len() - present.len(),
+        missing,
+        ..Outcome::default()
+    };
+    for (number, entry) in job.plan.models.iter().enumerate() {
+        let units: Vec<&Unit> = present
+            .iter()
+            .copied()
+            .filter(|u| u.model == number)
+            .collect();
+        if units.is_empty() {
+            continue;
+        }
+        let opened = job
+            .variables
+            .expand(&entry.weights)
+            .map_err(|name| format!("{name} has no value").into())
+            .and_then(|path| job.opener.open_model(entry, Path::new(&path)));
+        let model = match opened {
+            Ok(model) => model,
+            Err(error) => {
+                let problem = with_causes(&*error);
+                for unit in units {
+                    let title = unit.title(job.plan);
+                    watcher.failed(&title, &problem);
+                    outcome.failed.push(Failure {
+                        unit: unit.key.clone(),
+                        title,
+                        problem: problem.clone(),
+                    });
+                }
+                continue;
+            }
+        };
+        ledger.refresh()?;
+        let identity = ModelIdentity::of(&model);
+        let done = done_units(&ledger.records(), &identity, job.device)?;
+        let (known, pending): (Vec<&Unit>, Vec<&Unit>) =
+            units.into_iter().partition(|unit| done.contains(&unit.key));
+        for unit in &known {
+            watcher.finished(&unit.title(job.plan), false);
+        }
+        for _ in 0..CALIBRATION_CELLS
+            * (calibrations(job.plan, &known).saturating_sub(calibrations(job.plan, &pending)))
+        {
+            watcher.finished("calibration", false);
+        }
+        outcome.found += known.len();
+        let failed = Mutex::new(Vec::new());
+        ModelRun {
+            job,
+            model: &model,
+            ledger,
+            watcher,
+            failed: &failed,
+        }
+        .run(&pending)?;
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        outcome.made += pending.len() - failed.len();
+        outcome.failed.extend(failed);
+    }
+    if job.plan.study.toy {
+        ToyConfig::default().recorded(&mut ledger.clone())?;
+    }
+    outcome.failed.sort_by(|a, b| a.title.cmp(&b.title));
+    Ok(outcome)
+}
+
+/// How many calibrations of labelled images these units need.
+fn calibrations(plan: &Plan, units: &[&Unit]) -> usize {
+    let needed = units
+        .iter()
+        .filter(|unit| unit.analysis.is_none())
+        .filter(|unit| plan.calibrations[unit.calibration].data.is_some())
+        .map(|unit| (unit.model, unit.protocol, unit.calibration, unit.seed));
+    needed.collect::<BTreeSet<_>>().len()
+}
+
+/// An error and its causes in one line.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
+}

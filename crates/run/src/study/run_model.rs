@@ -1,0 +1,403 @@
+//! The calibrations and cells of one model.
+
+use super::estimates::{EstimatesResult, calibration_protocol, estimates_protocol};
+use super::pool::for_each;
+use super::progress::Within;
+use super::run::with_causes;
+use super::unit::least;
+use super::{
+    CalibrationEntry, DataRef, DecisionRule, Failure, OpenError, OpenedImages, StudyError,
+    StudyJob, StudyWatcher, Unit,
+};
+use crate::calibrate::{clean_cell, corrupted, standard_cells};
+use crate::ledger::{cell_protocol, scored_protocol};
+use crate::{
+    Basis, Calibration, CalibrationJob, CellRequest, FlipProtocol, Ledger, PaperFit, RunError,
+    ScoreOptions, Setting, calibrate,
+};
+use flipcast_models::Model;
+use flipcast_record::Protocol;
+use serde_json::Value;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One model at work.
+pub(super) struct ModelRun<'a> {
+    pub job: &'a StudyJob<'a>,
+    pub model: &'a Model,
+    pub ledger: &'a Ledger,
+    pub watcher: &'a dyn StudyWatcher,
+    pub failed: &'a Mutex<Vec<Failure>>,
+}
+
+/// A calibration, and where it has got to.
+struct Task<'a> {
+    entry: &'a CalibrationEntry,
+    flips: FlipProtocol,
+    seed: u64,
+    place: (usize, usize, u64),
+    name: String,
+    clean: Option<OpenedImages>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone)]
+enum State {
+    /// Nothing is known yet.
+    New,
+    /// What the clean images teach.
+    Based(Arc<Basis>),
+    /// All is known, under this key.
+    Made(Arc<Calibration>, String),
+    /// The paper's fit needs nothing.
+    Published,
+    /// It cannot be made.
+    Failed(String),
+}
+
+/// What went wrong: with a cell, or with the study as a whole.
+pub(super) enum Trouble {
+    Cell(String),
+    Study(StudyError),
+}
+
+impl From<RunError> for Trouble {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Store(_) => Self::Study(error.into()),
+            error => Self::Cell(with_causes(&error)),
+        }
+    }
+}
+
+impl From<StudyError> for Trouble {
+    fn from(error: StudyError) -> Self {
+        Self::Study(error)
+    }
+}
+
+impl From<OpenError> for Trouble {
+    fn from(error: OpenError) -> Self {
+        Self::Cell(with_causes(&*error))
+    }
+}
+
+impl ModelRun<'_> {
+    /// Makes `units`. Calibrations come first: their clean cells, then the corrupted ones, then the fits.
+    pub(super) fn run(&self, units: &[&Unit]) -> Result<(), StudyError> {
+        let jobs = self.job.jobs;
+        let tasks = self.tasks(units)?;
+        for_each(jobs, &tasks, |task| {
+            self.settle(task, || {
+                self.ledger.refresh()?;
+                Ok(match self.calibration_job(task) {
+                    None => State::Published,
+                    Some(job) => State::Based(Arc::new(self.clean(task, &job)?)),
+                })
+            })
+        })?;
+        let mut cells = Vec::new();
+        for task in &tasks {
+            if matches!(*task.state(), State::Based(_)) {
+                let names = standard_cells("").into_iter();
+                cells.extend(names.map(|(name, _)| (task, name)));
+            }
+        }
+        // Shards that start at different places find each other's cells instead of making all of them twice.
+        let start = self.job.shard.start(cells.len());
+        cells.rotate_left(start);
+        for_each(jobs, &cells, |(task, name)| {
+            self.settle(task, || self.corrupted_cell(task, name))
+        })?;
+        for_each(jobs, &tasks, |task| self.settle(task, || self.fit(task)))?;
+        for_each(jobs, units, |unit| {
+            let title = unit.title(self.job.plan);
+            let made = match unit.analysis {
+                Some(number) => self.analysis(unit, &self.job.plan.analyses[number], &title),
+                None => {
+                    let task = tasks.iter().find(|task| task.place == place(unit));
+                    let task = task.expect("every unit's calibration is among the tasks");
+                    self.unit(task, unit, &title)
+                }
+            };
+            match made {
+                Ok(()) => {}
+                Err(Trouble::Study(error)) => return Err(error),
+                Err(Trouble::Cell(problem)) => {
+                    self.watcher.failed(&title, &problem);
+                    lock(self.failed).push(Failure {
+                        unit: unit.key.clone(),
+                        title,
+                        problem,
+                    });
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The calibrations of `units`, their images opened.
+    fn tasks(&self, units: &[&Unit]) -> Result<Vec<Task<'_>>, StudyError> {
+        let plan = self.job.plan;
+        let mut tasks: Vec<Task> = Vec::new();
+        for unit in units.iter().filter(|unit| unit.analysis.is_none()) {
+            if tasks.iter().any(|task| task.place == place(unit)) {
+                continue;
+            }
+            let entry = &plan.calibrations[unit.calibration];
+            let protocol = &plan.protocols[unit.protocol];
+            let (flips, problem) = match protocol.resolve_for(self.model.graph(), unit.seed) {
+                Ok(flips) => (flips, None),
+                Err(error) => (protocol.resolve(unit.seed)?, Some(with_causes(&error))),
+            };
+            let mut task = Task {
+                entry,
+                flips,
+                seed: unit.seed,
+                place: place(unit),
+                name: String::new(),
+                clean: None,
+                state: Mutex::new(State::New),
+            };
+            if let Err(problem) = problem.map_or_else(|| self.open(&mut task), Err) {
+                task.state = Mutex::new(State::Failed(problem));
+            }
+            tasks.push(task);
+        }
+        Ok(tasks)
+    }
+
+    fn open(&self, task: &mut Task) -> Result<(), String> {
+        let entry = task.entry;
+        if let Some(fit) = entry.published.as_deref().and_then(PaperFit::find) {
+            fit.check(self.model).map_err(|error| with_causes(&error))?;
+        }
+        let Some(template) = &entry.data else {
+            return Ok(());
+        };
+        let data = DataRef {
+            template: template.clone(),
+            corruption: None,
+            dataset: entry.dataset.clone(),
+            split: entry.split.clone(),
+            labels: entry.labels,
+            decision: DecisionRule::Published,
+            limit: least(entry.limit, self.job.limit),
+        };
+        task.name = data.name();
+        task.clean = Some(
+            self.images(&data, task.seed)
+                .map_err(|e| with_causes(&*e))?,
+        );
+        Ok(())
+    }
+
+    pub(super) fn images(&self, data: &DataRef, seed: u64) -> Result<OpenedImages, OpenError> {
+        let expanded = self.job.variables.expand(&data.template);
+        let path = expanded.map_err(|name| OpenError::from(format!("{name} has no value")))?;
+        let mut images = self.job.opener.open_images(data, &path, self.model, seed)?;
+        images.config.limit = least(images.config.limit, data.limit);
+        Ok(images)
+    }
+
+    fn setting<'b>(&'b self, task: &'b Task) -> Setting<'b> {
+        Setting {
+            model: self.model,
+            protocol: &task.flips,
+            device: self.job.device,
+        }
+    }
+
+    pub(super) fn request<'b>(
+        &self,
+        name: String,
+        images: &'b OpenedImages,
+        seed: u64,
+    ) -> CellRequest<'b> {
+        CellRequest {
+            data: name,
+            dataset: images.dataset.clone(),
+            config: images.config.clone(),
+            preprocess: &images.preprocess,
+            scope: &images.scope,
+            seed,
+            memory_limit: self.job.memory_limit / self.job.jobs.max(1),
+        }
+    }
+
+    /// How to calibrate; `None` where the paper's fit is all there is.
+    fn calibration_job<'b>(&'b self, task: &'b Task) -> Option<CalibrationJob<'b>> {
+        let clean = task.clean.as_ref()?;
+        Some(CalibrationJob {
+            setting: self.setting(task),
+            clean: self.request(task.name.clone(), clean, task.seed),
+            options: ScoreOptions {
+                marginal: task.entry.marginal.clone(),
+                temperature: task.entry.temperature,
+            },
+        })
+    }
+
+    /// Moves a calibration on, unless it has failed already.
+    fn settle(
+        &self,
+        task: &Task,
+        work: impl FnOnce() -> Result<State, Trouble>,
+    ) -> Result<(), StudyError> {
+        if matches!(*task.state(), State::Failed(_)) {
+            return Ok(());
+        }
+        let state = match work() {
+            Ok(state) => state,
+            Err(Trouble::Study(error)) => return Err(error),
+            Err(Trouble::Cell(problem)) => State::Failed(problem),
+        };
+        let mut known = task.state();
+        if !matches!(*known, State::Failed(_)) {
+            *known = state;
+        }
+        Ok(())
+    }
+
+    fn clean(&self, task: &Task, job: &CalibrationJob) -> Result<Basis, Trouble> {
+        let protocol = cell_protocol("calibrate", &job.setting, &job.clean, &job.options)?;
+        let is_known = self.is_known(&protocol)?;
+        let mut within = self.within(&task.name);
+        let clean = clean_cell(job, &mut self.ledger.clone(), &mut within)?;
+        self.watcher.finished(&task.name, !is_known);
+        Ok(clean.basis)
+    }
+
+    fn corrupted_cell(&self, task: &Task, name: &str) -> Result<State, Trouble> {
+        let state = task.state().clone();
+        let (State::Based(basis), Some(job)) = (&state, self.calibration_job(task)) else {
+            return Ok(state);
+        };
+        self.ledger.refresh()?;
+        let request = corrupted(&job.clean, name)?;
+        let protocol = scored_protocol("calibrate", &job.setting, &request, basis)?;
+        let is_known = self.is_known(&protocol)?;
+        let mut within = self.within(&request.data);
+        let mut ledger = self.ledger.clone();
+        job.setting
+            .cell("calibrate", &request, basis, &mut ledger, &mut within)?;
+        self.watcher.finished(&request.data, !is_known);
+        Ok(state)
+    }
+
+    /// The fits, from cells that are all in the ledger; more cells are made where those do not reach far enough.
+    fn fit(&self, task: &Task) -> Result<State, Trouble> {
+        let state = task.state().clone();
+        let (State::Based(_), Some(job)) = (&state, self.calibration_job(task)) else {
+            return Ok(state);
+        };
+        let mut ledger = self.ledger.clone();
+        let mut within = self.within(&task.name);
+        let made = calibrate(&job, &mut ledger, &mut within)?;
+        let protocol = calibration_protocol(&job.setting, &job.clean, &made)?;
+        let key = protocol.key();
+        if !self.is_known(&protocol)? {
+            let seconds = made.cells.iter().map(|cell| cell.cell.seconds.total());
+            ledger.keep(protocol, &made, seconds.sum())?;
+        }
+        Ok(State::Made(Arc::new(made), key))
+    }
+
+    fn unit(&self, task: &Task, unit: &Unit, title: &str) -> Result<(), Trouble> {
+        let state = task.state().clone();
+        if let State::Failed(problem) = &state {
+            let name = &task.entry.name;
+            return Err(Trouble::Cell(format!(
+                "its calibration `{name}` cannot be made: {problem}"
+            )));
+        }
+        let images = self.images(&unit.data, unit.seed)?;
+        let request = self.request(unit.data.name(), &images, unit.seed);
+        let setting = self.setting(task);
+        let level = self.job.plan.study.level;
+        let published = task.entry.published.as_deref().and_then(PaperFit::find);
+        let mut ledger = self.ledger.clone();
+        let mut within = self.within(title);
+        let (protocol, result) = if let State::Made(calibration, key) = &state {
+            let (found, expected) = (
+                calibration.basis.reference.classes,
+                request.scope.num_classes(),
+            );
+            if found != expected {
+                return Err(RunError::OtherCalibration {
+                    what: "a class space of",
+                    found: format!("{found} classes"),
+                    expected: format!("{expected} classes"),
+                }
+                .into());
+            }
+            let basis = &calibration.basis;
+            let cell_key = scored_protocol("estimate", &setting, &request, basis)?.key();
+            let cell = setting.cell("estimate", &request, basis, &mut ledger, &mut within)?;
+            if let Some(fit) = published {
+                let protocol = self.estimates_protocol(unit, &setting, &request, fit.name)?;
+                if !self.is_known(&protocol)? {
+                    let estimates = fit.estimate(&cell, level)?;
+                    let result = EstimatesResult::new(cell_key.clone(), &cell, estimates);
+                    ledger.keep(protocol, &result, 0.0)?;
+                }
+            }
+            let protocol = self.estimates_protocol(unit, &setting, &request, key)?;
+            let estimates = calibration.estimate(&cell, level);
+            (protocol, EstimatesResult::new(cell_key, &cell, estimates))
+        } else {
+            let fit = published.expect("a calibration without data has a published fit");
+            let options = ScoreOptions::default();
+            let cell_key = cell_protocol("estimate", &setting, &request, &options)?
+                .with("basis", &"none")
+                .map_err(StudyError::from)?
+                .key();
+            let cell = setting.published_cell(&request, &mut ledger, &mut within)?;
+            let protocol = self.estimates_protocol(unit, &setting, &request, fit.name)?;
+            let estimates = fit.estimate(&cell, level)?;
+            (protocol, EstimatesResult::new(cell_key, &cell, estimates))
+        };
+        // The unit's own record comes last: where it is, everything is.
+        let protocol = protocol.with("unit", &unit.key).map_err(StudyError::from)?;
+        if !self.is_known(&protocol)? {
+            ledger.keep(protocol, &result, result.seconds.total())?;
+        }
+        self.watcher.finished(title, true);
+        Ok(())
+    }
+
+    fn estimates_protocol(
+        &self,
+        unit: &Unit,
+        setting: &Setting,
+        request: &CellRequest,
+        calibration: &str,
+    ) -> Result<Protocol, StudyError> {
+        estimates_protocol(self.job.plan, unit, setting, request, calibration)
+    }
+
+    pub(super) fn is_known(&self, protocol: &Protocol) -> Result<bool, RunError> {
+        Ok(self.ledger.find::<Value>(protocol)?.is_some())
+    }
+
+    fn within<'b>(&'b self, name: &'b str) -> Within<'b> {
+        Within {
+            watcher: self.watcher,
+            name,
+        }
+    }
+}
+
+impl Task<'_> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+/// What tells calibrations of one model apart.
+fn place(unit: &Unit) -> (usize, usize, u64) {
+    (unit.calibration, unit.protocol, unit.seed)
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
