@@ -5,6 +5,7 @@ use flipcast_adapt::AdaptError;
 use flipcast_corrupt::ccc::{PlanError, TablesError};
 use flipcast_corrupt::write::WriteError;
 use flipcast_corrupt::{CorruptError, FrostError};
+use flipcast_cuda::CudaError;
 use flipcast_exec::ExecError;
 use flipcast_images::dataset::DataError;
 use flipcast_images::decode::DecodeError;
@@ -104,7 +105,10 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<Fired>() {
         return 1;
     }
-    if error.chain().any(|cause| cause.is::<Environment>()) || error.chain().any(cannot_write) {
+    let environment = |cause: &(dyn Error + 'static)| {
+        cause.is::<Environment>() || cause.is::<CudaError>() || cannot_write(cause)
+    };
+    if error.chain().any(environment) {
         return 3;
     }
     2
@@ -136,6 +140,9 @@ fn cannot_write(cause: &(dyn Error + 'static)) -> bool {
 fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = cause.downcast_ref::<Advised>() {
         return Some(error.hint.clone());
+    }
+    if let Some(error) = cause.downcast_ref::<CudaError>() {
+        return error.hint();
     }
     if let Some(error) = cause.downcast_ref::<ModelError>() {
         return error.hint();

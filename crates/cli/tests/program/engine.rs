@@ -69,3 +69,20 @@ fn an_unknown_instruction_set_is_the_environment_s_fault() {
     flipcast_with(&["env"], &nonsense).expect(3, &["FLIPCAST_ISA is `nonsense`", "scalar"]);
     flipcast_with(&TINY, &nonsense).expect(3, &["FLIPCAST_ISA is `nonsense`"]);
 }
+
+#[test]
+fn an_unknown_device_or_precision_is_refused() {
+    let bench = |more: &[&str]| flipcast(&[&TINY[..], more].concat());
+    bench(&["--device", "gpu"]).expect(2, &["gpu", "cuda"]);
+    bench(&["--device", "cuda", "--precision", "f16"]).expect(2, &["f16", "bf16"]);
+}
+
+#[test]
+fn a_missing_gpu_is_the_environment_s_fault() {
+    let without = flipcast(&["env"]);
+    if !without.stdout.contains("`CUDA driver` cannot be loaded") {
+        println!("skipped: this machine has an NVIDIA driver");
+        return;
+    }
+    flipcast(&[&TINY[..], &["--device", "cuda"]].concat()).expect(3, &["CUDA driver", "hint:"]);
+}

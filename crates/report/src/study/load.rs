@@ -82,6 +82,7 @@ impl Study {
                 (subject.name, subject.family) = ("clean".to_owned(), "clean".to_owned());
             }
         }
+        name_protocols(&mut sorted);
         sorted.sort_by(|(a, a_record), (b, b_record)| {
             let rank = |s: &Subject, r: &RunRecord| {
                 let place = natural(&s.name);
@@ -177,6 +178,26 @@ impl Study {
     }
 }
 
+/// A model that was estimated under several flip protocols is as many subjects, so that no mean mixes them.
+fn name_protocols(sorted: &mut [(Subject, RunRecord)]) {
+    let protocol = |record: &RunRecord| {
+        let name = record.protocol.get("flips")?.get("name")?.as_str()?;
+        Some(name.to_owned())
+    };
+    let mut by_model: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (subject, record) in sorted.iter() {
+        let names = by_model.entry(subject.model.clone()).or_default();
+        names.extend(protocol(record));
+    }
+    for (subject, record) in sorted {
+        if by_model[&subject.model].len() > 1
+            && let Some(name) = protocol(record)
+        {
+            subject.model = format!("{}, {name}", subject.model);
+        }
+    }
+}
+
 fn keep<T: DeserializeOwned>(
     subject: Subject,
     record: &RunRecord,
@@ -265,6 +286,34 @@ mod tests {
             let shares: Vec<_> = study.flips.iter().map(|e| e.result.flips).collect();
             assert_eq!(shares, [Some(0.3), Some(0.1)]);
         }
+    }
+
+    #[test]
+    fn protocols_of_one_model_are_kept_apart() {
+        let estimates = |flips: &str| {
+            let protocol = Protocol::new("estimates")
+                .with("model", &json!({"name": "a"}))
+                .and_then(|p| p.with("data", &"x@fog:1"))
+                .and_then(|p| p.with("flips", &json!({"name": flips})))
+                .expect("JSON");
+            let timing = Timing {
+                created: 1,
+                seconds: 1.0,
+            };
+            RunRecord::new(protocol, json!({}), timing)
+        };
+        let models = |records: &[RunRecord]| {
+            let mut sorted: Vec<_> = records
+                .iter()
+                .map(|record| (Subject::of(record), record.clone()))
+                .collect();
+            name_protocols(&mut sorted);
+            let models = sorted.into_iter().map(|(subject, _)| subject.model);
+            models.collect::<Vec<_>>()
+        };
+        assert_eq!(models(&[estimates("paper")]), ["a"]);
+        let both = [estimates("paper"), estimates("flipcast")];
+        assert_eq!(models(&both), ["a, paper", "a, flipcast"]);
     }
 
     #[test]

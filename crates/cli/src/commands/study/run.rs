@@ -192,13 +192,16 @@ fn refit(loaded: &Loaded, ledger: &mut Ledger) -> Result<String> {
         return Ok(String::new());
     }
     ledger.refresh()?;
-    let (lacking, _) = find_missing(plan, units, variables);
-    let rows = read_status(plan, units, &lacking, &BTreeSet::new(), &ledger.records());
+    // Refits rest on estimates alone, so they do not wait for analyses.
+    let estimates = units.iter().filter(|unit| unit.analysis.is_none());
+    let units: Vec<Unit> = estimates.cloned().collect();
+    let (lacking, _) = find_missing(plan, &units, variables);
+    let rows = read_status(plan, &units, &lacking, &BTreeSet::new(), &ledger.records());
     let left: usize = rows.iter().map(|row| row.left()).sum();
     if left > 0 {
         return Ok(format!("refits wait for {} cells\n", grouped(left)));
     }
-    let outcome = run_refits(plan, units, ledger)?;
+    let outcome = run_refits(plan, &units, ledger)?;
     let mut text = format!(
         "{} refits made, {} were there\n",
         grouped(outcome.made),
