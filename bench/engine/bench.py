@@ -12,6 +12,7 @@ import csv
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -153,7 +154,7 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3, help="turns per row")
     parser.add_argument("--repeat", type=int, default=3, help="timed steps per turn")
-    parser.add_argument("--only", help="measure only rows whose name holds this text")
+    parser.add_argument("--only", help="measure only rows whose name matches this regular expression")
     parser.add_argument("--python", help="interpreter that has torch and torchvision")
     args = parser.parse_args()
 
@@ -164,7 +165,7 @@ def main():
         raw = csv.writer(file)
         raw.writerow(["row", "peer", "round", "forward_ms", "step_ms", "peak_rss_bytes"])
         for row in ROWS:
-            if args.only and args.only not in row[0]:
+            if args.only and not re.search(args.only, row[0]):
                 continue
             best, results = measure(row, args, python, binary)
             for peer, number, result in results:
@@ -179,10 +180,11 @@ def main():
     table += ["| " + " | ".join(cells) + " |" for cells in lines]
     (args.out / "summary.md").write_text("\n".join(table) + "\n")
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.strip()
+    only = f" --only '{args.only}'" if args.only else ""
     (args.out / "README.md").write_text(
         f"# Engine against PyTorch, {time.strftime('%Y-%m-%d')}\n\n"
         f"Command: `python3 bench/engine/bench.py --out {args.out} --threads {args.threads} --rounds {args.rounds}"
-        f" --repeat {args.repeat}`, at commit {commit[:12]}.\n\n"
+        f" --repeat {args.repeat}{only}`, at commit {commit[:12]}.\n\n"
         f"CPU: {cpu_name()}, {args.threads} threads. flipcast uses {isa}; PyTorch is {torch_version}.\n\n"
         "Step: forward, entropy loss, backward to the norm layers' scales and shifts, SGD; weights frozen, batch statistics,\n"
         "random weights and images. Times are medians over all rounds; peers take turns, each in a fresh process with one\n"
