@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// The half width is `sqrt(sum_m (w_m h_m)^2)` of the members' own, as for independent errors: how far they cancelled on the
 /// cells that chose the weight says too little about the next shift.
 /// *Reference.* Stacking (Wolpert 1992; Breiman 1996) with one weight; the pair is flipcast's own.
-/// *Departures from the reference.* None.
+/// *Departures from the reference.* A member that says nothing ([`Flag::FilterStarved`]) is left out where another is there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Combination {
@@ -71,10 +71,25 @@ impl Combination {
         readings: &BTreeMap<String, Reading>,
         level: f64,
     ) -> Option<Estimate> {
-        let (mut accuracy, mut squares) = (0.0, 0.0);
-        let mut flags: Vec<Flag> = Vec::new();
+        let mut members = Vec::new();
         for (name, weight) in &self.weights {
-            let (fit, reading) = (fits.get(name)?, readings.get(name)?);
+            members.push((fits.get(name)?, readings.get(name)?, *weight));
+        }
+        let mut flags: Vec<Flag> = Vec::new();
+        let is_starved = |reading: &Reading| reading.flags.contains(&Flag::FilterStarved);
+        if members.iter().any(|(_, reading, _)| !is_starved(reading)) {
+            let before = members.len();
+            members.retain(|(_, reading, _)| !is_starved(reading));
+            if members.len() < before {
+                flags.push(Flag::FilterStarved);
+                let equal = 1.0 / members.len() as f64;
+                members
+                    .iter_mut()
+                    .for_each(|(_, _, weight)| *weight = equal);
+            }
+        }
+        let (mut accuracy, mut squares) = (0.0, 0.0);
+        for (fit, reading, weight) in members {
             let (member, half_width) = fit.estimate_and_half_width(reading, level);
             accuracy += weight * member.accuracy;
             squares += (weight * half_width).powi(2);
@@ -106,6 +121,43 @@ mod tests {
         assert_eq!(best_weight(&[0.1, -0.1], &[-0.1, 0.1]), 0.5);
         let weight = best_weight(&[0.1, -0.1], &[-0.3, 0.3]);
         assert!((weight - 0.75).abs() < 1e-12, "{weight}");
+    }
+
+    #[test]
+    fn a_starved_member_is_left_out() {
+        let point = |group: usize, step: usize| crate::FitPoint {
+            score: 0.1 * step as f64,
+            standard_error: 0.001,
+            accuracy: 0.9 - 0.1 * step as f64 + 0.01 * group as f64,
+            images: 1000,
+            group,
+        };
+        let points: Vec<_> = (0..15).map(|i| point(i / 5, i % 5)).collect();
+        let fit = ScoreFit::fit(
+            crate::CurveKind::Linear,
+            crate::Direction::Decreasing,
+            &points,
+        )
+        .unwrap();
+        let fits = BTreeMap::from([("cot".to_owned(), fit.clone()), ("wf".to_owned(), fit)]);
+        let combination = Combination::fit(&fits, ["cot", "wf"]).unwrap();
+        let reading = |score: f64, flags: &'static [Flag]| Reading {
+            score,
+            standard_error: 0.001,
+            images: 1000,
+            flags,
+        };
+        let together = |flags: &'static [Flag]| {
+            let readings = BTreeMap::from([
+                ("cot".to_owned(), reading(0.4, &[])),
+                ("wf".to_owned(), reading(0.0, flags)),
+            ]);
+            combination.estimate(&fits, &readings, 0.9).unwrap()
+        };
+        let (both, one) = (together(&[]), together(&[Flag::FilterStarved]));
+        assert!((both.accuracy - 0.71).abs() < 0.01, "{both:?}");
+        assert!((one.accuracy - 0.51).abs() < 0.01, "{one:?}");
+        assert_eq!(one.flags, [Flag::FilterStarved]);
     }
 
     #[test]

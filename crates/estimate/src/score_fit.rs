@@ -74,7 +74,8 @@ impl ScoreFit {
         self.estimate_and_half_width(reading, level).0
     }
 
-    /// The same, and half the interval's width before it is cut at 0 and 1.
+    /// The same, and half the interval's width before it is cut at 0 and 1. Past errors know nothing of scores beyond the
+    /// fitted range, so what the curve may be off by there is added in full; and a starved score says nothing at all.
     pub(crate) fn estimate_and_half_width(&self, reading: &Reading, level: f64) -> (Estimate, f64) {
         let prediction = self.curve.predict(reading.score);
         let mut flags = reading.flags.to_vec();
@@ -83,7 +84,12 @@ impl ScoreFit {
         }
         let accuracy = prediction.value.clamp(0.0, 1.0);
         let sampling = sampling_variance(&self.curve, reading, accuracy);
-        let half_width = self.errors.half_width(accuracy, sampling, level);
+        let beyond = if flags.contains(&Flag::FilterStarved) {
+            1.0
+        } else {
+            self.curve.extrapolation_error(reading.score)
+        };
+        let half_width = self.errors.half_width(accuracy, sampling, level) + beyond;
         (Estimate::around(accuracy, half_width, flags), half_width)
     }
 }
@@ -191,6 +197,24 @@ mod tests {
             estimate.flags.contains(&Flag::OutsideFittedRange),
             "{estimate:?}"
         );
+    }
+
+    #[test]
+    fn intervals_widen_beyond_the_fitted_range_and_say_nothing_when_starved() {
+        let fit = ScoreFit::fit(CurveKind::Linear, Direction::Decreasing, &points()).unwrap();
+        let width = |score: f64, flags: &[Flag]| {
+            let reading = Reading {
+                score,
+                standard_error: 0.0,
+                images: 5000,
+                flags,
+            };
+            fit.estimate_and_half_width(&reading, 0.9).1
+        };
+        // The points end at 0.46 and fall by about one per unit of score.
+        let extra = width(0.66, &[]) - width(0.46, &[]);
+        assert!(extra > 0.18, "{extra}");
+        assert!(width(0.2, &[Flag::FilterStarved]) > 1.0);
     }
 
     #[test]

@@ -11,6 +11,9 @@ const RANGE_MARGIN: f64 = 0.05;
 /// A curve counts as flat where its slope would change the accuracy by less than this over the whole fitted range.
 const FLAT: f64 = 1e-6;
 
+/// Places at which the slope is looked at to find the steepest.
+const SLOPES: usize = 33;
+
 /// The family of functions a curve is chosen from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -171,6 +174,27 @@ impl Curve {
         }
     }
 
+    /// How far the accuracy could be from [`Self::predict`]'s because the score lies beyond the fitted range: nobody has seen
+    /// the curve there, and it may have any slope up to its steepest inside. 0 inside, 1 for a score that is not finite.
+    pub fn extrapolation_error(&self, x: f64) -> f64 {
+        if !x.is_finite() {
+            return 1.0;
+        }
+        let [low, high] = self.range;
+        let beyond = (low - x).max(x - high).max(0.0);
+        let place = |i: usize| low + (high - low) * i as f64 / (SLOPES - 1) as f64;
+        let steepest = (0..SLOPES).fold(0.0, |most: f64, i| most.max(self.slope(place(i)).abs()));
+        let error = beyond * steepest;
+        if error.is_nan() { 1.0 } else { error.min(1.0) }
+    }
+
+    fn slope(&self, x: f64) -> f64 {
+        match &self.shape {
+            CurveShape::Polynomial(polynomial) => polynomial.slope(x),
+            CurveShape::Monotone(spline) => spline.slope(x),
+        }
+    }
+
     /// The value before it is cut; 0 where it is too large to be computed.
     fn evaluate(&self, x: f64) -> f64 {
         let value = match &self.shape {
@@ -183,11 +207,7 @@ impl Curve {
     /// Whether the slope has the wrong sign or vanishes, or the curve turns between the middle of its range and `x`.
     fn is_flat(&self, x: f64) -> bool {
         let [low, high] = self.range;
-        let slope = match &self.shape {
-            CurveShape::Polynomial(polynomial) => polynomial.slope(x),
-            CurveShape::Monotone(spline) => spline.slope(x),
-        };
-        let responds = self.direction.sign() * slope * (high - low) > FLAT;
+        let responds = self.direction.sign() * self.slope(x) * (high - low) > FLAT;
         let turned = match &self.shape {
             CurveShape::Polynomial(polynomial) => {
                 let middle = 0.5 * low + 0.5 * high;
@@ -280,6 +300,21 @@ mod tests {
         let curve = fit_curve(CurveKind::Linear, &x, &y, Direction::Decreasing).unwrap();
         for (at, outside) in [(-19.0, false), (-21.0, true), (419.0, false), (421.0, true)] {
             assert_eq!(curve.predict(at).outside_range, outside, "{at}");
+        }
+    }
+
+    #[test]
+    fn beyond_the_range_the_error_grows_with_the_distance() {
+        let (x, y) = points();
+        for kind in KINDS {
+            let curve = fit_curve(kind, &x, &y, Direction::Decreasing).unwrap();
+            assert_eq!(curve.extrapolation_error(200.0), 0.0);
+            let errors = [-10.0, -40.0].map(|x| curve.extrapolation_error(x));
+            assert!((errors[1] / errors[0] - 4.0).abs() < 1e-9, "{errors:?}");
+            assert!(errors[0] > 0.01, "{kind:?} {errors:?}");
+            for far in [f64::NAN, f64::INFINITY, f64::MAX] {
+                assert_eq!(curve.extrapolation_error(far), 1.0);
+            }
         }
     }
 
