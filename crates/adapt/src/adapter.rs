@@ -1,5 +1,5 @@
 use crate::AdaptError;
-use flipcast_exec::{Executor, Logits, NormMode};
+use flipcast_exec::{Executor, Logits, NormMode, StepResult};
 use flipcast_tensor::Batch;
 
 /// What one step saw and did.
@@ -15,6 +15,19 @@ pub struct StepOutput<'a> {
     pub used: usize,
     /// Whether the step restored the source parameters.
     pub reset: bool,
+}
+
+impl<'a> StepOutput<'a> {
+    /// Of a step that restored nothing.
+    pub(crate) fn new(logits: Logits<'a>, result: StepResult) -> Self {
+        Self {
+            logits,
+            mean_entropy: result.mean_entropy,
+            reliable: result.reliable,
+            used: result.used,
+            reset: false,
+        }
+    }
 }
 
 /// A way of adapting a network to the batches it predicts.

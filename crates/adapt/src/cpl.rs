@@ -1,7 +1,8 @@
 use crate::adapter::Kept;
+use crate::on_device::{Ask, OnDevice};
 use crate::predictions::Predictions;
 use crate::{AdaptError, Adapter, Optimiser, OptimiserConfig, ParamRule, SgdConfig, StepOutput};
-use flipcast_exec::{Executor, NormMode};
+use flipcast_exec::{Executor, NormMode, StepLoss, StepResult};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +74,7 @@ impl Default for CplConfig {
 pub struct Cpl {
     config: CplConfig,
     optimiser: Optimiser,
+    on_device: OnDevice,
     kept: Kept,
     predictions: Predictions,
     terms: Vec<Term>,
@@ -82,7 +84,7 @@ pub struct Cpl {
 
 /// What the gradient needs to know of one class.
 #[derive(Clone, Copy, Debug)]
-struct Term {
+pub(crate) struct Term {
     /// The probability.
     s: f64,
     /// The pseudo-label.
@@ -100,6 +102,7 @@ impl Cpl {
         Ok(Self {
             optimiser: Optimiser::new(config.optimiser),
             config,
+            on_device: OnDevice::default(),
             kept: Kept::default(),
             predictions: Predictions::default(),
             terms: Vec::new(),
@@ -107,16 +110,12 @@ impl Cpl {
             gradient: Vec::new(),
         })
     }
-}
 
-impl Adapter for Cpl {
-    fn step(
+    fn step_on_host(
         &mut self,
         net: &mut dyn Executor,
         batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
-        self.config.param_rule.check(net)?;
-        net.set_norm_mode(self.config.norm_mode)?;
+    ) -> Result<StepResult, AdaptError> {
         self.kept.keep(net.forward(batch)?);
         self.predictions.see(self.kept.logits());
         let epsilon = self.config.epsilon;
@@ -131,18 +130,41 @@ impl Adapter for Cpl {
             .extend_from_slice(net.backward(&self.logit_gradient)?);
         self.config.param_rule.mask(net, &mut self.gradient);
         self.optimiser.step(net.affine_mut(), &self.gradient);
-        Ok(StepOutput {
-            logits: self.kept.logits(),
+        Ok(StepResult {
             mean_entropy: self.predictions.mean_entropy(),
             reliable: batch.images(),
             used: batch.images(),
-            reset: false,
         })
+    }
+}
+
+impl Adapter for Cpl {
+    fn step(
+        &mut self,
+        net: &mut dyn Executor,
+        batch: &Batch,
+    ) -> Result<StepOutput<'_>, AdaptError> {
+        self.config.param_rule.check(net)?;
+        net.set_norm_mode(self.config.norm_mode)?;
+        let ask = Ask {
+            loss: StepLoss::Conjugate {
+                epsilon: self.config.epsilon,
+            },
+            optimiser: self.config.optimiser,
+            param_rule: &self.config.param_rule,
+            pull: None,
+        };
+        let result = match self.on_device.step(net, batch, &mut self.kept, ask)? {
+            Some(result) => result,
+            None => self.step_on_host(net, batch)?,
+        };
+        Ok(StepOutput::new(self.kept.logits(), result))
     }
 
     fn reset(&mut self, net: &mut dyn Executor) {
         net.reset_affine();
         self.optimiser.reset();
+        self.on_device.forget_optimiser();
     }
 
     fn norm_mode(&self) -> NormMode {
@@ -151,7 +173,7 @@ impl Adapter for Cpl {
 }
 
 /// The mean conjugate loss of a batch; `gradient` receives its gradient, `terms` is overwritten.
-fn conjugate_loss(
+pub(crate) fn conjugate_loss(
     predictions: &Predictions,
     epsilon: f64,
     terms: &mut Vec<Term>,

@@ -4,6 +4,7 @@ use crate::{AdaptError, Adapter, EtaConfig, StepOutput};
 use flipcast_exec::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Settings of [`Eata`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,8 +79,8 @@ impl EataConfig {
 pub struct Eata {
     config: EataConfig,
     core: EtaCore,
-    /// Per parameter; empty until prepared.
-    fisher: Vec<f64>,
+    /// Per parameter `2 alpha F`, the slope of the penalty; empty until prepared.
+    pull: Arc<[f64]>,
 }
 
 impl Eata {
@@ -89,7 +90,7 @@ impl Eata {
         Ok(Self {
             core: EtaCore::new(config.eta.clone())?,
             config,
-            fisher: Vec::new(),
+            pull: Arc::default(),
         })
     }
 }
@@ -100,17 +101,10 @@ impl Adapter for Eata {
         net: &mut dyn Executor,
         batch: &Batch,
     ) -> Result<StepOutput<'_>, AdaptError> {
-        if self.fisher.len() != net.affine().len() {
+        if self.pull.len() != net.affine().len() {
             return Err(AdaptError::NotPrepared { method: "eata" });
         }
-        let slope = 2.0 * self.config.fisher_alpha;
-        self.core.step(net, batch, |net, gradient| {
-            let moved = net.affine().iter().zip(net.source_affine());
-            for ((g, fisher), (&now, &then)) in gradient.iter_mut().zip(&self.fisher).zip(moved) {
-                let penalty = slope * fisher * (f64::from(now) - f64::from(then));
-                *g = (f64::from(*g) + penalty) as f32;
-            }
-        })?;
+        self.core.step_pulled(net, batch, Some(&self.pull))?;
         Ok(self.core.output())
     }
 
@@ -139,7 +133,8 @@ impl Adapter for Eata {
                 *sum += f64::from(g).powi(2) / batches;
             }
         }
-        self.fisher = fisher;
+        let slope = 2.0 * self.config.fisher_alpha;
+        self.pull = fisher.into_iter().map(|f| slope * f).collect();
         Ok(())
     }
 
@@ -190,7 +185,8 @@ mod tests {
             .unwrap();
         net.affine_mut().iter_mut().for_each(|p| *p += 0.125);
         eata.step(&mut net, &batch).unwrap();
-        (net.affine().to_vec(), eata.fisher)
+        let fisher = eata.pull.iter().map(|pull| pull / (2.0 * fisher_alpha));
+        (net.affine().to_vec(), fisher.collect())
     }
 
     #[test]
@@ -200,8 +196,8 @@ mod tests {
 
     #[test]
     fn the_penalty_pulls_back_what_mattered() {
-        let (free, fisher) = step_from_above(0.0);
-        let (held, _) = step_from_above(50.0);
+        let (free, _) = step_from_above(0.0);
+        let (held, fisher) = step_from_above(50.0);
         assert!(fisher.iter().any(|&f| f > 1e-4), "{fisher:?}");
         for ((free, held), fisher) in free.iter().zip(held).zip(fisher) {
             let expected = 2.5e-4 * 2.0 * 50.0 * fisher * 0.125;

@@ -1,13 +1,15 @@
 use crate::adapter::Kept;
+use crate::on_device::{Ask, OnDevice};
 use crate::predictions::Predictions;
 use crate::selection::Selection;
 use crate::{
     AdaptError, Adapter, EntropyMargin, Optimiser, OptimiserConfig, ParamRule, RedundancyMargin,
     StepOutput,
 };
-use flipcast_exec::{Executor, NormMode};
+use flipcast_exec::{Executor, NormMode, StepLoss, StepResult};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Settings of [`Eta`], and of the methods built on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -117,7 +119,7 @@ impl Adapter for Eta {
         net: &mut dyn Executor,
         batch: &Batch,
     ) -> Result<StepOutput<'_>, AdaptError> {
-        self.core.step(net, batch, |_, _| ())?;
+        self.core.step_pulled(net, batch, None)?;
         Ok(self.core.output())
     }
 
@@ -135,11 +137,13 @@ impl Adapter for Eta {
 pub(crate) struct EtaCore {
     pub config: EtaConfig,
     optimiser: Optimiser,
+    on_device: OnDevice,
     kept: Kept,
     predictions: Predictions,
     selection: Selection,
     logit_gradient: Vec<f32>,
     gradient: Vec<f32>,
+    result: StepResult,
 }
 
 impl EtaCore {
@@ -148,15 +152,49 @@ impl EtaCore {
         Ok(Self {
             optimiser: Optimiser::new(config.optimiser),
             config,
+            on_device: OnDevice::default(),
             kept: Kept::default(),
             predictions: Predictions::default(),
             selection: Selection::default(),
             logit_gradient: Vec::new(),
             gradient: Vec::new(),
+            result: StepResult::default(),
         })
     }
 
-    /// One step. `penalise` adds the gradient of a penalty on the affine vector before the optimiser uses it.
+    /// One step, by the executor if it makes them. The gradient of parameter `j` gets `pull_j (theta_j - theta0_j)`.
+    pub fn step_pulled(
+        &mut self,
+        net: &mut dyn Executor,
+        batch: &Batch,
+        pull: Option<&Arc<[f64]>>,
+    ) -> Result<(), AdaptError> {
+        self.config.param_rule.check(net)?;
+        net.set_norm_mode(self.config.norm_mode)?;
+        let classes = net.num_classes();
+        let ask = Ask {
+            loss: StepLoss::SelectedEntropy {
+                entropy_margin: self.config.entropy_margin.nats(classes),
+                cosine_margin: self.config.redundancy_margin.cosine(classes),
+            },
+            optimiser: self.config.optimiser,
+            param_rule: &self.config.param_rule,
+            pull,
+        };
+        match self.on_device.step(net, batch, &mut self.kept, ask)? {
+            Some(result) => {
+                self.result = result;
+                Ok(())
+            }
+            None => self.step(net, batch, |net, gradient| {
+                if let Some(pull) = pull {
+                    add_pull(pull, net.affine(), net.source_affine(), gradient);
+                }
+            }),
+        }
+    }
+
+    /// One step on the host. `penalise` adds the gradient of a penalty on the affine vector before the optimiser uses it.
     pub fn step(
         &mut self,
         net: &mut dyn Executor,
@@ -172,6 +210,11 @@ impl EtaCore {
         let cosine_margin = self.config.redundancy_margin.cosine(classes);
         self.selection
             .select(&self.predictions, entropy_margin, cosine_margin);
+        self.result = StepResult {
+            mean_entropy: self.predictions.mean_entropy(),
+            reliable: self.selection.reliable(),
+            used: self.selection.kept().len(),
+        };
         if self.selection.kept().is_empty() {
             return Ok(());
         }
@@ -192,32 +235,36 @@ impl EtaCore {
 
     /// What the last step saw and did.
     pub fn output(&self) -> StepOutput<'_> {
-        StepOutput {
-            logits: self.kept.logits(),
-            mean_entropy: self.predictions.mean_entropy(),
-            reliable: self.selection.reliable(),
-            used: self.selection.kept().len(),
-            reset: false,
-        }
+        StepOutput::new(self.kept.logits(), self.result)
     }
 
     /// Restores the source parameters; forgets the optimiser's memory, and the average unless the released code is followed.
     pub fn reset(&mut self, net: &mut dyn Executor) {
         net.reset_affine();
         self.optimiser.reset();
+        self.on_device.forget_optimiser();
         if !self.config.published_code {
-            self.selection.forget();
+            self.forget_average();
         }
     }
 
     /// Forgets the average prediction.
     pub fn forget_average(&mut self) {
         self.selection.forget();
+        self.on_device.forget_average();
+    }
+}
+
+/// Adds `pull_j (theta_j - theta0_j)`, the slope of a penalty on leaving the source, to a gradient.
+pub(crate) fn add_pull(pull: &[f64], affine: &[f32], source: &[f32], gradient: &mut [f32]) {
+    let moved = affine.iter().zip(source);
+    for ((g, pull), (&now, &then)) in gradient.iter_mut().zip(pull).zip(moved) {
+        *g = (f64::from(*g) + pull * (f64::from(now) - f64::from(then))) as f32;
     }
 }
 
 /// The gradient of `mean w_i H_i` over the kept images, with `w_i = exp(margin - H_i)` held constant.
-fn weighted_entropy_gradient(
+pub(crate) fn weighted_entropy_gradient(
     predictions: &Predictions,
     kept: &[usize],
     margin: f64,

@@ -24,10 +24,13 @@ mod entropy;
 mod entropy_margin;
 mod error;
 mod eta;
+#[cfg(test)]
+mod fake_device;
 mod guard;
 mod method;
 mod nearest;
 mod norms;
+mod on_device;
 mod optimiser;
 mod param_rule;
 mod predictions;

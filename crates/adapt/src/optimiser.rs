@@ -1,6 +1,7 @@
 //! Optimisers of a flat vector, as PyTorch defines them.
 
 use crate::AdaptError;
+use flipcast_exec::StepOptimiser;
 use serde::{Deserialize, Serialize};
 
 /// Stochastic gradient descent: `v <- momentum * v + g` (first step `v = g`), then `p <- p - lr * v`, or with Nesterov
@@ -63,6 +64,22 @@ impl OptimiserConfig {
     /// Adam with the usual constants.
     pub fn adam(lr: f32) -> Self {
         Self::Adam(AdamConfig::with_lr(lr))
+    }
+
+    /// The same for an executor that makes steps by itself.
+    pub fn on_device(&self) -> StepOptimiser {
+        match *self {
+            Self::Sgd(SgdConfig {
+                lr,
+                momentum,
+                nesterov,
+            }) => StepOptimiser::Sgd {
+                lr,
+                momentum,
+                nesterov,
+            },
+            Self::Adam(AdamConfig { lr, betas, eps }) => StepOptimiser::Adam { lr, betas, eps },
+        }
     }
 
     /// Refuses settings outside their range.

@@ -5,6 +5,7 @@ use flipcast_graph::{AffineEntry, AffineTable, NormGroup, NormKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Names a list may hold at most; more come from a mistake.
 const MOST_NAMES: usize = 10_000;
@@ -97,6 +98,16 @@ impl ParamRule {
                 gradient[entry.shift()].fill(0.0);
             }
         }
+    }
+
+    /// Ones for the parameters that may change and zeros for the others; `None` if all may.
+    pub(crate) fn open(&self, net: &dyn Executor) -> Option<Arc<[f32]>> {
+        if self.is_all() {
+            return None;
+        }
+        let mut open = vec![1.0; net.affine_table().len()];
+        self.mask(net, &mut open);
+        Some(open.into())
     }
 }
 

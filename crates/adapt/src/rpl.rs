@@ -1,7 +1,8 @@
 use crate::adapter::Kept;
+use crate::on_device::{Ask, OnDevice};
 use crate::predictions::Predictions;
 use crate::{AdaptError, Adapter, Optimiser, OptimiserConfig, ParamRule, StepOutput};
-use flipcast_exec::{Executor, NormMode};
+use flipcast_exec::{Executor, NormMode, StepLoss, StepResult};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +66,7 @@ impl Default for RplConfig {
 pub struct Rpl {
     config: RplConfig,
     optimiser: Optimiser,
+    on_device: OnDevice,
     kept: Kept,
     predictions: Predictions,
     logit_gradient: Vec<f32>,
@@ -78,10 +80,31 @@ impl Rpl {
         Ok(Self {
             optimiser: Optimiser::new(config.optimiser),
             config,
+            on_device: OnDevice::default(),
             kept: Kept::default(),
             predictions: Predictions::default(),
             logit_gradient: Vec::new(),
             gradient: Vec::new(),
+        })
+    }
+
+    fn step_on_host(
+        &mut self,
+        net: &mut dyn Executor,
+        batch: &Batch,
+    ) -> Result<StepResult, AdaptError> {
+        self.kept.keep(net.forward(batch)?);
+        self.predictions.see(self.kept.logits());
+        robust_loss(&self.predictions, self.config.q, &mut self.logit_gradient);
+        self.gradient.clear();
+        self.gradient
+            .extend_from_slice(net.backward(&self.logit_gradient)?);
+        self.config.param_rule.mask(net, &mut self.gradient);
+        self.optimiser.step(net.affine_mut(), &self.gradient);
+        Ok(StepResult {
+            mean_entropy: self.predictions.mean_entropy(),
+            reliable: batch.images(),
+            used: batch.images(),
         })
     }
 }
@@ -94,26 +117,23 @@ impl Adapter for Rpl {
     ) -> Result<StepOutput<'_>, AdaptError> {
         self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
-        self.kept.keep(net.forward(batch)?);
-        self.predictions.see(self.kept.logits());
-        robust_loss(&self.predictions, self.config.q, &mut self.logit_gradient);
-        self.gradient.clear();
-        self.gradient
-            .extend_from_slice(net.backward(&self.logit_gradient)?);
-        self.config.param_rule.mask(net, &mut self.gradient);
-        self.optimiser.step(net.affine_mut(), &self.gradient);
-        Ok(StepOutput {
-            logits: self.kept.logits(),
-            mean_entropy: self.predictions.mean_entropy(),
-            reliable: batch.images(),
-            used: batch.images(),
-            reset: false,
-        })
+        let ask = Ask {
+            loss: StepLoss::Robust { q: self.config.q },
+            optimiser: self.config.optimiser,
+            param_rule: &self.config.param_rule,
+            pull: None,
+        };
+        let result = match self.on_device.step(net, batch, &mut self.kept, ask)? {
+            Some(result) => result,
+            None => self.step_on_host(net, batch)?,
+        };
+        Ok(StepOutput::new(self.kept.logits(), result))
     }
 
     fn reset(&mut self, net: &mut dyn Executor) {
         net.reset_affine();
         self.optimiser.reset();
+        self.on_device.forget_optimiser();
     }
 
     fn norm_mode(&self) -> NormMode {
@@ -122,7 +142,7 @@ impl Adapter for Rpl {
 }
 
 /// The mean generalised cross-entropy of a batch against its own classes; `gradient` receives its gradient.
-fn robust_loss(predictions: &Predictions, q: f64, gradient: &mut Vec<f32>) -> f64 {
+pub(crate) fn robust_loss(predictions: &Predictions, q: f64, gradient: &mut Vec<f32>) -> f64 {
     let images = predictions.images() as f64;
     let mut loss = 0.0;
     gradient.clear();

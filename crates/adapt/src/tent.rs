@@ -1,8 +1,9 @@
 use crate::adapter::Kept;
+use crate::on_device::{Ask, OnDevice};
 use crate::{
     AdaptError, Adapter, Optimiser, OptimiserConfig, ParamRule, StepOutput, mean_entropy_gradient,
 };
-use flipcast_exec::{Executor, NormMode};
+use flipcast_exec::{Executor, NormMode, StepLoss, StepResult};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +65,7 @@ impl TentConfig {
 pub struct Tent {
     config: TentConfig,
     optimiser: Optimiser,
+    on_device: OnDevice,
     kept: Kept,
     logit_gradient: Vec<f32>,
     gradient: Vec<f32>,
@@ -77,9 +79,29 @@ impl Tent {
         Ok(Self {
             config,
             optimiser,
+            on_device: OnDevice::default(),
             kept: Kept::default(),
             logit_gradient: Vec::new(),
             gradient: Vec::new(),
+        })
+    }
+
+    fn step_on_host(
+        &mut self,
+        net: &mut dyn Executor,
+        batch: &Batch,
+    ) -> Result<StepResult, AdaptError> {
+        self.kept.keep(net.forward(batch)?);
+        let mean_entropy = mean_entropy_gradient(self.kept.logits(), &mut self.logit_gradient);
+        self.gradient.clear();
+        self.gradient
+            .extend_from_slice(net.backward(&self.logit_gradient)?);
+        self.config.param_rule.mask(net, &mut self.gradient);
+        self.optimiser.step(net.affine_mut(), &self.gradient);
+        Ok(StepResult {
+            mean_entropy,
+            reliable: batch.images(),
+            used: batch.images(),
         })
     }
 }
@@ -92,26 +114,23 @@ impl Adapter for Tent {
     ) -> Result<StepOutput<'_>, AdaptError> {
         self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
-        self.kept.keep(net.forward(batch)?);
-        let logits = self.kept.logits();
-        let mean_entropy = mean_entropy_gradient(logits, &mut self.logit_gradient);
-        self.gradient.clear();
-        self.gradient
-            .extend_from_slice(net.backward(&self.logit_gradient)?);
-        self.config.param_rule.mask(net, &mut self.gradient);
-        self.optimiser.step(net.affine_mut(), &self.gradient);
-        Ok(StepOutput {
-            logits,
-            mean_entropy,
-            reliable: batch.images(),
-            used: batch.images(),
-            reset: false,
-        })
+        let ask = Ask {
+            loss: StepLoss::Entropy,
+            optimiser: self.config.optimiser,
+            param_rule: &self.config.param_rule,
+            pull: None,
+        };
+        let result = match self.on_device.step(net, batch, &mut self.kept, ask)? {
+            Some(result) => result,
+            None => self.step_on_host(net, batch)?,
+        };
+        Ok(StepOutput::new(self.kept.logits(), result))
     }
 
     fn reset(&mut self, net: &mut dyn Executor) {
         net.reset_affine();
         self.optimiser.reset();
+        self.on_device.forget_optimiser();
     }
 
     fn norm_mode(&self) -> NormMode {

@@ -2,12 +2,13 @@
 //! lies on the device.
 //!
 //! `step MODEL CLASSES BATCH SIZE PRECISION [profile]` gets the network ready, then reads counts from its standard input,
-//! one per line, and answers each with one line of JSON: the milliseconds of so many steps, each waited for. So another
+//! one per line, and answers each with one line of JSON: the milliseconds of so many steps, each waited for, and what a step
+//! multiplies and moves at least. So another
 //! program can take turns with it. With `profile` it first tells where the time of a step goes.
 
 use flipcast_cuda::{CudaNetwork, CudaOptions, DeviceLoss, DeviceOptimiser, Precision};
 use flipcast_exec::{Executor, NormMode};
-use flipcast_graph::{BackwardStep, Graph, NodeId, Step};
+use flipcast_graph::{BackwardStep, Graph, NodeId, Plan, Step, ValueId};
 use flipcast_models::Model;
 use flipcast_tensor::Batch;
 use std::collections::BTreeMap;
@@ -54,6 +55,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     if !rest.is_empty() {
         profile(&mut net, &staged, model.graph())?;
     }
+    let (forward, backward) = net.plan().flops(model.graph());
+    let flops = batch as u64 * (forward + backward);
+    let bytes = traffic(net.plan()) * precision.element().bytes();
     for line in std::io::stdin().lock().lines() {
         let mut times = Vec::new();
         let mut entropy = 0.0;
@@ -62,9 +66,35 @@ fn main() -> Result<(), Box<dyn Error>> {
             entropy = net.device_step_staged(&staged)?.result.mean_entropy;
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
-        println!("{{\"ms\": {times:.4?}, \"mean_entropy\": {entropy}}}");
+        println!(
+            "{{\"ms\": {times:.4?}, \"mean_entropy\": {entropy}, \"flops\": {flops}, \"bytes\": {bytes}}}"
+        );
     }
     Ok(())
+}
+
+/// Values that the steps of a plan read and write if each takes every operand once.
+fn traffic(plan: &Plan) -> usize {
+    let images = plan.options().batch;
+    let stored = |values: Vec<ValueId>| -> usize {
+        let mut bases: Vec<ValueId> = values.into_iter().map(|value| plan.base(value)).collect();
+        bases.sort();
+        bases.dedup();
+        let len = |value: &ValueId| images * plan.value(*value).dims.len();
+        bases.iter().map(len).sum()
+    };
+    let forward = plan.forward().iter().map(|step| {
+        let target = step.target().map_or(0, |target| stored(vec![target]));
+        stored(step.sources()) + target
+    });
+    let backward = plan.backward().iter().map(|step| {
+        let gradients = step.gradients().into_iter();
+        let moved: usize = gradients
+            .map(|buffer| plan.range(buffer, images).len())
+            .sum();
+        stored(step.reads()) + moved
+    });
+    forward.sum::<usize>() + backward.sum::<usize>()
 }
 
 fn profile(
@@ -93,14 +123,17 @@ fn profile(
         .collect();
     let name = |node: &NodeId| graph.node(*node).name.clone();
     for (step, time) in net.plan().forward().iter().zip(&times.forward) {
-        if let Step::Conv { node, source, .. } = step {
-            let dims = net.plan().value(*source).dims;
-            println!(
-                "  {:<32} {dims:<16} {:.3} ms  {}",
-                name(node),
-                ms(time),
-                ways[&name(node)].0
-            );
+        match step {
+            Step::Conv { node, source, .. } => {
+                let dims = net.plan().value(*source).dims;
+                let (name, way) = (name(node), &ways[&name(node)].0);
+                println!("  {name:<32} {dims:<16} {:.3} ms  {way}", ms(time));
+            }
+            _ => {
+                let target = step.target().map(|target| net.plan().value(target).node);
+                let name = target.map(|node| name(&node)).unwrap_or_default();
+                println!("  {name:<32} {:<16} {:.3} ms", forward_kind(step), ms(time));
+            }
         }
         add(forward_kind(step), ms(time));
     }

@@ -1,7 +1,8 @@
 // Losses without labels and their gradients with respect to the logits, in 64-bit floats as on the host.
 //
 // Two launches make a step: `loss_rows` finds what an image's prediction says of itself, and `loss_gradient`, which knows how
-// many images were kept, writes the gradient and moves the average prediction. Nothing is read back in between.
+// many images were kept, writes the gradient and moves the average prediction. Nothing is read back in between. With a NaN or an
+// infinity among the logits no image is kept, so that nothing moves.
 #include "element.cuh"
 #include "step.cuh"
 #include "warp.cuh"
@@ -106,13 +107,16 @@ loss_gradient(const float *logits, const Row *rows, int images, int classes, int
               int *state, element *gradient, StepResult *result, int *steps) {
     __shared__ double sums[8];
     __shared__ int counts[8];
-    int kept = 0, reliable = 0;
+    int kept = 0, reliable = 0, finite = 0;
     for (int i = threadIdx.x; i < images; i += blockDim.x) {
         kept += rows[i].verdict == 2;
         reliable += rows[i].verdict >= 1;
+        // A NaN equals nothing, and an entropy is a NaN if any logit of its row is no number.
+        finite += rows[i].entropy == rows[i].entropy;
     }
     kept = block_sum(kept, counts);
     reliable = block_sum(reliable, counts);
+    if (block_sum(finite, counts) < images) kept = 0;
     if ((int)blockIdx.x >= images) {
         int k = (blockIdx.x - images) * blockDim.x + threadIdx.x;
         if (k >= classes || kept == 0) return;
@@ -128,7 +132,7 @@ loss_gradient(const float *logits, const Row *rows, int images, int classes, int
         for (int i = threadIdx.x; i < images; i += blockDim.x) entropy += rows[i].entropy;
         entropy = block_sum(entropy, sums);
         if (threadIdx.x == 0) {
-            *result = {entropy / images, (unsigned)reliable, (unsigned)kept};
+            *result = {entropy / images, (unsigned)reliable, (unsigned)kept, 0u, 0u};
             if (kept > 0) {
                 *steps += 1;
                 if (method == SELECTED_ENTROPY) state[0] = 1;

@@ -1,19 +1,7 @@
 // Batch and group norms: statistics, tables, and joins of normalised values.
-//
-// A norm's tables are nine rows of `len` floats in one block, named below; batch norms have one entry per channel, group
-// norms one per image and channel. A derived value is `activate(scale * y + shift)`.
 #include "activation.cuh"
 #include "rows.cuh"
-
-#define CENTRE 0
-#define VARIANCE 1
-#define INVERSE 2
-#define SCALE 3
-#define SHIFT 4
-#define SLOPE 5
-#define PULL 6
-#define CONSTANT 7
-#define BATCH_MEAN 8
+#include "tables.cuh"
 
 // One term of a join. `pixels` is 0 where all images share the tables.
 struct term {
@@ -222,68 +210,53 @@ extern "C" __global__ void statistics_narrow(const element *values, float *parti
     gather_statistics<1>(values, partial, counts, rows, channels);
 }
 
-static __device__ __forceinline__ void set_tables(float *tables, int len, int at, double mean, double variance, float scale, float shift, float eps) {
-    double inverse = 1.0 / sqrt(variance + (double)eps);
-    float factor = (float)((double)scale * inverse);
-    tables[CENTRE * len + at] = (float)mean;
-    tables[VARIANCE * len + at] = (float)variance;
-    tables[INVERSE * len + at] = (float)inverse;
-    tables[SCALE * len + at] = factor;
-    // From the rounded factor, so that a value at the mean lands on the shift.
-    tables[SHIFT * len + at] = (float)((double)shift - mean * (double)factor);
-}
-
-// Sums over y of a 32-wide block, in a fixed order.
-static __device__ __forceinline__ double over_slices(double value, double *room) {
-    __syncthreads();
-    room[threadIdx.y * 32 + threadIdx.x] = value;
-    __syncthreads();
-    double sum = 0.0;
-    for (int y = 0; y < blockDim.y; y++) {
-        sum += room[y * 32 + threadIdx.x];
-    }
-    return sum;
-}
-
 // Tables of a batch norm. `parts` blocks gathered the batch's statistics, or none; `source_weight` is the share of the
-// running ones, and `unbiased` asks for the variance over count - 1. Blocks are 32 channels by slices of the parts.
+// running ones, and `unbiased` asks for the variance over count - 1. Blocks are 32 channels by 32 slices of the parts. Sums are
+// shifted by the first part's mean.
 extern "C" __global__ void batch_tables(const float *partial, const float *counts, int parts, const float *running_mean,
                                         const float *running_variance, const float *scale, const float *shift, float eps,
                                         float source_weight, int unbiased, float *tables, int channels) {
-    __shared__ double room[32 * 32];
+    __shared__ double room[3 * 32 * 32];
     int c = blockIdx.x * 32 + threadIdx.x;
     bool active = c < channels;
     int safe = active ? c : 0;
     const float *squares = partial + (long long)parts * channels;
     double count = 0.0, mean = 0.0, variance = 0.0;
     if (parts) {
-        double size = 0.0, sum = 0.0;
-        for (int p = threadIdx.y; p < parts; p += blockDim.y) {
-            size += counts[p];
-            sum += (double)counts[p] * (double)partial[(long long)p * channels + safe];
+        // Count, distance from the origin, its square.
+        double found[3] = {0.0, 0.0, 0.0};
+        float origin = partial[safe];
+        for (int first = threadIdx.y; first < parts; first += PARTS * 32) {
+            float size[PARTS], middle[PARTS], spread[PARTS];
+#pragma unroll
+            for (int i = 0; i < PARTS; i++) {
+                int p = first + 32 * i;
+                bool there = p < parts;
+                long long at = (long long)(there ? p : 0) * channels + safe;
+                size[i] = there ? counts[p] : 0.0f;
+                middle[i] = partial[at];
+                spread[i] = there ? squares[at] : 0.0f;
+            }
+#pragma unroll
+            for (int i = 0; i < PARTS; i++) {
+                double n = (double)size[i], d = (double)middle[i] - (double)origin;
+                found[0] += n;
+                found[1] += n * d;
+                found[2] += (double)spread[i] + n * d * d;
+            }
         }
-        count = over_slices(size, room);
-        mean = over_slices(sum, room) / count;
-        double spread = 0.0;
-        for (int p = threadIdx.y; p < parts; p += blockDim.y) {
-            double d = (double)partial[(long long)p * channels + safe] - mean;
-            spread += (double)squares[(long long)p * channels + safe] + (double)counts[p] * d * d;
-        }
-        variance = over_slices(spread, room) / count;
+        over_slices<3>(found, room);
+        count = found[0];
+        mean = (double)origin + found[1] / count;
+        variance = (found[2] - found[1] * found[1] / count) / count;
+        variance = variance < 0.0 ? 0.0 : variance;
     }
     if (!active || threadIdx.y != 0) {
         return;
     }
     tables[BATCH_MEAN * channels + c] = (float)mean;
-    if (unbiased) {
-        variance *= count / (count - 1.0);
-    }
-    if (source_weight != 0.0f) {
-        double w = (double)source_weight;
-        mean = w * (double)running_mean[c] + (1.0 - w) * mean;
-        variance = w * (double)running_variance[c] + (1.0 - w) * variance;
-    }
-    set_tables(tables, channels, c, mean, variance, scale[c], shift[c], eps);
+    statistics used = mix_statistics({mean, variance}, count, unbiased, source_weight, running_mean, running_variance, c);
+    set_tables(tables, channels, c, used.mean, used.variance, scale[c], shift[c], eps);
 }
 
 // Sums over a block of up to 128 threads, in a fixed order; every thread gets the result.

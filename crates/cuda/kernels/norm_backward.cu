@@ -1,43 +1,7 @@
 // Gradients of batch and group norms: sums over a gradient, tables from them, and the gradient carried on.
 #include "activation.cuh"
 #include "rows.cuh"
-
-#define CENTRE 0
-#define INVERSE 2
-#define SCALE 3
-#define SHIFT 4
-#define SLOPE 5
-#define PULL 6
-#define CONSTANT 7
-#define BATCH_MEAN 8
-
-// Sums of this block's threads, per channel and over y, into slot `which` of the block's partial sums.
-template <int V>
-static __device__ __forceinline__ void put_sums(const pack<V> &sum, float *partial, int which, int channels) {
-    extern __shared__ float shared[];
-    int width = blockDim.x * V;
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < V; i++) {
-        shared[threadIdx.y * width + threadIdx.x * V + i] = sum.at[i];
-    }
-    __syncthreads();
-    long long parts = (long long)gridDim.z * gridDim.x;
-    long long slot = (long long)blockIdx.z * gridDim.x + blockIdx.x;
-    float *out = partial + ((long long)which * parts + slot) * channels;
-    int threads = blockDim.x * blockDim.y;
-    for (int k = threadIdx.y * blockDim.x + threadIdx.x; k < width; k += threads) {
-        int channel = blockIdx.y * width + k;
-        if (channel >= channels) {
-            break;
-        }
-        float all = 0.0f;
-        for (int y = 0; y < blockDim.y; y++) {
-            all += shared[y * width + k];
-        }
-        out[channel] = all;
-    }
-}
+#include "tables.cuh"
 
 // Sums of the gradient below the activation, and of it times the centred value, over this block's rows of image `blockIdx.z`.
 template <int V, int KIND>
@@ -169,64 +133,62 @@ static __device__ __forceinline__ void join_back(element *gradient, const elemen
 #define JOIN_BACK                                                                                                          \
     element *gradient, const element *other, const unsigned char *mask, const element *a_values, const float *a_centre,    \
         const element *b_values, const float *b_centre, float *partial, int rows, int channels
+#define JOIN_BACK_ARGUMENTS gradient, other, mask, a_values, a_centre, b_values, b_centre, partial, rows, channels
 
 template <int V, bool OTHER> static __device__ __forceinline__ void join_back_any(JOIN_BACK) {
     if (b_values) {
-        join_back<V, OTHER, 2>(gradient, other, mask, a_values, a_centre, b_values, b_centre, partial, rows, channels);
+        join_back<V, OTHER, 2>(JOIN_BACK_ARGUMENTS);
     } else if (a_values) {
-        join_back<V, OTHER, 1>(gradient, other, mask, a_values, a_centre, b_values, b_centre, partial, rows, channels);
+        join_back<V, OTHER, 1>(JOIN_BACK_ARGUMENTS);
     } else {
-        join_back<V, OTHER, 0>(gradient, other, mask, a_values, a_centre, b_values, b_centre, partial, rows, channels);
+        join_back<V, OTHER, 0>(JOIN_BACK_ARGUMENTS);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) join_back_wide(JOIN_BACK) {
-    join_back_any<8, false>(gradient, other, mask, a_values, a_centre, b_values, b_centre, partial, rows, channels);
+    join_back_any<8, false>(JOIN_BACK_ARGUMENTS);
 }
 
 extern "C" __global__ void join_back_narrow(JOIN_BACK) {
-    join_back_any<1, false>(gradient, other, mask, a_values, a_centre, b_values, b_centre, partial, rows, channels);
+    join_back_any<1, false>(JOIN_BACK_ARGUMENTS);
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) join_back_other_wide(JOIN_BACK) {
-    join_back_any<8, true>(gradient, other, mask, a_values, a_centre, b_values, b_centre, partial, rows, channels);
+    join_back_any<8, true>(JOIN_BACK_ARGUMENTS);
 }
 
 extern "C" __global__ void join_back_other_narrow(JOIN_BACK) {
-    join_back_any<1, true>(gradient, other, mask, a_values, a_centre, b_values, b_centre, partial, rows, channels);
+    join_back_any<1, true>(JOIN_BACK_ARGUMENTS);
 }
 
 // Gradients of scale and shift, and the tables that carry a gradient through a batch norm. `of_mean` and `of_variance` are
-// how much of them comes from the batch, per value. Blocks are 32 channels by slices of the parts.
+// how much of them comes from the batch, per value. Blocks are 32 channels by 32 slices of the parts.
 extern "C" __global__ void batch_finish(const float *sums, const float *products, int parts, float of_mean, float of_variance,
                                         float *tables, float *scale_gradient, float *shift_gradient, int channels) {
-    __shared__ double room[2][32 * 32];
+    __shared__ double room[2 * 32 * 32];
     int c = blockIdx.x * 32 + threadIdx.x;
     int safe = c < channels ? c : 0;
-    double sum = 0.0, product = 0.0;
-    for (int p = threadIdx.y; p < parts; p += blockDim.y) {
-        sum += (double)sums[(long long)p * channels + safe];
-        product += (double)products[(long long)p * channels + safe];
+    double found[2] = {0.0, 0.0};
+    for (int first = threadIdx.y; first < parts; first += PARTS * 32) {
+        float sum[PARTS], product[PARTS];
+#pragma unroll
+        for (int i = 0; i < PARTS; i++) {
+            int p = first + 32 * i;
+            long long at = (long long)(p < parts ? p : 0) * channels + safe;
+            sum[i] = p < parts ? sums[at] : 0.0f;
+            product[i] = p < parts ? products[at] : 0.0f;
+        }
+#pragma unroll
+        for (int i = 0; i < PARTS; i++) {
+            found[0] += (double)sum[i];
+            found[1] += (double)product[i];
+        }
     }
-    room[0][threadIdx.y * 32 + threadIdx.x] = sum;
-    room[1][threadIdx.y * 32 + threadIdx.x] = product;
-    __syncthreads();
+    over_slices<2>(found, room);
     if (c >= channels || threadIdx.y != 0) {
         return;
     }
-    sum = 0.0, product = 0.0;
-    for (int y = 0; y < blockDim.y; y++) {
-        sum += room[0][y * 32 + threadIdx.x];
-        product += room[1][y * 32 + threadIdx.x];
-    }
-    float total = (float)sum, weighted = (float)product;
-    float inverse = tables[INVERSE * channels + c], slope = tables[SCALE * channels + c];
-    scale_gradient[c] = weighted * inverse;
-    shift_gradient[c] = total;
-    float pull = -slope * inverse * inverse * weighted * of_variance;
-    tables[SLOPE * channels + c] = slope;
-    tables[PULL * channels + c] = pull;
-    tables[CONSTANT * channels + c] = -slope * total * of_mean - pull * tables[BATCH_MEAN * channels + c];
+    set_gradients(tables, channels, c, (float)found[0], (float)found[1], of_mean, of_variance, scale_gradient, shift_gradient);
 }
 
 static __device__ __forceinline__ double over_block(double value, double *room) {

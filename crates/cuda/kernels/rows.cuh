@@ -4,6 +4,7 @@
 // and blocks along x walk the rows. V is 8 where the channels are a multiple of it, so that loads are 16 bytes, else 1.
 #pragma once
 #include "element.cuh"
+#include "shared.cuh"
 
 template <int V> struct pack {
     float at[V];
@@ -117,4 +118,59 @@ static __device__ __forceinline__ int first_row() {
 
 static __device__ __forceinline__ int row_step() {
     return gridDim.x * blockDim.y;
+}
+
+// Partial results that a thread has on their way at a time.
+#define PARTS 8
+
+// Adds up what the 32 slices (y) of a block of 32 channels (x) found, in a fixed order. Slice 0 gets the sums; `room` has
+// 32 * 32 places per value.
+template <int N> static __device__ __forceinline__ void over_slices(double (&values)[N], double *room) {
+    int at = threadIdx.y * 32 + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        room[i * 1024 + at] = values[i];
+    }
+    for (int half = 16; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.y < half) {
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                room[i * 1024 + at] += room[i * 1024 + at + half * 32];
+            }
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        values[i] = room[i * 1024 + threadIdx.x];
+    }
+}
+
+// Sums of this block's threads, per channel and over y, into slot `which` of the block's partial sums.
+template <int V>
+static __device__ __forceinline__ void put_sums(const pack<V> &sum, float *partial, int which, int channels) {
+    DYNAMIC_SHARED(float, shared);
+    int width = blockDim.x * V;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+        shared[threadIdx.y * width + threadIdx.x * V + i] = sum.at[i];
+    }
+    __syncthreads();
+    long long parts = (long long)gridDim.z * gridDim.x;
+    long long slot = (long long)blockIdx.z * gridDim.x + blockIdx.x;
+    float *out = partial + ((long long)which * parts + slot) * channels;
+    int threads = blockDim.x * blockDim.y;
+    for (int k = threadIdx.y * blockDim.x + threadIdx.x; k < width; k += threads) {
+        int channel = blockIdx.y * width + k;
+        if (channel >= channels) {
+            break;
+        }
+        float all = 0.0f;
+        for (int y = 0; y < blockDim.y; y++) {
+            all += shared[y * width + k];
+        }
+        out[channel] = all;
+    }
 }

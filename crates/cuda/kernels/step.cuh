@@ -5,4 +5,6 @@ struct StepResult {
     double mean_entropy;
     // Images that passed the first filter, and those that the loss is of. With none of the latter nothing moves.
     unsigned reliable, used;
+    // Whether the gradient holds a NaN or an infinity; nothing moves then.
+    unsigned broken, unused;
 };

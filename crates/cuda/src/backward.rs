@@ -22,7 +22,8 @@ impl CudaNetwork {
         self.device.fill_zero(self.memory.gradient.slice())?;
         let forward = plan.forward().len();
         for (index, step) in plan.backward().iter().enumerate() {
-            self.timed(forward + index, || self.backward_step(&plan, step))?;
+            let index = forward + index;
+            self.timed(index, || self.backward_step(&plan, index, step))?;
         }
         Ok(())
     }
@@ -31,14 +32,19 @@ impl CudaNetwork {
         self.buffer(buffer, self.images)
     }
 
-    fn target(&self, target: GradTarget) -> Target {
+    pub(crate) fn target(&self, target: GradTarget) -> Target {
         Target {
             slice: self.gradient_of(target.buffer),
             accumulate: target.accumulate,
         }
     }
 
-    fn backward_step(&self, plan: &Plan, step: &BackwardStep) -> Result<(), CudaError> {
+    pub(crate) fn backward_step(
+        &self,
+        plan: &Plan,
+        index: usize,
+        step: &BackwardStep,
+    ) -> Result<(), CudaError> {
         let (kernels, images) = (&self.kernels, self.images);
         match step {
             BackwardStep::NormSums { value, gradient } => {
@@ -60,6 +66,15 @@ impl CudaNetwork {
             } => {
                 let (from, to) = (self.gradient_of(*gradient), self.target(*target));
                 elementwise::accumulate(kernels, from, to.slice, to.accumulate)
+            }
+            BackwardStep::Conv {
+                node,
+                gradient: GradSource::ThroughNorm { value, gradient },
+                target,
+                then,
+            } if self.fused[index] => {
+                let gradient = self.gradient_of(*gradient);
+                self.fused_back(*node, (*value, gradient), *target, then)
             }
             BackwardStep::Conv {
                 node,
@@ -194,7 +209,10 @@ impl CudaNetwork {
     }
 
     /// The norm below a derived value, with where its gradients go; the activation on top; what it normalised.
-    fn norm_below(&self, value: ValueId) -> Option<(usize, NormGradient, Activation, DeviceSlice)> {
+    pub(crate) fn norm_below(
+        &self,
+        value: ValueId,
+    ) -> Option<(usize, NormGradient, Activation, DeviceSlice)> {
         let Storage::Derived {
             base,
             norm: Some(norm),
@@ -242,20 +260,10 @@ impl CudaNetwork {
         other: Option<DeviceSlice>,
         join: &JoinBackward,
     ) -> Result<(), CudaError> {
-        let mask = self.memory.masks[join.joined.index()]
-            .as_ref()
-            .map(|mask| mask.slice());
-        if mask.is_none() && other.is_none() && join.sums.is_empty() {
-            return Ok(());
+        match self.joined(gradient, other, join) {
+            Some((of, norms)) => norm::join_backward(&self.kernels, of, &norms),
+            None => Ok(()),
         }
-        let below = |value: &ValueId| {
-            self.norm_below(*value)
-                .map(|(_, of, _, values)| (of, values))
-        };
-        let norms: Vec<_> = join.sums.iter().filter_map(below).collect();
-        let extent = self.extent(join.joined);
-        let room = self.memory.partials();
-        norm::join_backward(&self.kernels, extent, gradient, (other, mask), &norms, room)
     }
 
     fn conv_backward(

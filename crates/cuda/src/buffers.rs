@@ -3,7 +3,7 @@
 use crate::device::{Device, DeviceMemory, DeviceSlice, Pinned};
 use crate::error::CudaError;
 use crate::launch::elementwise::InputLayout;
-use crate::launch::{layer_norm, norm};
+use crate::launch::{layer_norm, norm, pointwise};
 use crate::layers::Rooms;
 use crate::module::Kernels;
 use crate::network::{CudaOptions, extent};
@@ -75,7 +75,10 @@ pub(crate) fn allocate(
     let room = batch * longest.max(input.len());
     let (mut partials, mut merged) = (0, 0);
     for value in plan.values() {
-        partials = partials.max(norm::partials_len(kernels, extent(value.dims, batch)));
+        let extent = extent(value.dims, batch);
+        partials = partials
+            .max(norm::partials_len(kernels, extent))
+            .max(pointwise::partials_len(extent));
     }
     for slot in plan.norms() {
         let shape = layer_norm::LayerNormShape {

@@ -1,13 +1,13 @@
 //! Choosing how to run a layer, by trying.
 
-use crate::cudnn::{self, Dnn};
+use crate::choices::{Choice, Choices};
+use crate::cudnn::{self, ConvPlan, Dnn};
 use crate::device::{Device, DeviceMemory};
 use crate::error::CudaError;
 use crate::gemm::{Blas, Direction, Product, Shape};
 use crate::launch::norm::Term;
 use crate::layers::{Chosen, Layer, Rooms, Way};
 use crate::module::Kernels;
-use crate::precision::Element;
 use crate::timer::Timer;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,15 +23,9 @@ pub(crate) struct Chooser<'a> {
     pub rooms: Rooms,
     pub batch: usize,
     timer: Timer,
-    known: HashMap<Key, (Way, f32)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    extents: [usize; 13],
-    direction: Direction,
-    bias: bool,
-    result: Element,
+    /// Of this network's layers; plans of the library are shared between layers of one shape.
+    known: HashMap<String, (Way, f32)>,
+    choices: Choices,
 }
 
 impl<'a> Chooser<'a> {
@@ -50,32 +44,19 @@ impl<'a> Chooser<'a> {
             batch,
             timer: Timer::new(device)?,
             known: HashMap::new(),
+            choices: Choices::load(device, kernels.precision)?,
         })
     }
 
     /// The fastest way to run `layer` in a direction. Layers of one shape are tried once.
     pub fn choose(&mut self, layer: &Layer, direction: Direction) -> Result<Chosen, CudaError> {
-        let s = &layer.shape;
-        let key = Key {
-            extents: [
-                s.input[0],
-                s.input[1],
-                s.in_channels,
-                s.output[0],
-                s.output[1],
-                s.out_channels,
-                s.kernel[0],
-                s.kernel[1],
-                s.stride,
-                s.padding[0],
-                s.padding[1],
-                s.dilation,
-                s.groups,
-            ],
-            direction,
-            bias: layer.bias.is_some(),
-            result: layer.result,
-        };
+        let key = format!(
+            "{} {:?} {direction:?} bias {} {:?}",
+            self.batch,
+            layer.shape,
+            layer.bias.is_some(),
+            layer.result
+        );
         let product = self.product(layer, direction)?;
         if let Some((way, milliseconds)) = self.known.get(&key) {
             let product = product.filter(|_| matches!(way, Way::Product(_)));
@@ -85,6 +66,18 @@ impl<'a> Chooser<'a> {
                 milliseconds: *milliseconds,
             });
         }
+        let before = self.choices.find(&key).cloned();
+        let product = match before {
+            Some(choice) => match self.again(layer, direction, product, &choice)? {
+                Ok(chosen) => {
+                    let entry = (chosen.way.clone(), chosen.milliseconds);
+                    self.known.insert(key, entry);
+                    return Ok(chosen);
+                }
+                Err(product) => product,
+            },
+            None => product,
+        };
         let mut best = Chosen {
             way: Way::Plain,
             product: None,
@@ -120,9 +113,47 @@ impl<'a> Chooser<'a> {
         if !matches!(best.way, Way::Product(_)) {
             best.product = None;
         }
+        let choice = Choice {
+            way: best.name(),
+            milliseconds: best.milliseconds,
+        };
+        self.choices.keep(key.clone(), choice);
         self.known
             .insert(key, (best.way.clone(), best.milliseconds));
         Ok(best)
+    }
+
+    /// The way that won before, or the product back where the library no longer offers it.
+    fn again(
+        &self,
+        layer: &Layer,
+        direction: Direction,
+        product: Option<Product>,
+        choice: &Choice,
+    ) -> Result<Result<Chosen, Option<Product>>, CudaError> {
+        let milliseconds = choice.milliseconds;
+        let number = |prefix: &str| choice.way.strip_prefix(prefix)?.parse::<usize>().ok();
+        let (way, product) = match (product, number("cublaslt "), number("cudnn ")) {
+            (Some(product), Some(at), _) if at < product.algorithms() => {
+                (Way::Product(at), Some(product))
+            }
+            (product, None, Some(at)) => {
+                match self.plans(layer, direction, Some(at))?.into_iter().next() {
+                    Some(way) => (way, None),
+                    None => return Ok(Err(product)),
+                }
+            }
+            (_, None, None) if choice.way == Way::Plain.name() => (Way::Plain, None),
+            (_, None, None) if layer.depthwise.is_some() && choice.way == Way::Depthwise.name() => {
+                (Way::Depthwise, None)
+            }
+            (product, ..) => return Ok(Err(product)),
+        };
+        Ok(Ok(Chosen {
+            way,
+            product,
+            milliseconds,
+        }))
     }
 
     fn product(&self, layer: &Layer, direction: Direction) -> Result<Option<Product>, CudaError> {
@@ -162,23 +193,31 @@ impl<'a> Chooser<'a> {
         if let Some(product) = product {
             ways.push((Way::Product(0), Some(product)));
         }
-        // Results stored wider than what is read are for the matrix library alone.
-        if layer.result == self.kernels.precision.element() || direction == Direction::Backward {
-            let plans = cudnn::plans(
-                self.dnn,
-                self.kernels.precision,
-                self.batch,
-                &layer.shape,
-                direction,
-            )?;
-            let plans = plans.into_iter().enumerate();
-            let fitting = plans.filter(|(_, plan)| plan.workspace <= self.rooms.workspace.bytes());
-            ways.extend(fitting.map(|(at, plan)| (Way::Library(Arc::new(plan), at), None)));
-        }
+        let plans = self.plans(layer, direction, None)?;
+        ways.extend(plans.into_iter().map(|way| (way, None)));
         if ways.is_empty() {
             ways.push((Way::Plain, None));
         }
         Ok(ways)
+    }
+
+    /// The convolution library's plans that fit into the workspace; with a number only that one.
+    fn plans(
+        &self,
+        layer: &Layer,
+        direction: Direction,
+        number: Option<usize>,
+    ) -> Result<Vec<Way>, CudaError> {
+        let precision = self.kernels.precision;
+        // Results stored wider than what is read are for the matrix library alone.
+        if layer.result != precision.element() && direction == Direction::Forward {
+            return Ok(Vec::new());
+        }
+        let what = (&layer.shape, direction);
+        let plans = cudnn::plans(self.dnn, precision, self.batch, what, number)?;
+        let fits = |plan: &ConvPlan| plan.workspace <= self.rooms.workspace.bytes();
+        let fitting = plans.into_iter().filter(fits);
+        Ok(fitting.map(|plan| Way::Library(Arc::new(plan))).collect())
     }
 
     fn time(&self, layer: &Layer, direction: Direction, chosen: &Chosen) -> Result<f32, CudaError> {

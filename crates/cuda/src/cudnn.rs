@@ -2,6 +2,7 @@
 
 use crate::device::{Device, DeviceSlice};
 use crate::error::CudaError;
+use crate::gate;
 use crate::gemm::Direction;
 use crate::library::libraries;
 use crate::precision::{Element, Precision};
@@ -59,6 +60,7 @@ impl Dnn {
 
 impl Drop for Dnn {
     fn drop(&mut self) {
+        let _loading = gate::load();
         if self.device.enter().is_ok() {
             // SAFETY: made by `new` and not used after this.
             unsafe { (self.library.destroy)(self.handle) };
@@ -199,6 +201,8 @@ fn padding_after(shape: &ConvShape, axis: usize) -> i64 {
 #[derive(Debug)]
 pub(crate) struct ConvPlan {
     plan: Descriptor,
+    /// Its place in the library's list, by which it is found again.
+    pub number: usize,
     /// Bytes it needs besides its operands.
     pub workspace: usize,
 }
@@ -208,13 +212,14 @@ unsafe impl Send for ConvPlan {}
 // SAFETY: as above.
 unsafe impl Sync for ConvPlan {}
 
-/// Plans for a convolution of `images` images, best guess first; none when no engine runs it as `precision` asks.
+/// Plans for a convolution of `images` images, best guess first; none when no engine runs it as `precision` asks. With a number
+/// only that one, if it is still there.
 pub(crate) fn plans(
     dnn: &Arc<Dnn>,
     precision: Precision,
     images: usize,
-    shape: &ConvShape,
-    direction: Direction,
+    (shape, direction): (&ConvShape, Direction),
+    number: Option<usize>,
 ) -> Result<Vec<ConvPlan>, CudaError> {
     let element = precision.element();
     let [height, width] = shape.input;
@@ -275,7 +280,7 @@ pub(crate) fn plans(
     let mut plans = Vec::new();
     for mode in [n::HEURISTIC_A, n::HEURISTIC_FALLBACK] {
         if plans.is_empty() {
-            plans = plans_of(dnn, &graph, mode, precision)?;
+            plans = plans_of(dnn, &graph, mode, precision, number)?;
         }
     }
     Ok(plans)
@@ -286,6 +291,7 @@ fn plans_of(
     graph: &Descriptor,
     mode: c_int,
     precision: Precision,
+    number: Option<usize>,
 ) -> Result<Vec<ConvPlan>, CudaError> {
     let heuristic = Descriptor::new(dnn, n::HEURISTIC)?;
     heuristic.set(n::HEURISTIC_GRAPH, n::OF_DESCRIPTOR, &[graph.handle])?;
@@ -301,10 +307,11 @@ fn plans_of(
         return Ok(Vec::new());
     };
     let mut plans = Vec::new();
-    for config in configs.into_iter().take(found) {
-        if plans.len() < PLANS && allowed(dnn, &config, precision).unwrap_or(false) {
+    for (at, config) in configs.into_iter().take(found).enumerate() {
+        let is_asked_for = number.is_none_or(|number| number == at) && plans.len() < PLANS;
+        if is_asked_for && allowed(dnn, &config, precision).unwrap_or(false) {
             // An engine may turn out not to run this after all; the next one is tried then.
-            plans.extend(build_plan(dnn, &config).ok());
+            plans.extend(build_plan(dnn, &config, at).ok());
         }
     }
     Ok(plans)
@@ -333,7 +340,7 @@ fn allowed(dnn: &Arc<Dnn>, config: &Descriptor, precision: Precision) -> Result<
     Ok(!compiled && !notes.iter().any(|note| banned.contains(note)))
 }
 
-fn build_plan(dnn: &Arc<Dnn>, config: &Descriptor) -> Result<ConvPlan, CudaError> {
+fn build_plan(dnn: &Arc<Dnn>, config: &Descriptor, number: usize) -> Result<ConvPlan, CudaError> {
     let plan = Descriptor::new(dnn, n::PLAN)?;
     plan.set(n::PLAN_HANDLE, n::OF_HANDLE, &[dnn.handle])?;
     plan.set(n::PLAN_CONFIG, n::OF_DESCRIPTOR, &[config.handle])?;
@@ -342,6 +349,7 @@ fn build_plan(dnn: &Arc<Dnn>, config: &Descriptor) -> Result<ConvPlan, CudaError
     plan.get(n::PLAN_WORKSPACE, n::OF_I64, &mut bytes)?;
     Ok(ConvPlan {
         plan,
+        number,
         workspace: bytes[0].max(0) as usize,
     })
 }
@@ -365,9 +373,17 @@ impl ConvPlan {
         pack.set(n::PACK_POINTERS, n::OF_POINTER, &pointers)?;
         pack.set(n::PACK_WORKSPACE, n::OF_POINTER, &[pointer(workspace)])?;
         let pack = pack.finish()?;
-        // SAFETY: the operands have the extents of the plan's tensors, which `conv` compares.
-        check(dnn.library, "cudnnBackendExecute", unsafe {
-            (dnn.library.execute)(dnn.handle, self.plan.handle, pack.handle)
+        let execute = || {
+            // SAFETY: the operands have the extents of the plan's tensors, which `conv` compares.
+            check(dnn.library, "cudnnBackendExecute", unsafe {
+                (dnn.library.execute)(dnn.handle, self.plan.handle, pack.handle)
+            })
+        };
+        // The library fails now and then while another thread or process records or loads kernels (status 5000). Waiting ends that,
+        // and a convolution gives the same when it runs again. While this stream itself is recorded, waiting fails and so does this.
+        execute().or_else(|failed| match dnn.device.synchronize() {
+            Ok(()) => execute(),
+            Err(_) => Err(failed),
         })
     }
 }

@@ -137,6 +137,11 @@ impl Device {
         check(self.driver, call, status)
     }
 
+    /// Its number among the driver's devices.
+    pub fn number(&self) -> i32 {
+        self.number
+    }
+
     /// The stream, for libraries.
     pub fn stream(&self) -> Handle {
         self.stream

@@ -1,43 +1,20 @@
 //! The network as an executor: batches in, logits and gradients out.
 
-use crate::device::DeviceMemory;
+use crate::batches::StagedBatch;
 use crate::error::CudaError;
+use crate::gate;
 use crate::graphs::Recording;
 use crate::launch::elementwise;
 use crate::network::{CudaNetwork, Pass, RecordingKey};
-use crate::norms::Norm;
-use crate::precision::Element;
-use flipcast_exec::{ExecError, Executor, Logits, NormMode, Purpose};
-use flipcast_graph::{AffineTable, Dims, NormKind};
+use flipcast_exec::{DeviceSteps, ExecError, Executor, Logits, NormMode, Purpose};
+use flipcast_graph::AffineTable;
 use flipcast_tensor::{Batch, Tensor};
+use std::collections::HashMap;
 
-/// A batch that was checked and lies on the device, so that it can be run many times.
-#[derive(Debug)]
-pub struct StagedBatch {
-    memory: DeviceMemory,
-    images: usize,
-}
-
-impl StagedBatch {
-    /// Number of images.
-    pub fn images(&self) -> usize {
-        self.images
-    }
-}
+/// What was recorded; `None` after a first run without recording.
+pub(crate) type Recordings = HashMap<RecordingKey, Option<Recording>>;
 
 impl CudaNetwork {
-    /// Checks a batch and copies it to the device, to stay there.
-    pub fn stage(&self, batch: &Batch) -> Result<StagedBatch, CudaError> {
-        self.check_batch(batch)?;
-        self.device.enter()?;
-        Ok(StagedBatch {
-            memory: self
-                .device
-                .upload("a batch", Element::F32, batch.values())?,
-            images: batch.images(),
-        })
-    }
-
     /// [`Executor::forward`] of a batch on the device.
     pub fn forward_staged(&mut self, batch: &StagedBatch) -> Result<Logits<'_>, ExecError> {
         self.ready = false;
@@ -57,30 +34,22 @@ impl CudaNetwork {
         Ok(())
     }
 
-    pub(crate) fn take_staged(&mut self, batch: &StagedBatch) -> Result<(), CudaError> {
-        self.device.enter()?;
-        self.check_count(batch.images)?;
-        self.images = batch.images;
-        let from = batch.memory.slice();
-        self.device
-            .copy(from, self.memory.staged.slice().first(from.len))?;
-        self.send_affine()
-    }
-
-    pub(crate) fn take_batch(&mut self, batch: &Batch) -> Result<(), CudaError> {
-        self.check_batch(batch)?;
-        self.device.enter()?;
-        self.images = batch.images();
-        let values = batch.values();
-        self.memory.host_batch.values_mut()[..values.len()].copy_from_slice(values);
-        let to = self.memory.staged.slice().first(values.len());
-        self.memory.host_batch.send(to)?;
-        self.send_affine()
+    /// Runs a pass that depends on the network alone.
+    fn run_pass(
+        &mut self,
+        pass: Pass,
+        queue: impl Fn(&Self) -> Result<(), CudaError>,
+    ) -> Result<(), CudaError> {
+        let mut recordings = std::mem::take(&mut self.recordings);
+        let ran = self.run_recorded(&mut recordings, pass, queue);
+        self.recordings = recordings;
+        ran
     }
 
     /// Runs a pass: as it is the first time, recorded the second, replayed from then on.
-    pub(crate) fn run_pass(
-        &mut self,
+    pub(crate) fn run_recorded(
+        &self,
+        recordings: &mut Recordings,
         pass: Pass,
         queue: impl Fn(&Self) -> Result<(), CudaError>,
     ) -> Result<(), CudaError> {
@@ -97,20 +66,24 @@ impl CudaNetwork {
             mode,
             images: self.images,
         };
-        match self.recordings.get(&key) {
+        match recordings.get(&key) {
             None => {
+                let _loading = gate::load();
                 queue(self)?;
-                self.recordings.insert(key, None);
+                recordings.insert(key, None);
                 Ok(())
             }
             Some(Some(recording)) => recording.replay(),
             Some(None) => {
-                // Work of other threads on the device may break a recording off; the next pass tries again.
-                let Ok(recording) = Recording::new(&self.device, || queue(self)) else {
+                let alone = gate::record();
+                let recording = Recording::new(&self.device, || queue(self));
+                drop(alone);
+                // Work of another process on the device may still break a recording off; the next pass tries again.
+                let Ok(recording) = recording else {
                     return queue(self);
                 };
                 recording.replay()?;
-                self.recordings.insert(key, Some(recording));
+                recordings.insert(key, Some(recording));
                 Ok(())
             }
         }
@@ -145,45 +118,7 @@ impl CudaNetwork {
         self.host_logits()
     }
 
-    fn check_count(&self, images: usize) -> Result<(), ExecError> {
-        if self.mode != NormMode::Running {
-            let single = |norm: &&Norm| {
-                norm.slot.layer.kind == NormKind::Batch && images * norm.slot.dims.pixels() < 2
-            };
-            if let Some(norm) = self.norms.iter().find(single) {
-                let norm = self.graph.node(norm.slot.node).name.clone();
-                return Err(ExecError::TooFewValues { norm });
-            }
-        }
-        Ok(())
-    }
-
-    fn check_batch(&self, batch: &Batch) -> Result<(), ExecError> {
-        let options = self.plan.options();
-        let expected = Dims::new(options.height, options.width, self.graph.input_channels());
-        let found = Dims::new(batch.height(), batch.width(), batch.channels());
-        if found != expected {
-            return Err(ExecError::BatchShape {
-                found: found.len(),
-                found_extents: found.to_string(),
-                expected: expected.to_string(),
-            });
-        }
-        if batch.images() == 0 || batch.images() > options.batch {
-            return Err(ExecError::BatchSize {
-                found: batch.images(),
-                planned: options.batch,
-            });
-        }
-        self.check_count(batch.images())?;
-        let finite = |image: usize| flipcast_kernels::all_finite(batch.image(image));
-        match (0..batch.images()).find(|&image| !finite(image)) {
-            Some(image) => Err(ExecError::NonFiniteInput { image }),
-            None => Ok(()),
-        }
-    }
-
-    fn check_gradient(&self) -> Result<(), ExecError> {
+    pub(crate) fn check_gradient(&self) -> Result<(), ExecError> {
         if flipcast_kernels::all_finite(&self.gradient) {
             return Ok(());
         }
@@ -333,5 +268,10 @@ impl Executor for CudaNetwork {
     fn reset_affine(&mut self) {
         self.affine.copy_from_slice(&self.source);
         self.affine_changed = true;
+    }
+
+    fn steps(&mut self) -> Option<&mut dyn DeviceSteps> {
+        let adapts = self.plan.options().purpose == Purpose::Adapt;
+        (adapts && self.plan.logit_gradient().is_some()).then_some(self)
     }
 }

@@ -27,7 +27,7 @@ impl CudaNetwork {
             }
         }
         for (index, step) in plan.forward().iter().enumerate() {
-            self.timed(index, || self.forward_step(&plan, step))?;
+            self.timed(index, || self.forward_step(&plan, index, step))?;
         }
         self.queue_logits()
     }
@@ -86,7 +86,12 @@ impl CudaNetwork {
         }
     }
 
-    fn forward_step(&self, plan: &Plan, step: &Step) -> Result<(), CudaError> {
+    pub(crate) fn forward_step(
+        &self,
+        plan: &Plan,
+        index: usize,
+        step: &Step,
+    ) -> Result<(), CudaError> {
         let (kernels, images) = (&self.kernels, self.images);
         match step {
             Step::Conv {
@@ -95,6 +100,12 @@ impl CudaNetwork {
                 target,
                 statistics,
             } => {
+                if let Some(norm) = statistics
+                    && self.fused[index]
+                    && self.mode != NormMode::Running
+                {
+                    return self.fused_conv(*node, *source, *target, norm.index());
+                }
                 let layer = self.layer(*node);
                 let rooms = self.memory.rooms();
                 let mut term = self.term(*source);

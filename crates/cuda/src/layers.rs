@@ -26,7 +26,7 @@ pub(crate) struct Rooms {
 #[derive(Clone, Debug)]
 pub(crate) enum Way {
     Product(usize),
-    Library(Arc<ConvPlan>, usize),
+    Library(Arc<ConvPlan>),
     Depthwise,
     Plain,
 }
@@ -39,15 +39,22 @@ pub(crate) struct Chosen {
     pub milliseconds: f32,
 }
 
-impl Chosen {
+impl Way {
     /// Its name.
     pub fn name(&self) -> String {
-        match &self.way {
-            Way::Product(at) => format!("cublaslt {at}"),
-            Way::Library(_, at) => format!("cudnn {at}"),
-            Way::Depthwise => "depthwise".to_owned(),
-            Way::Plain => "plain".to_owned(),
+        match self {
+            Self::Product(at) => format!("cublaslt {at}"),
+            Self::Library(plan) => format!("cudnn {}", plan.number),
+            Self::Depthwise => "depthwise".to_owned(),
+            Self::Plain => "plain".to_owned(),
         }
+    }
+}
+
+impl Chosen {
+    /// Its way's name.
+    pub fn name(&self) -> String {
+        self.way.name()
     }
 }
 
@@ -88,6 +95,12 @@ impl Layer {
                 }
             }
         }
+        if precision == Precision::Tf32 {
+            // Tensor cores cut off what they do not read.
+            packed
+                .iter_mut()
+                .for_each(|weight| *weight = to_tf32(*weight));
+        }
         let depthwise = conv::is_depthwise(&shape).then(|| {
             let of = |tap: usize| (0..shape.out_channels).map(move |c| weights[c * taps + tap]);
             let straight: Vec<f32> = (0..taps).flat_map(of).collect();
@@ -111,6 +124,17 @@ impl Layer {
             forward: None,
             backward: None,
         })
+    }
+
+    /// Whether it is a product of rows.
+    pub fn is_pointwise(&self) -> bool {
+        let s = &self.shape;
+        s.kernel == [1, 1] && s.stride == 1 && s.padding == [0, 0] && s.groups == 1
+    }
+
+    /// Its weights, `[out][row][column][in]`.
+    pub fn weights(&self) -> DeviceSlice {
+        self.weights.slice()
     }
 
     /// Bytes of its weights.
@@ -189,7 +213,7 @@ impl Layer {
                 let with = (straight.slice(), bias);
                 return conv::depthwise(kernels, batch, &self.shape, source, with, out.into());
             }
-            (Way::Library(plan, _), ..) => {
+            (Way::Library(plan), ..) => {
                 plan.run([source.values, weights, out], rooms.workspace)?;
             }
             _ => conv::plain(
@@ -231,8 +255,13 @@ impl Layer {
                     conv::depthwise_backward(kernels, batch, &self.shape, gradient, weights, to)
                 }
             },
-            (Way::Library(plan, _), ..) => plan.run([to.slice, weights, gradient], rooms.workspace),
+            (Way::Library(plan), ..) => plan.run([to.slice, weights, gradient], rooms.workspace),
             _ => conv::plain_backward(kernels, batch, &self.shape, gradient, weights, to),
         }
     }
+}
+
+/// The nearest number with ten bits of mantissa, ties away from zero.
+fn to_tf32(x: f32) -> f32 {
+    f32::from_bits((x.to_bits() + 0x1000) & 0xffff_e000)
 }

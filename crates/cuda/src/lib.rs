@@ -5,7 +5,9 @@
 //! them gets a typed error and never a panic; results do not depend on scheduling, since no sum uses atomics.
 
 mod backward;
+mod batches;
 mod buffers;
+mod choices;
 mod choose;
 mod compile;
 mod cudnn;
@@ -13,6 +15,8 @@ mod device;
 mod error;
 mod executor;
 mod forward;
+mod fused;
+mod gate;
 mod gemm;
 mod graphs;
 mod launch;
@@ -25,17 +29,19 @@ mod norms;
 mod precision;
 mod prepare;
 mod profile;
+mod resident;
 mod sources;
 mod step;
 mod sys;
 mod timer;
 mod tokens;
 
+pub use batches::StagedBatch;
 pub use error::CudaError;
-pub use executor::StagedBatch;
-pub use launch::loss::{DeviceLoss, StepResult};
-pub use launch::optimiser::DeviceOptimiser;
+pub use flipcast_exec::{
+    DeviceStep, StepLoss as DeviceLoss, StepOptimiser as DeviceOptimiser, StepResult,
+};
 pub use library::{CudaReport, DeviceReport, LibraryReport, report};
 pub use network::{CudaNetwork, CudaOptions};
 pub use precision::{Element, Precision};
-pub use step::DeviceStep;
+pub use resident::release_image_sets;

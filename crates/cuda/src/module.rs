@@ -15,6 +15,7 @@
 use crate::compile::{self, SOURCES};
 use crate::device::{Device, DeviceSlice};
 use crate::error::CudaError;
+use crate::gate;
 use crate::precision::Precision;
 use crate::sys::driver::{FUNCTION_MAX_DYNAMIC_SHARED, Handle};
 use std::collections::HashMap;
@@ -162,6 +163,7 @@ impl Kernels {
 
 impl Drop for Kernels {
     fn drop(&mut self) {
+        let _loading = gate::load();
         if self.device.enter().is_ok() {
             for &module in &self.modules {
                 // SAFETY: loaded by `new` and not used after this.

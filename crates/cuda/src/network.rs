@@ -3,6 +3,7 @@ use crate::choose::Chooser;
 use crate::cudnn::Dnn;
 use crate::device::{Device, DeviceSlice};
 use crate::error::CudaError;
+use crate::gate;
 use crate::gemm::{Blas, Direction};
 use crate::graphs::Recording;
 use crate::launch::elementwise::InputLayout;
@@ -86,6 +87,8 @@ pub struct CudaNetwork {
     pub(crate) recordings: HashMap<RecordingKey, Option<Recording>>,
     pub(crate) step: Option<crate::step::StepState>,
     pub(crate) layers: Vec<Option<Layer>>,
+    /// Steps that run in one kernel with the norms around them, backward steps after forward ones.
+    pub(crate) fused: Vec<bool>,
     pub(crate) token_layers: Vec<Option<TokenLayer>>,
     pub(crate) norms: Vec<Norm>,
     pub(crate) kernels: Kernels,
@@ -128,6 +131,7 @@ impl CudaNetwork {
         }
         let device = Device::open(options.device)?;
         device.enter()?;
+        let _loading = gate::load();
         let kernels = Kernels::new(&device, options.precision)?;
         let input = prepare::input_layout(graph, &plan, options.precision);
         let memory = allocate(graph, &plan, &kernels, options, input)?;
@@ -184,12 +188,12 @@ impl CudaNetwork {
             }
         }
         drop(chooser);
-        device.synchronize()?;
-        Ok(Self {
+        let mut net = Self {
             graph: graph.clone(),
             recordings: HashMap::new(),
             step: None,
             layers,
+            fused: vec![false; plan.forward().len() + plan.backward().len()],
             token_layers,
             norms,
             kernels,
@@ -206,7 +210,10 @@ impl CudaNetwork {
             affine,
             table: Arc::new(table),
             plan: Arc::new(plan),
-        })
+        };
+        net.tune_steps()?;
+        net.device.synchronize()?;
+        Ok(net)
     }
 
     /// The plan it runs by.
@@ -231,19 +238,23 @@ impl CudaNetwork {
 
     /// Names of the convolutions and linear layers with the ways chosen for them and their milliseconds, forward and backward.
     pub fn algorithms(&self) -> Vec<(String, String, Option<String>)> {
-        let named = self.graph.nodes().iter().zip(&self.layers);
-        named
-            .filter_map(|(node, layer)| {
-                let layer = layer.as_ref()?;
-                let tell = |chosen: &crate::layers::Chosen| {
-                    format!("{} ({:.3} ms)", chosen.name(), chosen.milliseconds)
-                };
-                let forward = layer.forward.as_ref().map_or_else(String::new, tell);
-                Some((
-                    node.name.clone(),
-                    forward,
-                    layer.backward.as_ref().map(tell),
-                ))
+        let tell = |chosen: Option<&crate::layers::Chosen>, fused| {
+            let chosen = chosen?;
+            Some(match fused {
+                true => "fused with its norms".to_owned(),
+                false => format!("{} ({:.3} ms)", chosen.name(), chosen.milliseconds),
+            })
+        };
+        let steps = self.plan.forward().iter().filter_map(|step| match step {
+            Step::Conv { node, .. } => Some(*node),
+            _ => None,
+        });
+        steps
+            .map(|node| {
+                let (layer, fused) = (self.layer(node), self.is_fused(node));
+                let forward = tell(layer.forward.as_ref(), fused[0]).unwrap_or_default();
+                let name = self.graph.node(node).name.clone();
+                (name, forward, tell(layer.backward.as_ref(), fused[1]))
             })
             .collect()
     }

@@ -37,8 +37,16 @@ pub(crate) const HEADERS: &[Source] = &[
         text: include_str!("../kernels/step.cuh"),
     },
     Source {
+        file: "tables.cuh",
+        text: include_str!("../kernels/tables.cuh"),
+    },
+    Source {
         file: "warp.cuh",
         text: include_str!("../kernels/warp.cuh"),
+    },
+    Source {
+        file: "pointwise.cuh",
+        text: include_str!("../kernels/pointwise.cuh"),
     },
     Source {
         file: "rows.cuh",
@@ -51,6 +59,10 @@ pub(crate) const SOURCES: &[Source] = &[
     Source {
         file: "elementwise.cu",
         text: include_str!("../kernels/elementwise.cu"),
+    },
+    Source {
+        file: "gather.cu",
+        text: include_str!("../kernels/gather.cu"),
     },
     Source {
         file: "attention.cu",
@@ -83,6 +95,14 @@ pub(crate) const SOURCES: &[Source] = &[
     Source {
         file: "norm_backward.cu",
         text: include_str!("../kernels/norm_backward.cu"),
+    },
+    Source {
+        file: "pointwise.cu",
+        text: include_str!("../kernels/pointwise.cu"),
+    },
+    Source {
+        file: "pointwise_back.cu",
+        text: include_str!("../kernels/pointwise_back.cu"),
     },
     Source {
         file: "pool.cu",

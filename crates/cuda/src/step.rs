@@ -1,33 +1,54 @@
 //! A whole adaptation step on the device: forward, loss, backward, optimiser, as one recording.
 
-use crate::device::DeviceMemory;
+use crate::batches::StagedBatch;
+use crate::device::{DeviceMemory, Pinned, bytes_of};
 use crate::error::CudaError;
-use crate::executor::StagedBatch;
-use crate::launch::loss::{self, DeviceLoss, LossMemory, StepResult};
-use crate::launch::optimiser::{self, DeviceOptimiser, OptimiserPlaces};
+use crate::executor::Recordings;
+use crate::launch::loss::{self, LossMemory};
+use crate::launch::optimiser::{self, OptimiserPlaces, Pull};
 use crate::network::{CudaNetwork, Pass};
 use crate::precision::Element;
-use flipcast_exec::{ExecError, Logits, Purpose};
+use flipcast_exec::{
+    DeviceStep, DeviceSteps, ExecError, Purpose, StepLoss, StepOptimiser, StepRequest, StepResult,
+    StepRun,
+};
 use flipcast_tensor::Batch;
+use std::sync::{Arc, Weak};
 
-/// What steps on the device remember.
-#[derive(Debug)]
+/// What a network keeps for steps on the device.
+#[derive(Debug, Default)]
 pub(crate) struct StepState {
-    loss: DeviceLoss,
-    optimiser: DeviceOptimiser,
-    loss_memory: LossMemory,
-    mask: Option<DeviceMemory>,
-    first: DeviceMemory,
-    second: DeviceMemory,
+    runs: Vec<RunMemory>,
+    /// The run of [`CudaNetwork::start_steps`].
+    own: Option<Arc<StepRun>>,
+    /// Positions of a batch in its set, on both sides.
+    pub positions: Option<(Pinned, DeviceMemory)>,
 }
 
-/// What a step on the device gives.
-#[derive(Clone, Copy, Debug)]
-pub struct DeviceStep<'a> {
-    /// The logits from before the update.
-    pub logits: Logits<'a>,
-    /// What the loss counted.
-    pub result: StepResult,
+/// What the steps of one run remember.
+#[derive(Debug)]
+struct RunMemory {
+    /// Dropped before what they refer to.
+    recordings: Recordings,
+    identity: Weak<()>,
+    /// How often the run had forgotten the optimiser's memory and the average when these were last cleared.
+    resets: [u64; 2],
+    loss: StepLoss,
+    optimiser: StepOptimiser,
+    loss_memory: LossMemory,
+    mask: Option<DeviceMemory>,
+    pull: Option<PullMemory>,
+    first: DeviceMemory,
+    second: DeviceMemory,
+    host_result: Pinned,
+}
+
+#[derive(Debug)]
+struct PullMemory {
+    /// What `weights` was copied from.
+    from: Arc<[f64]>,
+    weights: DeviceMemory,
+    source: DeviceMemory,
 }
 
 impl CudaNetwork {
@@ -35,101 +56,170 @@ impl CudaNetwork {
     /// `mask` has a zero for every parameter that may not change.
     pub fn start_steps(
         &mut self,
-        loss: DeviceLoss,
-        optimiser: DeviceOptimiser,
+        loss: StepLoss,
+        optimiser: StepOptimiser,
         mask: Option<&[f32]>,
     ) -> Result<(), ExecError> {
-        if self.plan.options().purpose == Purpose::Predict {
-            return Err(ExecError::NotReady {
-                needed: "a network planned to adapt, not only to predict",
-            });
-        }
-        let len = self.affine.len();
-        if let Some(mask) = mask
-            && mask.len() != len
-        {
-            return Err(ExecError::Length {
-                what: "the mask",
-                found: mask.len(),
-                expected: len,
-            });
-        }
-        self.device.enter()?;
-        self.recordings.retain(|key, _| key.pass != Pass::Step);
-        let device = &self.device;
-        let (batch, classes) = (self.batch(), self.graph.num_classes());
-        let room = || device.allocate("the optimiser", Element::F32, len);
-        self.step = Some(StepState {
+        let run = StepRun::new(StepRequest {
             loss,
             optimiser,
-            loss_memory: LossMemory::new(device, batch, classes)?,
-            mask: mask
-                .map(|mask| device.upload("the optimiser", Element::F32, mask))
-                .transpose()?,
-            first: room()?,
-            second: room()?,
+            mask: mask.map(Arc::from),
+            pull: None,
         });
+        self.device.enter()?;
+        let memory = self.run_memory(&run)?;
+        let state = self.step_state();
+        state.own = Some(Arc::new(run));
+        state.runs.push(memory);
         Ok(())
     }
 
     /// Adapts to a batch as [`Self::start_steps`] prepared.
     pub fn device_step(&mut self, batch: &Batch) -> Result<DeviceStep<'_>, ExecError> {
-        self.ready = false;
-        self.take_batch(batch)?;
-        self.finish_step()
+        let run = self.own_run()?;
+        self.step(&run, batch)
     }
 
     /// [`Self::device_step`] of a batch on the device.
     pub fn device_step_staged(&mut self, batch: &StagedBatch) -> Result<DeviceStep<'_>, ExecError> {
+        let run = self.own_run()?;
         self.ready = false;
         self.take_staged(batch)?;
-        self.finish_step()
+        self.finish_step(&run)
     }
 
-    fn finish_step(&mut self) -> Result<DeviceStep<'_>, ExecError> {
-        if self.step.is_none() {
-            return Err(ExecError::NotReady {
-                needed: "`start_steps` first",
-            });
-        }
-        self.run_pass(Pass::Step, Self::queue_step)?;
-        self.receive_logits()?;
-        let affine = self.memory.affine.slice();
-        self.memory.host_affine.receive(affine)?;
-        let result = self.step_result()?;
-        self.affine
-            .copy_from_slice(self.memory.host_affine.values());
-        if let Some(at) = self.affine.iter().position(|value| !value.is_finite()) {
-            let found = self.table.names().find(|(_, range)| range.contains(&at));
-            return Err(ExecError::NonFiniteGradient {
-                parameter: found.map_or_else(String::new, |(name, _)| name),
-            });
-        }
+    fn own_run(&self) -> Result<Arc<StepRun>, ExecError> {
+        let own = self.step.as_ref().and_then(|state| state.own.clone());
+        own.ok_or(ExecError::NotReady {
+            needed: "`start_steps` first",
+        })
+    }
+
+    pub(crate) fn step_state(&mut self) -> &mut StepState {
+        self.step.get_or_insert_default()
+    }
+
+    fn finish_step(&mut self, run: &StepRun) -> Result<DeviceStep<'_>, ExecError> {
+        let mut memory = self.take_run_memory(run)?;
+        let done = self.run_step(&mut memory);
+        self.step_state().runs.push(memory);
+        let result = done?;
         let logits = self.host_logits()?;
         Ok(DeviceStep { logits, result })
     }
 
-    /// The counters of the last step; waits for it.
-    fn step_result(&self) -> Result<StepResult, CudaError> {
-        let mut bytes = [0; StepResult::BYTES];
-        if let Some(step) = &self.step {
-            self.device
-                .copy_out(step.loss_memory.places().result, &mut bytes)?;
+    /// Takes the memory of `run` out of the network, as old as the run says; runs that are over leave for good.
+    fn take_run_memory(&mut self, run: &StepRun) -> Result<RunMemory, ExecError> {
+        let runs = &mut self.step_state().runs;
+        runs.retain(|memory| memory.identity.strong_count() > 0);
+        let identity = Arc::as_ptr(run.identity());
+        let at = runs
+            .iter()
+            .position(|memory| std::ptr::eq(memory.identity.as_ptr(), identity));
+        let Some(at) = at else {
+            return self.run_memory(run);
+        };
+        let mut memory = runs.swap_remove(at);
+        if let Err(error) = memory.follow(run) {
+            self.step_state().runs.push(memory);
+            return Err(error.into());
         }
-        Ok(StepResult::from_bytes(bytes))
+        Ok(memory)
     }
 
-    fn queue_step(&self) -> Result<(), CudaError> {
-        let (Some(step), Some(buffer)) = (&self.step, self.plan.logit_gradient()) else {
-            return self.queue_forward();
+    /// The memory of a run before its first step.
+    fn run_memory(&self, run: &StepRun) -> Result<RunMemory, ExecError> {
+        if self.plan.options().purpose == Purpose::Predict {
+            return Err(ExecError::NotReady {
+                needed: "a network planned to adapt, not only to predict",
+            });
+        }
+        let (request, expected) = (run.request(), self.affine.len());
+        let lengths = [
+            ("the mask", request.mask.as_ref().map(|mask| mask.len())),
+            ("the pull", request.pull.as_ref().map(|pull| pull.len())),
+        ];
+        for (what, found) in lengths {
+            if let Some(found) = found
+                && found != expected
+            {
+                return Err(ExecError::Length {
+                    what,
+                    found,
+                    expected,
+                });
+            }
+        }
+        let device = &self.device;
+        let floats = |values: &[f32]| device.upload("the optimiser", Element::F32, values);
+        let room = || device.allocate("the optimiser", Element::F32, expected);
+        let pull = |pull: &Arc<[f64]>| {
+            let weights = device.allocate("the optimiser", Element::F64, expected)?;
+            device.copy_in(weights.slice(), bytes_of(pull))?;
+            Ok::<_, CudaError>(PullMemory {
+                from: Arc::clone(pull),
+                weights,
+                source: floats(&self.source)?,
+            })
         };
-        let places = step.loss_memory.places();
-        let extents = [self.images, self.graph.num_classes()];
+        Ok(RunMemory {
+            recordings: Recordings::new(),
+            identity: Arc::downgrade(run.identity()),
+            resets: [run.optimiser_resets(), run.average_resets()],
+            loss: request.loss,
+            optimiser: request.optimiser,
+            loss_memory: LossMemory::new(device, self.batch(), self.graph.num_classes())?,
+            mask: request.mask.as_deref().map(floats).transpose()?,
+            pull: request.pull.as_ref().map(pull).transpose()?,
+            first: room()?,
+            second: room()?,
+            host_result: Pinned::new(device, loss::RESULT_WORDS)?,
+        })
+    }
+
+    /// Makes the step and waits for it.
+    fn run_step(&mut self, memory: &mut RunMemory) -> Result<StepResult, ExecError> {
+        let mut recordings = std::mem::take(&mut memory.recordings);
+        let ran = self.run_recorded(&mut recordings, Pass::Step, |net| net.queue_step(memory));
+        memory.recordings = recordings;
+        ran?;
+        self.receive_logits()?;
+        let affine = self.memory.affine.slice();
+        self.memory.host_affine.receive(affine)?;
+        let places = memory.loss_memory.places();
+        memory.host_result.receive(places.result)?;
+        self.device.synchronize()?;
+        self.host_logits()?;
+        let mut words = [0; loss::RESULT_WORDS];
+        for (word, value) in words.iter_mut().zip(memory.host_result.values()) {
+            *word = value.to_bits();
+        }
+        let (result, broken) = loss::read_result(words);
+        if broken {
+            // The optimiser made no step, but the loss had counted one.
+            let mut steps = [0; 4];
+            self.device.copy_out(places.steps, &mut steps)?;
+            let steps = i32::from_le_bytes(steps) - 1;
+            self.device.copy_in(places.steps, bytes_of(&[steps]))?;
+            self.gradient = self.device.read(self.memory.gradient.slice())?;
+            self.check_gradient()?;
+        }
+        self.affine
+            .copy_from_slice(self.memory.host_affine.values());
+        Ok(result)
+    }
+
+    fn queue_step(&self, memory: &RunMemory) -> Result<(), CudaError> {
         self.queue_forward()?;
+        let Some(buffer) = self.plan.logit_gradient() else {
+            return Ok(());
+        };
+        let places = memory.loss_memory.places();
+        let extents = [self.images, self.graph.num_classes()];
         let gradient = self.buffer(buffer, self.images);
         loss::loss(
             &self.kernels,
-            step.loss,
+            memory.loss,
             extents,
             self.logits(),
             gradient,
@@ -139,12 +229,49 @@ impl CudaNetwork {
         let places = OptimiserPlaces {
             params: self.memory.affine.slice(),
             gradient: self.memory.gradient.slice(),
-            mask: step.mask.as_ref().map(DeviceMemory::slice),
-            first: step.first.slice(),
-            second: step.second.slice(),
+            mask: memory.mask.as_ref().map(DeviceMemory::slice),
+            first: memory.first.slice(),
+            second: memory.second.slice(),
             steps: places.steps,
             result: places.result,
+            pull: memory.pull.as_ref().map(|pull| Pull {
+                weights: pull.weights.slice(),
+                source: pull.source.slice(),
+            }),
         };
-        optimiser::step(&self.kernels, step.optimiser, places)
+        optimiser::step(&self.kernels, memory.optimiser, places)
+    }
+}
+
+impl RunMemory {
+    /// Forgets what the run has forgotten since, and takes over its pull.
+    fn follow(&mut self, run: &StepRun) -> Result<(), CudaError> {
+        let device = &self.first.device;
+        let places = self.loss_memory.places();
+        let resets = [run.optimiser_resets(), run.average_resets()];
+        if self.resets[0] != resets[0] {
+            for slice in [self.first.slice(), self.second.slice(), places.steps] {
+                device.fill_zero(slice)?;
+            }
+        }
+        if self.resets[1] != resets[1] {
+            device.fill_zero(places.state)?;
+        }
+        self.resets = resets;
+        if let (Some(memory), Some(pull)) = (&mut self.pull, &run.request().pull)
+            && !Arc::ptr_eq(&memory.from, pull)
+        {
+            device.copy_in(memory.weights.slice(), bytes_of(pull))?;
+            memory.from = Arc::clone(pull);
+        }
+        Ok(())
+    }
+}
+
+impl DeviceSteps for CudaNetwork {
+    fn step(&mut self, run: &StepRun, batch: &Batch) -> Result<DeviceStep<'_>, ExecError> {
+        self.ready = false;
+        self.take_batch(batch)?;
+        self.finish_step(run)
     }
 }

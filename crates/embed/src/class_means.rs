@@ -41,7 +41,7 @@ const STEP: usize = 256;
 /// The sum of the points of each label, in the order of the points; labels are below `classes`.
 pub(crate) fn sum_points(points: &Points, labels: &[usize], classes: usize) -> Vec<f64> {
     let dims = points.dims();
-    let parts = map_ranges(dims, STEP, |range| {
+    let parts = map_ranges(points.threads(), dims, STEP, |range| {
         let mut sums = vec![0.0; classes * range.len()];
         for (point, &label) in points.iter().zip(labels) {
             let sums = &mut sums[label * range.len()..][..range.len()];

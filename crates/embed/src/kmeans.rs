@@ -125,7 +125,7 @@ fn first_centres(
             chosen = draw(&nearest, random);
         }
         let centre = points.point(chosen);
-        let parts = map_ranges(points.count(), STEP, |range| {
+        let parts = map_ranges(points.threads(), points.count(), STEP, |range| {
             let distances = range.map(|index| squared_of_points(points.point(index), centre));
             distances.collect::<Vec<f64>>()
         });
@@ -180,7 +180,7 @@ fn run_lloyd(points: &Points, mut centres: Centres, max_rounds: usize) -> Kmeans
 /// The nearest centre of each point and the squared distance to it.
 fn nearest_centres(points: &Points, centres: &Centres) -> (Vec<usize>, Vec<f64>) {
     let panels = Panels::<f64>::of_wide(centres.iter(), points.dims());
-    let parts = map_ranges(points.count(), STEP, |range| {
+    let parts = map_ranges(points.threads(), points.count(), STEP, |range| {
         let queries: Vec<&[f32]> = range.map(|index| points.point(index)).collect();
         let mut nearest = vec![(0, f64::INFINITY); queries.len()];
         let mut found = vec![[0.0; LANES]; queries.len()];
@@ -275,6 +275,16 @@ mod tests {
         let points = blobs(9, 11);
         let config = KmeansConfig::new(4, 77);
         assert_eq!(kmeans(&points, &config), kmeans(&points, &config));
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_nothing() {
+        let points = blobs(9, 31);
+        let config = KmeansConfig::new(4, 5);
+        let all = kmeans(&points, &config);
+        for threads in 1..4 {
+            assert_eq!(kmeans(&points.clone().with_threads(threads), &config), all);
+        }
     }
 
     #[test]

@@ -1,19 +1,23 @@
 use std::num::NonZero;
 use std::thread;
 
-/// `work` applied to consecutive ranges of at most `step` of `0..count`, on all cores; the results in order.
+/// `work` applied to consecutive ranges of at most `step` of `0..count`, on up to `threads` threads (0 means one per core); the
+/// results in order.
 ///
 /// What a range gives must not depend on other ranges, so neither do results depend on the number of threads.
 pub(crate) fn map_ranges<T: Send>(
+    threads: usize,
     count: usize,
     step: usize,
     work: impl Fn(std::ops::Range<usize>) -> T + Sync,
 ) -> Vec<T> {
     let ranges = count.div_ceil(step);
     let range = |index: usize| index * step..((index + 1) * step).min(count);
-    let threads = thread::available_parallelism()
-        .map_or(1, NonZero::get)
-        .min(ranges);
+    let threads = match threads {
+        0 => thread::available_parallelism().map_or(1, NonZero::get),
+        threads => threads,
+    }
+    .min(ranges);
     if threads <= 1 {
         return (0..ranges).map(|index| work(range(index))).collect();
     }
@@ -40,13 +44,23 @@ pub(crate) fn map_ranges<T: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn ranges_cover_everything_in_order() {
-        for count in 0..20 {
-            let ranges = map_ranges(count, 3, |range| range);
+        for (count, threads) in (0..20).flat_map(|count| (0..5).map(move |n| (count, n))) {
+            let ranges = map_ranges(threads, count, 3, |range| range);
             let numbers: Vec<usize> = ranges.into_iter().flatten().collect();
             assert_eq!(numbers, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn no_more_threads_work_than_asked_for() {
+        for threads in 1..4 {
+            let workers = map_ranges(threads, 100, 1, |_| thread::current().id());
+            let different: HashSet<_> = workers.into_iter().collect();
+            assert!(different.len() <= threads, "{different:?}");
         }
     }
 }

@@ -1,14 +1,15 @@
 use crate::EmbedError;
 
-/// Embeddings of images: one row of finite `f32` per image.
+/// Embeddings of images: one row of finite `f32` per image, and how many threads may work on them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Points {
     values: Vec<f32>,
     dims: usize,
+    threads: usize,
 }
 
 impl Points {
-    /// Rows of `dims` values each.
+    /// Rows of `dims` values each; every core may work on them.
     ///
     /// # Errors
     /// When there is no whole row, or a value is NaN or infinite.
@@ -25,7 +26,22 @@ impl Points {
                 found: f64::from(values[index]),
             });
         }
-        Ok(Self { values, dims })
+        Ok(Self {
+            values,
+            dims,
+            threads: 0,
+        })
+    }
+
+    /// The same points for at most `threads` threads; 0 means one per core. Results do not depend on it.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// Most threads that may work on the points; 0 means one per core.
+    pub fn threads(&self) -> usize {
+        self.threads
     }
 
     /// Number of points.

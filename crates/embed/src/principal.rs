@@ -27,7 +27,7 @@ pub(crate) fn first_components(points: &Points, seed: u64) -> Vec<[f64; 2]> {
     make_orthonormal(&mut directions);
     for _ in 0..ROUNDS {
         let along = project(points, &mean, &directions);
-        let parts = map_ranges(points.count(), STEP, |range| {
+        let parts = map_ranges(points.threads(), points.count(), STEP, |range| {
             let mut sums = vec![[0.0; 2]; dims];
             for index in range {
                 let [a, b] = along[index];
@@ -58,7 +58,7 @@ pub(crate) fn first_components(points: &Points, seed: u64) -> Vec<[f64; 2]> {
 }
 
 fn project(points: &Points, mean: &[f64], directions: &[[f64; 2]]) -> Vec<[f64; 2]> {
-    let parts = map_ranges(points.count(), STEP, |range| {
+    let parts = map_ranges(points.threads(), points.count(), STEP, |range| {
         let of = |index: usize| {
             let mut sums = [0.0; 2];
             let centred = points.point(index).iter().zip(mean);

@@ -120,7 +120,7 @@ impl ByCluster<'_> {
         squared: impl Fn(usize, &[&[f32]], &mut [[f64; LANES]]) + Sync,
     ) -> Vec<f64> {
         let clusters = self.counts.len();
-        let parts = map_ranges(self.chosen.len(), QUERIES, |range| {
+        let parts = map_ranges(self.points.threads(), self.chosen.len(), QUERIES, |range| {
             let queries = &self.chosen[range];
             let rows: Vec<&[f32]> = queries.iter().map(|&q| self.points.point(q)).collect();
             let mut sums = vec![0.0; queries.len() * clusters];
@@ -220,6 +220,20 @@ mod tests {
         for (single, double) in single.iter().zip(&double.values) {
             // Measured: 1.5e-8.
             assert!((single - double).abs() < 6e-8, "{single} {double}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_nothing() {
+        let values: Vec<f32> = (0..1200).map(|k| (k * k % 97) as f32).collect();
+        let points = Points::new(values, 3).unwrap();
+        let labels: Vec<usize> = (0..400).map(|k| k % 5).collect();
+        let all = silhouette(&points, &labels);
+        for threads in 1..4 {
+            assert_eq!(
+                silhouette(&points.clone().with_threads(threads), &labels),
+                all
+            );
         }
     }
 

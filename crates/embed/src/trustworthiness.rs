@@ -38,7 +38,7 @@ pub fn trustworthiness(
         });
     }
     let panels = Panels::<f64>::new(points.iter(), points.dims());
-    let parts = map_ranges(count, STEP, |range| {
+    let parts = map_ranges(points.threads(), count, STEP, |range| {
         let queries: Vec<&[f32]> = range.clone().map(|index| points.point(index)).collect();
         let mut found = vec![[0.0; LANES]; queries.len()];
         let mut rows = vec![0.0; queries.len() * count];

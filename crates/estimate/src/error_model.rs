@@ -14,8 +14,9 @@ const LEAST: f64 = 0.01;
 /// only as many independent ones as groups.
 /// *Formula.* Half width `q * d(a) * t / z` with the difficulty `d(a) = m + max(0, top - a)`, `top` the highest accuracy of a
 /// cell and `m` the mean of `top - truth` over the cells; `q` the conformal quantile of `|error| / d(truth)`; `t` and `z` the quantiles of Student's
-/// distribution with one degree of freedom less than there are groups, and of the normal one. Sampling error beyond
-/// that of the cells is added in squares.
+/// distribution with one degree of freedom less than there are groups, and of the normal one. Sampling error is added in
+/// squares, that of the images at hand and that of the cells: all cells are made of the same images, so what chance did to these is
+/// common to all errors and shows in none.
 /// *Reference.* Normalised conformal prediction: Papadopoulos et al., ECML 2002; Lei et al., JASA 2018.
 /// *Departures from the reference.* The difficulty is the loss of accuracy, and Student's factor stands for the
 /// dependence within groups, for which conformal prediction has no finite-sample guarantee.
@@ -28,7 +29,7 @@ pub struct ErrorModel {
     pub truths: Vec<f64>,
     /// Groups of cells.
     pub groups: usize,
-    /// The part of the squared errors that sampling explains, on average.
+    /// Variance that chance gave to score and truth of a cell, on average.
     pub sampling_variance: f64,
 }
 
@@ -60,8 +61,8 @@ impl ErrorModel {
         let z = normal_quantile(level);
         let dependence = student_quantile(level, self.groups.saturating_sub(1).max(1)) / z;
         let fit = conformal_half_width(&relative, level) * self.difficulty(accuracy) * dependence;
-        let extra = (sampling_variance - self.sampling_variance).max(0.0);
-        (fit * fit + z * z * extra).sqrt()
+        let chance = sampling_variance + self.sampling_variance;
+        (fit * fit + z * z * chance).sqrt()
     }
 
     /// How hard it is to estimate an accuracy of this size.
@@ -107,6 +108,14 @@ mod tests {
         let wide = model.half_width(0.7, few, 0.9);
         let expected = (narrow * narrow + 1.644854f64.powi(2) * few).sqrt();
         assert!((wide - expected).abs() < 1e-6, "{wide} {expected}");
+    }
+
+    #[test]
+    fn few_labelled_images_widen_an_interval_too() {
+        let mut model = model(&[0.01, -0.02, 0.03], &[0.9, 0.7, 0.4]);
+        let narrow = model.half_width(0.7, 0.0, 0.9);
+        model.sampling_variance = 0.7 * 0.3 / 50.0;
+        assert!(model.half_width(0.7, 0.0, 0.9) > narrow + 0.05);
     }
 
     #[test]

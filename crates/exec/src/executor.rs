@@ -1,4 +1,4 @@
-use crate::ExecError;
+use crate::{DeviceSteps, ExecError};
 use flipcast_graph::AffineTable;
 use flipcast_tensor::{Batch, Tensor};
 
@@ -98,6 +98,10 @@ pub trait Executor {
     fn num_classes(&self) -> usize;
     /// Restores the vector to `source_affine`.
     fn reset_affine(&mut self);
+    /// Whole steps, if the executor makes them by itself; else they are made of `forward` and `backward`.
+    fn steps(&mut self) -> Option<&mut dyn DeviceSteps> {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use crate::NormMode;
 use crate::kernels::{pool_shape, shortcut_shape};
-use crate::network::{Network, source_of, views};
+use crate::network::Network;
+use crate::places::{source_of, views};
 use flipcast_graph::{Activation, NormId, NormKind, Plan, Step, ValueId};
 use flipcast_kernels as k;
 use flipcast_kernels::{Gather, Sink, Source};

@@ -11,7 +11,10 @@ mod executor;
 mod forward;
 mod kernels;
 mod network;
+mod norm_backward;
 mod norms;
+mod places;
+mod steps;
 mod tokens;
 
 pub use error::ExecError;
@@ -19,3 +22,6 @@ pub use executor::{Executor, Logits, NormMode};
 pub use flipcast_graph::Purpose;
 pub use flipcast_kernels::{Exactness, Isa};
 pub use network::{Memory, Network, NetworkOptions, StepTimes};
+pub use steps::{
+    DeviceStep, DeviceSteps, StepLoss, StepOptimiser, StepRequest, StepResult, StepRun,
+};

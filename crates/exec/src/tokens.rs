@@ -1,7 +1,8 @@
 //! Layers of transformers: what is prepared for them once, and their steps forward and backward.
 
 use crate::kernels::param;
-use crate::network::{Network, views};
+use crate::network::Network;
+use crate::places::views;
 use crate::{Exactness, ExecError, Isa};
 use flipcast_graph::{
     Arrangement, Attention, BufferId, Dims, GradTarget, Graph, NodeId, Op, ParamSpec, Step, ValueId,

@@ -22,16 +22,49 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
 
-  // A chart takes the page's colours with it, as they are now.
+  // What marks say stands in the figure's data, in the order in which they are drawn.
+  const space = 'http://www.w3.org/2000/svg';
+  const marksOf = (svg) => all('.m, .ms > *, .mi > *', svg);
+  const known = new WeakMap();
+  const dataOf = (figure) => {
+    if (known.has(figure)) return known.get(figure);
+    const data = JSON.parse(figure.querySelector('.figure-data').textContent);
+    for (const panel of data.panels) {
+      // A title is the start of the one before it and a rest.
+      let letters = [];
+      for (const mark of panel.marks) {
+        const shared = mark.shift();
+        letters = [...letters.slice(0, shared), ...mark[0]];
+        mark[0] = letters.join('');
+      }
+    }
+    known.set(figure, data);
+    return data;
+  };
+  const titlesOf = (svg) => {
+    const figure = svg.closest('.figure');
+    const [charts, { panels }] = [all('svg', figure), dataOf(figure)];
+    // Many small charts are one drawing.
+    const own = charts.length === panels.length ? [panels[charts.indexOf(svg)]] : panels;
+    return own.flatMap((panel) => panel.marks.map((mark) => mark[0]));
+  };
+  const addTitle = (mark, text) => {
+    if (mark.querySelector('title')) return;
+    const title = document.createElementNS(space, 'title');
+    title.textContent = text;
+    mark.prepend(title);
+  };
+
+  // A chart takes the page's colours and what its marks say with it, as they are now.
   const svgText = (svg) => {
     const copy = svg.cloneNode(true);
+    const titles = titlesOf(svg);
     copy.removeAttribute('tabindex');
     all('.on', copy).forEach((mark) => mark.classList.remove('on'));
     const now = getComputedStyle(root);
     const names = ['ink', 'muted', 'grid', 'paper', ...Array.from({ length: 10 }, (_, i) => 'c' + i)];
     let rules = document.querySelector('style').textContent.split('/* charts */')[1];
     for (const name of names) rules = rules.replaceAll(`var(--${name})`, now.getPropertyValue('--' + name).trim());
-    const space = 'http://www.w3.org/2000/svg';
     const ground = document.createElementNS(space, 'rect');
     ground.setAttribute('class', 'f-paper');
     ground.setAttribute('width', '100%');
@@ -40,6 +73,7 @@
     const style = document.createElementNS(space, 'style');
     style.textContent = rules;
     copy.prepend(style);
+    marksOf(copy).forEach((mark, i) => addTitle(mark, titles[i]));
     return new XMLSerializer().serializeToString(copy);
   };
 
@@ -55,12 +89,13 @@
     const svg = button.closest('figure').querySelector('svg');
     save(svgText(svg), 'image/svg+xml', button.dataset.svg);
   }));
-  all('[data-csv]').forEach((button) => button.addEventListener('click', () => {
+  const bindCsv = (button) => button.addEventListener('click', () => {
     save(csvText(button.closest('.table').querySelector('table')), 'text/csv', button.dataset.csv);
-  }));
+  });
+  all('[data-csv]').forEach(bindCsv);
 
   // Headings sort: numbers by value with missing ones last, words by their letters.
-  all('.sort').forEach((button) => button.addEventListener('click', () => {
+  const bindSort = (button) => button.addEventListener('click', () => {
     const heading = button.closest('th');
     const column = heading.cellIndex;
     const body = heading.closest('table').tBodies[0];
@@ -76,6 +111,45 @@
       return sign * (x - y);
     };
     Array.from(body.rows).sort(order).forEach((row) => body.append(row));
+  });
+  all('.sort').forEach(bindSort);
+
+  // The table behind a figure is made when it is opened.
+  const make = (name, attributes, ...children) => {
+    const element = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    element.append(...children);
+    return element;
+  };
+  const rowsOf = (data) => data.panels.flatMap((panel) => panel.marks.flatMap(([title, ...numbers]) => {
+    const words = [panel.title, title];
+    if (numbers.length % 2) return [[...words, ...numbers.slice(0, 4)]];
+    return Array.from({ length: numbers.length / 2 }, (_, i) => [...words, numbers[2 * i], numbers[2 * i + 1]]);
+  }));
+  const buildTable = (details) => {
+    const { table: name, caption } = details.dataset;
+    const rows = rowsOf(dataOf(details.closest('.figure')));
+    const intervals = rows.some((row) => row.length > 4);
+    const columns = ['chart', 'mark', 'x', 'y', ...(intervals ? ['low', 'high'] : [])];
+    const head = columns.map((column, i) => {
+      const button = make('button', { type: 'button', class: 'sort' }, column);
+      bindSort(button);
+      return make('th', i > 1 ? { scope: 'col', class: 'n' } : { scope: 'col' }, button);
+    });
+    const cell = (value, i) => {
+      if (i === 0) return make('th', { scope: 'row' }, value);
+      if (i === 1) return make('td', {}, value);
+      return value === undefined ? make('td', { class: 'n' }, '\u2013') : make('td', { class: 'n', 'data-v': value }, value.toFixed(4));
+    };
+    const body = rows.map((row) => make('tr', {}, ...columns.map((_, i) => cell(row[i], i))));
+    const table = make('table', { 'data-name': name }, make('caption', {}, caption), make('thead', {}, make('tr', {}, ...head)), make('tbody', {}, ...body));
+    const button = make('button', { type: 'button', class: 'get', 'data-csv': name + '.csv', 'aria-label': 'Download this table as CSV: ' + caption }, 'CSV');
+    bindCsv(button);
+    const scroll = make('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption }, table);
+    details.append(make('div', { class: 'table' }, scroll, button));
+  };
+  all('[data-table]').forEach((details) => details.addEventListener('toggle', () => {
+    if (details.open && !details.querySelector('table')) buildTable(details);
   }));
 
   // Marks are read out when pointed at or reached with the arrow keys.
@@ -83,18 +157,21 @@
     const svg = figure.querySelector('svg');
     const readout = figure.querySelector('.readout');
     if (!svg || !readout) return;
-    const marks = all('.m', svg);
+    const [marks, titles] = [marksOf(svg), titlesOf(svg)];
     let at = -1;
     const show = (next) => {
       if (at >= 0) marks[at].classList.remove('on');
       at = next;
       if (at < 0) { readout.textContent = '\u00a0'; return; }
       marks[at].classList.add('on');
-      readout.textContent = marks[at].querySelector('title').textContent;
+      readout.textContent = titles[at];
     };
     svg.addEventListener('pointerover', (event) => {
-      const mark = event.target.closest('.m');
-      if (mark) readout.textContent = mark.querySelector('title').textContent;
+      const mark = event.target.closest('.m, .ms > *, .mi > *');
+      if (!mark) return;
+      const title = titles[marks.indexOf(mark)];
+      readout.textContent = title;
+      addTitle(mark, title);
     });
     svg.addEventListener('keydown', (event) => {
       const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
@@ -111,10 +188,15 @@
 
   // Figures that move.
   all('.figure').forEach((figure) => {
-    const data = figure.querySelector('.frames');
-    if (!data) return;
-    const { captions, frames } = JSON.parse(data.textContent);
+    const { captions, frames: later, unit } = dataOf(figure);
+    if (!later) return;
     const dots = all('.mv', figure);
+    // The first frame is drawn; the others are pairs of digits.
+    const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+    const value = new Map(Array.from(digits, (digit, i) => [digit, i]));
+    const drawn = dots.flatMap((dot) => dot.getAttribute('transform').match(/-?[\d.]+/g).map(Number));
+    const read = (text) => Array.from({ length: text.length / 2 }, (_, i) => unit * (64 * value.get(text[2 * i]) + value.get(text[2 * i + 1])));
+    const frames = [drawn, ...later.map(read)];
     const input = figure.querySelector('input[type=range]');
     const caption = figure.querySelector('.slider output');
     const play = figure.querySelector('.play');

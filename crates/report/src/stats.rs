@@ -6,6 +6,13 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| sum / values.len() as f64)
 }
 
+/// The standard deviation of a sample, unless there are fewer than two values.
+pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
+    let middle = mean(values)?;
+    let squares: f64 = values.iter().map(|value| (value - middle).powi(2)).sum();
+    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
+}
+
 /// The middle value, unless there is nothing.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -87,6 +94,10 @@ mod tests {
         assert_eq!(pearson(&[(1.0, 1.0), (2.0, 2.0)]), None);
         assert_eq!(pearson(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
         assert_eq!((mean(&[]), median(&[])), (None, None));
+        assert_eq!(
+            (deviation(&[3.0]), deviation(&[1.0, 3.0])),
+            (None, Some(2.0_f64.sqrt()))
+        );
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
     }
 }

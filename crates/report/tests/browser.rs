@@ -14,7 +14,7 @@ const DRIVER: &str = r#"
   try {
     const charts = Array.from(document.querySelectorAll('svg.chart'));
     found.charts = charts.length;
-    found.empty = charts.filter((svg) => svg.querySelectorAll('.m, .mv').length === 0).length;
+    found.empty = charts.filter((svg) => svg.querySelectorAll('.m, .ms > *, .mi > *').length === 0).length;
     found.flat = charts.filter((svg) => svg.getBoundingClientRect().height < 50).length;
     const figure = document.querySelector('[data-figure^=map]');
     const input = figure.querySelector('input[type=range]');
@@ -44,12 +44,28 @@ const DRIVER: &str = r#"
     const down = column();
     const rising = (list) => list.every((x, i) => i === 0 || list[i - 1] <= x);
     found.sorted = rising(up) && rising(down.reverse());
+    const behind = charts[0].closest('.figure').querySelector('[data-table]');
+    behind.open = true;
+    await wait(50);
+    const rows = Array.from(behind.querySelector('table').tBodies[0].rows);
+    found.rows = rows.length > 22 && rows.every((row) => row.cells.length === 6);
+    behind.querySelectorAll('.sort')[2].click();
+    found.behind = rising(Array.from(behind.querySelectorAll('tbody tr')).map((row) => Number(row.cells[2].dataset.v)));
+    const hovered = charts[0].querySelector('.mi > *');
+    hovered.firstChild.dispatchEvent(new PointerEvent('pointerover', { bubbles: true }));
+    found.hovered = hovered.querySelector('title').textContent === charts[0].closest('figure').querySelector('.readout').textContent;
+    const small = document.querySelector('[data-figure^=splits] svg');
+    small.focus();
+    small.dispatchEvent(new KeyboardEvent('keydown', { key: 'End', bubbles: true }));
+    found.small = small.closest('figure').querySelector('.readout').textContent;
     const texts = [];
     URL.createObjectURL = (blob) => { texts.push(blob.text()); return '#'; };
     document.querySelector('[data-svg]').click();
     table.closest('.table').querySelector('[data-csv]').click();
     const [svgText, csv] = await Promise.all(texts);
-    found.svg = new DOMParser().parseFromString(svgText, 'image/svg+xml').documentElement.nodeName + svgText.includes('var(');
+    const file = new DOMParser().parseFromString(svgText, 'image/svg+xml').documentElement;
+    found.svg = file.nodeName + svgText.includes('var(');
+    found.titles = Array.from(file.querySelectorAll('.m, .ms > *, .mi > *')).every((mark) => mark.querySelector('title').textContent.length > 5);
     found.csv = csv.split('\n')[0];
     const theme = document.getElementById('theme');
     theme.click();
@@ -194,6 +210,11 @@ fn a_page_does_what_its_user_asks() {
             "marked=1",
             "sorted=true",
             "svg=svgfalse",
+            "titles=true",
+            "rows=true",
+            "behind=true",
+            "hovered=true",
+            "small=snow:5: accuracy from 65.5% to 58.6%",
             "csv=estimator,C (15),C-bar (6),clean (1),all (22)",
             "dark=rgb(20, 24, 29)",
             "wide=false",

@@ -39,6 +39,7 @@ fn every_section_is_there_and_absent_ones_are_named() {
         "estimates",
         "errors",
         "calibration",
+        "refits",
         "phases",
         "omission",
         "flips",
@@ -89,11 +90,66 @@ fn every_figure_has_marks_in_every_form() {
         let scene = build_figure(&study, info.name, None).expect("a figure");
         let scene = scene.draw(chart::Size::default());
         assert!(scene.marks() > 4, "{}", info.name);
-        let svg = chart::to_svg(&scene, chart::SvgStyle::Fixed(chart::Theme::Light));
+        let svg = chart::to_svg(&scene, chart::Theme::Light);
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>") && !svg.contains("NaN"));
         let png = chart::to_png(&scene, chart::Theme::Dark, 0.5).expect("a picture");
         assert!(png.starts_with(b"\x89PNG"));
     }
+}
+
+#[test]
+fn refits_stand_beside_the_paper_s_numbers() {
+    let study = study("synthetic.jsonl");
+    let table = |name| render_tables(&study, TableFormat::Csv, Some(name)).expect("a table");
+    let transfers = table("transfers");
+    let row = transfers.lines().find(|line| line.contains("quadratic"));
+    assert!(
+        row.is_some_and(|row| row.ends_with(",6.61,4.15")),
+        "{transfers}"
+    );
+    // The model's own curve of that kind was fitted anew as well.
+    assert!(
+        transfers.contains("monotone,22,6.4,20,1.55,,"),
+        "{transfers}"
+    );
+    assert!(table("curves").starts_with("model,score,linear,quadratic,monotone\n"));
+    let subsets = table("fitting-subsets");
+    assert!(subsets.contains(",corruption,3,8,"), "{subsets}");
+}
+
+#[test]
+fn the_same_file_twice_counts_once() {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/synthetic.jsonl");
+    let folder = file.parent().expect("a folder").join("../fixtures");
+    let once = Study::load(std::slice::from_ref(&file)).expect("records");
+    let twice = Study::load(&[file, folder.join("synthetic.jsonl")]).expect("records");
+    assert_eq!(once.len(), twice.len());
+    let page = |study| render_page(study, &PageOptions::default()).expect("a page");
+    assert!(page(&once) == page(&twice));
+}
+
+#[test]
+fn many_runs_are_small_charts_of_one_drawing() {
+    let page = page("synthetic.jsonl");
+    let start = page.find("data-figure=\"splits").expect("small charts");
+    let figure = &page[start..start + page[start..].find("</figure>").expect("its end")];
+    assert_eq!(figure.matches("<svg ").count(), 1);
+    assert!(figure.contains(">worst: ") && figure.contains(">best: "));
+    assert!(page.contains("(the paper&#39;s: 0.70)"));
+    assert!(page.contains("(paper \u{2212}0.79)"));
+}
+
+#[test]
+fn a_page_says_of_its_marks_everything_once() {
+    let page = page("synthetic.jsonl");
+    // The script adds what marks say, and makes the tables behind figures, from the figures' data.
+    assert_eq!(page.matches("<title>").count(), 1);
+    assert!(!page.contains("<table data-name=\"figure-"));
+    let first = page.find("class=\"figure-data\">").expect("data");
+    assert!(
+        page[first..]
+            .starts_with("class=\"figure-data\">{\"panels\":[{\"marks\":[[0,\"on this line")
+    );
 }
 
 #[test]

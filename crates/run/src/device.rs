@@ -1,7 +1,7 @@
 //! Where networks run.
 
 use crate::RunError;
-use flipcast_cuda::{CudaNetwork, CudaOptions, Precision};
+use flipcast_cuda::{CudaError, CudaNetwork, CudaOptions, Precision, release_image_sets};
 use flipcast_exec::{ExecError, Executor, Isa, Network, NetworkOptions, NormMode};
 use flipcast_graph::Purpose;
 use flipcast_models::Model;
@@ -58,7 +58,12 @@ impl Device {
                     purpose,
                     ..CudaOptions::adapt(batch, size.height, size.width)
                 };
-                let net = CudaNetwork::new(model.graph(), model.params(), &options);
+                let make = || CudaNetwork::new(model.graph(), model.params(), &options);
+                let net = match make() {
+                    // Images that were kept on the GPU can be sent from the host instead.
+                    Err(CudaError::OutOfMemory { .. }) if release_image_sets(index) => make(),
+                    made => made,
+                };
                 Box::new(net.map_err(ExecError::from)?)
             }
         };

@@ -4,7 +4,7 @@ use crate::RunError;
 use flipcast_images::Label;
 use flipcast_images::dataset::Dataset;
 use flipcast_images::loader::{LoadedBatch, Loader, LoaderConfig, Order, Skipped};
-use flipcast_tensor::Batch;
+use flipcast_tensor::{Batch, ImageSet};
 use std::sync::Arc;
 
 /// Bytes of preprocessed images kept in memory unless the caller says otherwise.
@@ -20,9 +20,7 @@ pub struct Images {
 
 /// Preprocessed images in stored order, without the bad ones.
 struct Kept {
-    values: Vec<f32>,
-    height: usize,
-    width: usize,
+    set: Arc<ImageSet>,
     indices: Vec<usize>,
     ids: Vec<String>,
     labels: Vec<Label>,
@@ -54,31 +52,35 @@ impl Images {
     fn keep(&mut self, limit: usize) -> Result<(), RunError> {
         let mut loader = Loader::new(self.dataset.clone(), self.config.clone())?;
         let samples = loader.samples();
-        let mut kept: Option<Kept> = None;
+        let (mut values, mut size) = (Vec::new(), [0, 0]);
+        let (mut indices, mut ids, mut labels) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(loaded) = loader.next_batch()? {
             let image = loaded.batch.values().len() / loaded.batch.images();
             if samples.saturating_mul(4 * image) > limit {
                 return Ok(());
             }
-            let kept = kept.get_or_insert_with(|| Kept {
-                values: Vec::with_capacity(samples * image),
-                height: loaded.batch.height(),
-                width: loaded.batch.width(),
-                indices: Vec::with_capacity(samples),
-                ids: Vec::with_capacity(samples),
-                labels: Vec::with_capacity(samples),
-            });
-            kept.values.extend_from_slice(loaded.batch.values());
-            kept.indices.extend(loaded.indices);
-            kept.ids.extend(loaded.ids);
-            kept.labels.extend(loaded.labels);
+            values.reserve_exact(samples * image - values.len());
+            size = [loaded.batch.height(), loaded.batch.width()];
+            values.extend_from_slice(loaded.batch.values());
+            indices.extend(loaded.indices);
+            ids.extend(loaded.ids);
+            labels.extend(loaded.labels);
             loader.recycle(loaded.batch);
         }
+        if ids.is_empty() {
+            return Err(RunError::NoImages);
+        }
+        let set = ImageSet::new([ids.len(), size[0], size[1], 3], values);
+        self.kept = Some(Kept {
+            set: Arc::new(set.expect("every image has the same size")),
+            indices,
+            ids,
+            labels,
+        });
         self.skipped = Skipped {
             count: loader.skipped().count,
             named: Vec::new(),
         };
-        self.kept = Some(kept.ok_or(RunError::NoImages)?);
         Ok(())
     }
 
@@ -188,21 +190,17 @@ impl Pass<'_> {
     pub fn recycle(&mut self, batch: Batch) {
         match &mut self.0 {
             Batches::Read(loader) => loader.recycle(batch),
-            Batches::Kept { spare, .. } => *spare = batch.into_values(),
+            Batches::Kept { spare, .. } => *spare = batch.into_memory(),
         }
     }
 }
 
 impl Kept {
-    fn batch(&self, positions: &[usize], mut values: Vec<f32>) -> LoadedBatch {
-        let image = self.values.len() / self.ids.len();
-        values.clear();
-        for &position in positions {
-            values.extend_from_slice(&self.values[position * image..(position + 1) * image]);
-        }
-        let shape = [positions.len(), self.height, self.width, 3];
+    /// A selection from the set, so that an executor that keeps the set needs no values. `spare` is memory for them.
+    fn batch(&self, positions: &[usize], spare: Vec<f32>) -> LoadedBatch {
+        let selected = positions.iter().map(|&position| position as u32).collect();
         LoadedBatch {
-            batch: Batch::new(shape, values).expect("every image has the same size"),
+            batch: Batch::select(&self.set, selected, spare),
             indices: positions.iter().map(|&p| self.indices[p]).collect(),
             ids: positions.iter().map(|&p| self.ids[p].clone()).collect(),
             labels: positions.iter().map(|&p| self.labels[p].clone()).collect(),
@@ -269,6 +267,8 @@ mod tests {
     fn images_kept_and_images_read_anew_are_the_same() {
         let (kept, read) = (open(1 << 20, None), open(0, None));
         assert!(kept.kept.is_some() && read.kept.is_none());
+        let first = kept.pass(Order::Stored, None, 3).unwrap().next_batch();
+        assert!(first.unwrap().unwrap().batch.selection().is_some());
         for order in [Order::Stored, Order::Shuffled { seed: 5 }] {
             let found = batches(&kept, order);
             assert_eq!(found, batches(&read, order));

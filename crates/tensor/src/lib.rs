@@ -6,12 +6,14 @@
 
 mod batch;
 mod dtype;
+mod image_set;
 mod shape;
 mod tensor;
 mod tolerance;
 
 pub use batch::Batch;
 pub use dtype::DType;
+pub use image_set::ImageSet;
 pub use shape::Shape;
 pub use tensor::{Tensor, TensorError};
 pub use tolerance::{Comparison, Tolerance};

@@ -139,6 +139,7 @@ pub fn run(args: &Args) -> Result<()> {
     let format = args.out.as_deref().map(Format::of).transpose()?;
     refuse_missing_folder(args.save_affine.as_deref())?;
     let threads = thread_count(args.threads)?;
+    let device = args.device.device(threads)?;
     let model = open_model(&args.model)?;
     let method = method(args, &model)?;
     let data = open_data(request(args, &args.data), &model)?;
@@ -176,7 +177,7 @@ pub fn run(args: &Args) -> Result<()> {
         },
         start,
         clean,
-        device: args.device.device(threads)?,
+        device,
         predictions: None,
     };
     job.check()?;

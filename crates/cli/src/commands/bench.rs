@@ -83,10 +83,11 @@ struct Report {
 
 pub fn run(args: &Args) -> Result<()> {
     ensure!(args.repeat > 0, "--repeat is 0, expected at least 1");
+    let device = args.device.device(args.threads)?;
     let model = Model::random(&args.model, args.classes, 1)
         .with_context(|| format!("cannot make a random `{}`", args.model))?;
     let size = args.size.unwrap_or_else(|| model.input_size().height);
-    if let Device::Cuda { index, precision } = args.device.device(args.threads)? {
+    if let Device::Cuda { index, precision } = device {
         return bench_cuda::run(&bench_cuda::Job {
             model: &model,
             batch: &noise(args.batch, size)?,

@@ -51,6 +51,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let threads = thread_count(args.scoring.threads)?;
+    let device = args.scoring.device.device(threads)?;
     args.scoring.end_on_interrupt()?;
     // A misspelt name should not wait for the weights.
     FlipProtocol::named(&args.protocol)?;
@@ -70,9 +71,9 @@ pub fn run(args: &Args) -> Result<()> {
         setting: Setting {
             model: &model,
             protocol: &protocol,
-            device: args.scoring.device.device(threads)?,
+            device,
         },
-        clean: args.scoring.request(&data, &scope),
+        clean: args.scoring.request(&data, &scope)?,
         options: ScoreOptions {
             marginal: parse_marginal(&args.marginal)?,
             temperature: args.temperature,

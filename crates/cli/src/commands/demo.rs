@@ -62,6 +62,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let started = Instant::now();
     let threads = thread_count(args.threads)?;
+    let device = args.device.device(threads)?;
     check_writable(&args.out)?;
     let folder = assets::unpack(args.keep.as_deref())?;
     let model = open_model(&ModelArgs {
@@ -73,7 +74,7 @@ pub fn run(args: &Args) -> Result<()> {
     let setting = Setting {
         model: &model,
         protocol: &calibration.protocol,
-        device: args.device.device(threads)?,
+        device,
     };
     let mut watcher = CellProgress::for_terminal();
     let mut rows = Vec::new();

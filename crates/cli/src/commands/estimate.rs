@@ -75,6 +75,7 @@ const MAIN: [&str; 9] = [
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let threads = thread_count(args.scoring.threads)?;
+    let device = args.scoring.device.device(threads)?;
     args.scoring.end_on_interrupt()?;
     ensure!(
         args.level > 0.0 && args.level < 1.0,
@@ -112,9 +113,9 @@ pub fn run(args: &Args) -> Result<()> {
         let setting = Setting {
             model: &model,
             protocol: &protocol,
-            device: args.scoring.device.device(threads)?,
+            device,
         };
-        let request = args.scoring.request(&data, &scope);
+        let request = args.scoring.request(&data, &scope)?;
         let failed = || format!("cannot estimate the accuracy on `{spec}`");
         let (cell, estimates) = if let Some(calibration) = &calibration {
             calibration.check_fits(&model, &data.preprocess, &scope)?;

@@ -1,6 +1,7 @@
 //! `flipcast figure`: one figure of a report, for a paper or a slide.
 
-use super::report::load;
+use super::nearest::nearest_names;
+use super::report::{load, tell_unshown};
 use super::scoring::check_writable;
 use crate::failure::Advised;
 use crate::output::print;
@@ -8,7 +9,7 @@ use crate::table::{Align, render};
 use anyhow::Result;
 use clap::ValueEnum;
 use flipcast_record::write_atomically;
-use flipcast_report::chart::{Size, SvgStyle, Theme, to_png, to_svg};
+use flipcast_report::chart::{Size, Theme, to_png, to_svg};
 use flipcast_report::{FIGURES, build_figure};
 use std::path::{Path, PathBuf};
 
@@ -60,10 +61,11 @@ pub fn run(args: &Args) -> Result<()> {
     let (Some(name), Some(out), false) = (&args.name, &args.out, args.list) else {
         return list();
     };
+    check_figure(name)?;
     let format = format_of(out)?;
     check_writable(out)?;
     let study = load(&args.runs)?;
-    let figure = build_figure(&study, name, args.frame)?;
+    let figure = build_figure(&study, name, args.frame).inspect_err(|_| tell_unshown(&study))?;
     let scene = figure.draw(Size {
         width: args.width.map(f64::from),
         height: args.height.map(f64::from),
@@ -73,11 +75,35 @@ pub fn run(args: &Args) -> Result<()> {
         ThemeChoice::Dark => Theme::Dark,
     };
     let bytes = match format {
-        Format::Svg => to_svg(&scene, SvgStyle::Fixed(theme)).into_bytes(),
+        Format::Svg => to_svg(&scene, theme).into_bytes(),
         Format::Png => to_png(&scene, theme, f64::from(args.scale))?,
     };
     write_atomically(out, &bytes)?;
+    tell_unshown(&study);
     print(&format!("{name} written to {}\n", out.display()))
+}
+
+/// Refuses a name that is not known before anything is read.
+fn check_figure(name: &str) -> Result<()> {
+    let known = || FIGURES.iter().map(|figure| figure.name);
+    if known().any(|figure| figure == name) {
+        return Ok(());
+    }
+    let quoted = |names: Vec<&str>| {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        names.join(", ")
+    };
+    Err(Advised {
+        problem: format!(
+            "there is no figure `{name}`, the nearest are {}",
+            quoted(nearest_names(name, known()))
+        ),
+        hint: format!(
+            "all figures are {}; `flipcast figure --list` tells what each shows",
+            quoted(known().collect())
+        ),
+    }
+    .into())
 }
 
 fn list() -> Result<()> {

@@ -14,6 +14,8 @@ pub mod estimate;
 pub mod figure;
 pub mod inputs;
 pub mod models;
+mod nearest;
+mod places;
 mod profile;
 pub mod report;
 pub mod runs;

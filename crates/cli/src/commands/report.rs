@@ -1,5 +1,6 @@
 //! `flipcast report`: records become a page, or tables for a paper.
 
+use super::places::check_there;
 use super::scoring::check_writable;
 use crate::failure::Advised;
 use crate::output::print;
@@ -74,6 +75,7 @@ pub fn run(args: &Args) -> Result<()> {
             render_page(&study, &options)?
         }
     };
+    tell_unshown(&study);
     match out {
         None => print(&text),
         Some(out) => {
@@ -87,13 +89,23 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Reads records and says on stderr what of them is not shown.
+/// Reads records.
 pub(super) fn load(runs: &[PathBuf]) -> Result<Study> {
+    for run in runs {
+        check_there(
+            run,
+            "a record file, or a folder of files that end in `.jsonl`",
+        )?;
+    }
     let study = Study::load(runs)?;
+    Ok(study)
+}
+
+/// Says on stderr what of the records is not shown.
+pub(super) fn tell_unshown(study: &Study) {
     for note in study.notes() {
         eprintln!("not shown: {note}");
     }
-    Ok(study)
 }
 
 #[cfg(test)]

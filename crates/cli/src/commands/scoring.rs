@@ -7,12 +7,14 @@ use crate::progress::duration;
 use crate::table::grouped;
 use anyhow::{Context, Result};
 use flipcast_estimate::Marginal;
+use flipcast_images::dataset::take_evenly;
 use flipcast_images::loader::LoaderConfig;
 use flipcast_models::Model;
 use flipcast_record::RecordStore;
 use flipcast_run::{CellRequest, FlipProtocol, Ledger, Scope, Watcher};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Exit code of a run that was interrupted.
@@ -24,7 +26,7 @@ pub struct ScoringArgs {
     /// Seed of corruptions, shuffles and adaptation
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Use at most this many images of a dataset
+    /// Use at most this many images of a dataset, drawn by the seed from all over it; of a stream, the first
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
     /// What to do about images that cannot be read
@@ -76,15 +78,38 @@ impl ScoringArgs {
         }
     }
 
-    /// What is asked of opened images.
-    pub fn request<'a>(&self, data: &'a OpenedData, scope: &'a Scope) -> CellRequest<'a> {
+    /// What is asked of opened images, the limit applied.
+    pub fn request<'a>(&self, data: &'a OpenedData, scope: &'a Scope) -> Result<CellRequest<'a>> {
+        let mut request = self.request_all(data, scope);
+        match self.limit {
+            Some(limit) if data.dataset.is_stream() || limit == 0 => {
+                request.config.limit = Some(limit);
+            }
+            Some(limit) if limit < data.dataset.len() => {
+                let mut spec = data.spec.clone();
+                spec.path += &format!("#sample:{limit}:{}", self.seed);
+                request.data = spec.to_string();
+                let sample = take_evenly(data.dataset.clone(), limit, self.seed)?;
+                request.dataset = Arc::new(sample);
+            }
+            _ => {}
+        }
+        Ok(request)
+    }
+
+    /// The same of all images.
+    pub fn request_all<'a>(&self, data: &'a OpenedData, scope: &'a Scope) -> CellRequest<'a> {
+        let config = data.loader_config();
         CellRequest {
             data: data.spec.to_string(),
             dataset: data.dataset.clone(),
             config: LoaderConfig {
-                limit: self.limit,
                 on_bad_image: self.on_bad_image.into(),
-                ..data.loader_config()
+                threads: match self.threads {
+                    0 => config.threads,
+                    threads => threads,
+                },
+                ..config
             },
             preprocess: &data.preprocess,
             scope,

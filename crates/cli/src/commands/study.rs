@@ -52,7 +52,7 @@ pub struct PlanArgs {
     /// This seed in place of the plan's
     #[arg(long)]
     seed: Option<u64>,
-    /// Use at most this many images of a dataset
+    /// Use at most this many images of a dataset, drawn by the seed from all over it; of a stream, the first
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Only cells whose model, protocol and data hold this text

@@ -68,6 +68,12 @@ fn estimates_have_stable_keys_and_never_use_labels() {
     assert!(seen["truth"].is_number() && seen["adapted"]["truth"].is_number());
     assert_eq!(seen["protocol"]["name"], json!("flipcast"));
 
+    // A limit is a sample from all over the images, which can be asked for by name as well.
+    let sample = format!("{ASSETS}#sample:200:0@gaussian_noise:3");
+    let sampled = objects(&run(&estimate_args(&sample)).expect(0, &[]).stdout).remove(0);
+    assert_eq!(sampled["estimates"], seen["estimates"]);
+    assert_eq!(sampled["truth"], seen["truth"]);
+
     let blind = [args, vec!["--labels".into(), "none".into()]].concat();
     let blind = objects(&run(&blind).expect(0, &[]).stdout).remove(0);
     assert_eq!(blind["truth"], Value::Null);

@@ -86,3 +86,73 @@ fn figures_are_written_as_the_ending_says() {
         .expect(2, &["neither `.svg` nor `.png`"]);
     flipcast(&["figure", "map", RECORDS, "--out", &svg, "--frame", "99"]).expect(2, &["has 6"]);
 }
+
+#[test]
+fn what_is_not_there_is_refused_with_the_nearest_folder() {
+    let scratch = Scratch::new("report-missing");
+    scratch.write("study/records-1-of-1.jsonl", b"");
+    let (gone, out) = (scratch.path("study/records.jsonl"), scratch.path("x.html"));
+    let expected = [
+        "records.jsonl` does not exist",
+        "hint: expected a record file, or a folder",
+        "holds `records-1-of-1.jsonl`",
+    ];
+    flipcast(&["report", &gone, "--out", &out]).expect(2, &expected);
+    flipcast(&["study", "merge", &scratch.path("stud"), "--out", &out])
+        .expect(2, &["stud` does not exist", "holds `study/`"]);
+    let status = ["study", "status", "tiny_imagenet", "--out"];
+    flipcast(&[&status[..], &[&scratch.path("none/at/all")]].concat()).expect(
+        2,
+        &["none/at/all` does not exist", "`flipcast study run --out`"],
+    );
+}
+
+#[test]
+fn an_unknown_figure_is_named_before_anything_is_read() {
+    let found = flipcast(&["figure", "fases", "nowhere.jsonl", "--out", "x.svg"]).expect(
+        2,
+        &[
+            "no figure `fases`, the nearest are `phases`",
+            "hint: all figures are `estimates`",
+        ],
+    );
+    assert!(!found.stderr.contains("not shown"));
+}
+
+#[test]
+fn a_bad_device_is_refused_before_weights_are_opened() {
+    for (option, value) in [("--device", "cuda:x"), ("--precision", "f8")] {
+        let problem = format!("error: {option} is `{value}`");
+        let commands = [
+            &[
+                "estimate",
+                "--model",
+                "nowhere",
+                "--data",
+                "nowhere",
+                "--calibration",
+                "nowhere",
+            ][..],
+            &[
+                "calibrate",
+                "--model",
+                "nowhere",
+                "--data",
+                "nowhere",
+                "--out",
+                "nowhere/x",
+            ][..],
+            &[
+                "adapt", "--model", "nowhere", "--data", "nowhere", "--method", "tent",
+            ][..],
+            &[
+                "analyse", "flips", "--model", "nowhere", "--data", "nowhere",
+            ][..],
+            &["study", "run", "nowhere", "--out", "nowhere"][..],
+            &["bench", "--model", "nowhere"][..],
+        ];
+        for command in commands {
+            flipcast(&[command, &[option, value]].concat()).expect(2, &[&problem]);
+        }
+    }
+}

@@ -11,7 +11,22 @@ pub fn write_model(scratch: &Scratch, name: &str, seed: u64, classes: &Value) ->
         || classes.as_u64().expect("a number or names") as usize,
         Vec::len,
     );
+    let card = json!({
+        "flipcast_model": 1,
+        "architecture": "cifar_resnet20",
+        "classes": classes,
+        "mean": [0.5, 0.5, 0.5],
+        "std": [0.25, 0.25, 0.25],
+        "resize": "none",
+        "crop": 32,
+        "interpolation": "bilinear",
+    });
     let model = Model::random("cifar_resnet20", count, seed).expect("a known architecture");
+    write_weights(scratch, name, &model, &card)
+}
+
+/// Writes a network as `<name>.safetensors` with its card; gives the file.
+pub fn write_weights(scratch: &Scratch, name: &str, model: &Model, card: &Value) -> String {
     let mut header = Map::new();
     let mut data = Vec::new();
     let mut names: Vec<&String> = model.params().keys().collect();
@@ -28,16 +43,6 @@ pub fn write_model(scratch: &Scratch, name: &str, seed: u64, classes: &Value) ->
     let length = (header.len() as u64).to_le_bytes();
     let file = format!("{name}.safetensors");
     scratch.write(&file, &[&length[..], &header, &data].concat());
-    let card = json!({
-        "flipcast_model": 1,
-        "architecture": "cifar_resnet20",
-        "classes": classes,
-        "mean": [0.5, 0.5, 0.5],
-        "std": [0.25, 0.25, 0.25],
-        "resize": "none",
-        "crop": 32,
-        "interpolation": "bilinear",
-    });
     scratch.write(&format!("{name}.json"), card.to_string().as_bytes());
     scratch.path(&file)
 }

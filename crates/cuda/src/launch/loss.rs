@@ -5,74 +5,34 @@ use crate::device::{Device, DeviceMemory, DeviceSlice};
 use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
 use crate::precision::Element;
+use flipcast_exec::{StepLoss, StepResult};
 use std::sync::Arc;
 
-/// A loss of predictions alone, with the settings of the method that it belongs to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum DeviceLoss {
-    /// Tent: the mean entropy.
-    Entropy,
-    /// ETA and RDumb: the mean weighted entropy of the images that are reliable and not redundant.
-    SelectedEntropy {
-        /// Images with a higher entropy, in nats, are left out.
-        entropy_margin: f64,
-        /// Images with a higher cosine with the average prediction are left out; `None` keeps them.
-        cosine_margin: Option<f64>,
-    },
-    /// RPL: the generalised cross-entropy with the predicted class.
-    Robust {
-        /// Its power.
-        q: f64,
-    },
-    /// CPL: the conjugate of the PolyLoss.
-    Conjugate {
-        /// Weight of the linear term.
-        epsilon: f64,
-    },
-}
+/// 32-bit words of the result on the device: see `step.cuh`.
+pub(crate) const RESULT_WORDS: usize = 6;
 
-impl DeviceLoss {
-    /// Its number in the kernels, its setting, and its margin of similarity.
-    fn code(self) -> (i32, f64, f64) {
-        match self {
-            Self::Entropy => (0, 0.0, -1.0),
-            Self::SelectedEntropy {
-                entropy_margin,
-                cosine_margin,
-            } => (1, entropy_margin, cosine_margin.unwrap_or(-1.0)),
-            Self::Robust { q } => (2, q, -1.0),
-            Self::Conjugate { epsilon } => (3, epsilon, -1.0),
-        }
+/// A loss's number in the kernels, its setting, and its margin of similarity.
+fn code(loss: StepLoss) -> (i32, f64, f64) {
+    match loss {
+        StepLoss::Entropy => (0, 0.0, -1.0),
+        StepLoss::SelectedEntropy {
+            entropy_margin,
+            cosine_margin,
+        } => (1, entropy_margin, cosine_margin.unwrap_or(-1.0)),
+        StepLoss::Robust { q } => (2, q, -1.0),
+        StepLoss::Conjugate { epsilon } => (3, epsilon, -1.0),
     }
 }
 
-/// What a step came to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StepResult {
-    /// Mean entropy of the batch, in nats.
-    pub mean_entropy: f64,
-    /// Images that passed the first filter.
-    pub reliable: usize,
-    /// Images that the loss was of; with none of them nothing moved.
-    pub used: usize,
-}
-
-impl StepResult {
-    /// Bytes of it on the device.
-    pub const BYTES: usize = 16;
-
-    /// From the bytes on the device.
-    pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
-        let (words, _) = bytes.as_chunks::<4>();
-        let count = |at: usize| u32::from_le_bytes(words[at]) as usize;
-        let (longs, _) = bytes.as_chunks::<8>();
-        Self {
-            mean_entropy: f64::from_le_bytes(longs[0]),
-            reliable: count(2),
-            used: count(3),
-        }
-    }
+/// The result from its words on the device, and whether the gradient was broken.
+pub(crate) fn read_result(words: [u32; RESULT_WORDS]) -> (StepResult, bool) {
+    let [low, high, reliable, used, broken, _] = words;
+    let result = StepResult {
+        mean_entropy: f64::from_bits(u64::from(high) << 32 | u64::from(low)),
+        reliable: reliable as usize,
+        used: used as usize,
+    };
+    (result, broken != 0)
 }
 
 /// What a loss remembers and leaves behind, on the device.
@@ -84,7 +44,7 @@ pub(crate) struct LossPlaces {
     pub state: DeviceSlice,
     /// Four 64-bit words per image.
     pub rows: DeviceSlice,
-    /// The [`StepResult`], as two 64-bit words.
+    /// The result, as three 64-bit words.
     pub result: DeviceSlice,
     /// Steps of the optimiser: one integer.
     pub steps: DeviceSlice,
@@ -108,7 +68,7 @@ impl LossMemory {
             average: allocate(Element::F64, classes)?,
             state: allocate(Element::I32, 2)?,
             rows: allocate(Element::F64, 4 * images)?,
-            result: allocate(Element::F64, StepResult::BYTES / 8)?,
+            result: allocate(Element::F64, RESULT_WORDS / 2)?,
             steps: allocate(Element::I32, 1)?,
         })
     }
@@ -129,7 +89,7 @@ impl LossMemory {
 /// counts the optimiser's step unless no image is used.
 pub(crate) fn loss(
     queue: &dyn Queue,
-    loss: DeviceLoss,
+    loss: StepLoss,
     [images, classes]: [usize; 2],
     logits: DeviceSlice,
     gradient: DeviceSlice,
@@ -140,9 +100,9 @@ pub(crate) fn loss(
     expect_len("loss", "the average", places.average, classes)?;
     expect_len("loss", "the rows", places.rows, 4 * images)?;
     expect_len("loss", "the state", places.state, 2)?;
-    expect_len("loss", "the result", places.result, StepResult::BYTES / 8)?;
+    expect_len("loss", "the result", places.result, RESULT_WORDS / 2)?;
     expect_len("loss", "the step counter", places.steps, 1)?;
-    let (method, setting, cosine_margin) = loss.code();
+    let (method, setting, cosine_margin) = code(loss);
     let args = [
         Arg::Slice(logits),
         Arg::count(classes),
@@ -155,7 +115,7 @@ pub(crate) fn loss(
     ];
     queue.launch("loss_rows", [images as u32, 1, 1], [256, 1, 1], 0, &args)?;
     let averaging = match loss {
-        DeviceLoss::SelectedEntropy { .. } => classes.div_ceil(256),
+        StepLoss::SelectedEntropy { .. } => classes.div_ceil(256),
         _ => 0,
     };
     let args = [

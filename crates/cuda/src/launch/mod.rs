@@ -6,11 +6,13 @@
 pub(crate) mod attention;
 pub(crate) mod conv;
 pub(crate) mod elementwise;
+pub(crate) mod gather;
 pub(crate) mod layer_norm;
 pub(crate) mod loss;
 pub(crate) mod norm;
 pub(crate) mod norm_backward;
 pub(crate) mod optimiser;
+pub(crate) mod pointwise;
 pub(crate) mod pool;
 mod queue;
 mod rows;

@@ -187,6 +187,24 @@ pub(crate) fn batch_tables(
         parts = grid.parts();
         places = partials("statistics", of.room, &grid, channels, 2)?;
     }
+    batch_finish(
+        queue,
+        of,
+        running,
+        (source_weight, unbiased),
+        (places, parts),
+    )
+}
+
+/// The same from what so many blocks gathered: means, then sums of squared distances from them, and counts.
+pub(super) fn batch_finish(
+    queue: &dyn Queue,
+    of: Statistics,
+    running: [DeviceSlice; 2],
+    (source_weight, unbiased): (f32, bool),
+    (places, parts): ([DeviceSlice; 2], usize),
+) -> Result<(), CudaError> {
+    let channels = of.extent.channels;
     let args = [
         Arg::Slice(places[0]),
         Arg::Slice(places[1]),
@@ -253,7 +271,7 @@ fn gather(
     let extent = of.extent;
     expect_len("statistics", "the input", values, extent.len())?;
     let rows = extent.images * extent.pixels / images;
-    let grid = RowGrid::new(
+    let grid = RowGrid::reducing(
         queue,
         [images, rows, extent.channels],
         STATISTICS_WAVES,

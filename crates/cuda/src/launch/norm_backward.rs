@@ -115,7 +115,7 @@ fn sums(
     expect_len("norm_sums", "the input", values, extent.len())?;
     let rows = extent.images * extent.pixels / images;
     let slices = [gradient, values];
-    let grid = RowGrid::new(queue, [images, rows, extent.channels], SUMS_WAVES, &slices);
+    let grid = RowGrid::reducing(queue, [images, rows, extent.channels], SUMS_WAVES, &slices);
     let [room, _] = partials("norm_sums", of.room, &grid, extent.channels, 2)?;
     let args = [
         Arg::Slice(gradient),
@@ -137,7 +137,8 @@ fn sums(
     Ok(grid)
 }
 
-fn batch_finish(
+/// Gradients of scale and shift of a batch norm, and its tables, from the sums that so many blocks left.
+pub(super) fn batch_finish(
     queue: &dyn Queue,
     of: NormGradient,
     [sums, products]: [DeviceSlice; 2],
@@ -164,26 +165,39 @@ fn batch_finish(
     )
 }
 
-/// A join's gradient: `gradient`, plus `other` if given, times the noted slope, in place. Gathers the sums of up to two batch
-/// norms joined there, each with the values it normalised.
+/// The gradient of a join on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JoinGradient {
+    pub extent: Extent,
+    /// The gradient, changed in place.
+    pub gradient: DeviceSlice,
+    /// A contribution still to be added.
+    pub other: Option<DeviceSlice>,
+    /// Where its slope is one, if not everywhere.
+    pub mask: Option<DeviceSlice>,
+    pub room: DeviceSlice,
+}
+
+/// A join's gradient, plus `other` if given, times the slope, in place. Gathers the sums of up to two batch norms joined there,
+/// each with the values it normalised.
 pub(crate) fn join_backward(
     queue: &dyn Queue,
-    extent: Extent,
-    gradient: DeviceSlice,
-    (other, mask): (Option<DeviceSlice>, Option<DeviceSlice>),
+    of: JoinGradient,
     norms: &[(NormGradient, DeviceSlice)],
-    room: DeviceSlice,
 ) -> Result<(), CudaError> {
+    let JoinGradient {
+        extent, gradient, ..
+    } = of;
     expect_len("join_back", "the gradient", gradient, extent.len())?;
     let mut slices = vec![gradient];
-    slices.extend(other);
+    slices.extend(of.other);
     for (_, values) in norms {
         expect_len("join_back", "the input of a norm", *values, extent.len())?;
         slices.push(*values);
     }
     let rows = extent.images * extent.pixels;
-    let grid = RowGrid::new(queue, [1, rows, extent.channels], JOIN_WAVES, &slices);
-    let [room, _] = partials("join_back", room, &grid, extent.channels, 3)?;
+    let grid = RowGrid::reducing(queue, [1, rows, extent.channels], JOIN_WAVES, &slices);
+    let [room, _] = partials("join_back", of.room, &grid, extent.channels, 3)?;
     let norm = |at: usize| match norms.get(at) {
         Some((of, values)) => [Arg::Slice(*values), Arg::Slice(of.tables.centre())],
         None => [Arg::Null, Arg::Null],
@@ -191,8 +205,8 @@ pub(crate) fn join_backward(
     let args = [
         [
             Arg::Slice(gradient),
-            Arg::optional(other),
-            Arg::optional(mask),
+            Arg::optional(of.other),
+            Arg::optional(of.mask),
         ]
         .as_slice(),
         &norm(0),
@@ -204,7 +218,7 @@ pub(crate) fn join_backward(
         ],
     ]
     .concat();
-    let name = if other.is_some() {
+    let name = if of.other.is_some() {
         "join_back_other"
     } else {
         "join_back"

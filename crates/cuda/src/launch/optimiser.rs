@@ -4,30 +4,7 @@ use super::{Queue, blocks};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
-
-/// An optimiser and its settings, as PyTorch defines them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum DeviceOptimiser {
-    /// Stochastic gradient descent.
-    Sgd {
-        /// Learning rate.
-        lr: f32,
-        /// Share of the last velocity that is kept.
-        momentum: f32,
-        /// Look ahead along the velocity.
-        nesterov: bool,
-    },
-    /// Adam with bias correction.
-    Adam {
-        /// Learning rate.
-        lr: f32,
-        /// Decay of the mean gradient and of its mean square.
-        betas: [f32; 2],
-        /// Added to the root of the mean square.
-        eps: f32,
-    },
-}
+use flipcast_exec::StepOptimiser;
 
 /// What an optimiser reads and moves: 32-bit floats, one per parameter each.
 #[derive(Clone, Copy, Debug)]
@@ -44,22 +21,47 @@ pub(crate) struct OptimiserPlaces {
     pub steps: DeviceSlice,
     /// What the loss left: nothing moves if it used no image.
     pub result: DeviceSlice,
+    /// A pull to the source, if there is one.
+    pub pull: Option<Pull>,
 }
 
-/// Queues one step.
+/// What a pull to the source is made of, one number per parameter each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pull {
+    /// The weights: 64-bit floats.
+    pub weights: DeviceSlice,
+    /// The source's parameters: 32-bit floats.
+    pub source: DeviceSlice,
+}
+
+/// Queues one step: the pull joins the gradient, and unless that is broken the parameters move.
 pub(crate) fn step(
     queue: &dyn Queue,
-    optimiser: DeviceOptimiser,
+    optimiser: StepOptimiser,
     places: OptimiserPlaces,
 ) -> Result<(), CudaError> {
     let count = places.params.len;
     expect_len("optimiser", "the gradient", places.gradient, count)?;
     expect_len("optimiser", "the memory", places.first, count)?;
     expect_len("optimiser", "the step counter", places.steps, 1)?;
-    expect_len("optimiser", "the result of the loss", places.result, 2)?;
+    expect_len("optimiser", "the result of the loss", places.result, 3)?;
     if let Some(mask) = places.mask {
         expect_len("optimiser", "the mask", mask, count)?;
     }
+    if let Some(pull) = places.pull {
+        expect_len("optimiser", "the pull", pull.weights, count)?;
+        expect_len("optimiser", "the source", pull.source, count)?;
+    }
+    let grid = [blocks(queue, count), 1, 1];
+    let args = [
+        Arg::Slice(places.params),
+        Arg::optional(places.pull.map(|pull| pull.source)),
+        Arg::optional(places.pull.map(|pull| pull.weights)),
+        Arg::Slice(places.gradient),
+        Arg::Slice(places.result),
+        Arg::count(count),
+    ];
+    queue.launch("settle_gradient", grid, [256, 1, 1], 0, &args)?;
     let moved = [
         Arg::Slice(places.params),
         Arg::Slice(places.gradient),
@@ -72,7 +74,7 @@ pub(crate) fn step(
         Arg::count(count),
     ];
     let (name, args) = match optimiser {
-        DeviceOptimiser::Sgd {
+        StepOptimiser::Sgd {
             lr,
             momentum,
             nesterov,
@@ -84,7 +86,7 @@ pub(crate) fn step(
             ];
             ("sgd", [&moved, counted.as_slice(), &settings].concat())
         }
-        DeviceOptimiser::Adam {
+        StepOptimiser::Adam {
             lr,
             betas: [beta1, beta2],
             eps,
@@ -96,5 +98,5 @@ pub(crate) fn step(
             ("adam", args)
         }
     };
-    queue.launch(name, [blocks(queue, count), 1, 1], [256, 1, 1], 0, &args)
+    queue.launch(name, grid, [256, 1, 1], 0, &args)
 }

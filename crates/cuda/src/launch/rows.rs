@@ -7,6 +7,8 @@ use crate::device::DeviceSlice;
 const THREADS: usize = 256;
 /// Channels a thread keeps when rows can be read 16 bytes at a time.
 const PACK: usize = 8;
+/// Rows that a thread takes at least, where every block leaves partial sums that somebody must add up.
+const REDUCED_ROWS: usize = 4;
 
 /// The grid of a kernel over `rows` of `channels`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +25,29 @@ impl RowGrid {
     /// A grid of at most `waves` blocks per multiprocessor. Each of the `images` gets its own part of it.
     pub fn new(
         queue: &dyn Queue,
+        extents: [usize; 3],
+        waves: usize,
+        slices: &[DeviceSlice],
+    ) -> Self {
+        Self::of(queue, extents, waves, slices, 1)
+    }
+
+    /// The same for a reduction over rows.
+    pub fn reducing(
+        queue: &dyn Queue,
+        extents: [usize; 3],
+        waves: usize,
+        slices: &[DeviceSlice],
+    ) -> Self {
+        Self::of(queue, extents, waves, slices, REDUCED_ROWS)
+    }
+
+    fn of(
+        queue: &dyn Queue,
         [images, rows, channels]: [usize; 3],
         waves: usize,
         slices: &[DeviceSlice],
+        least: usize,
     ) -> Self {
         let wide = channels.is_multiple_of(PACK)
             && slices.iter().all(|slice| slice.address.is_multiple_of(16));
@@ -34,7 +56,7 @@ impl RowGrid {
         let down = THREADS / along;
         let tiles = packs.div_ceil(along).max(1);
         let most = (waves * queue.multiprocessors()).div_ceil(tiles * images.max(1));
-        let blocks = rows.div_ceil(down).min(most.max(1));
+        let blocks = rows.div_ceil(down * least).min(most.max(1));
         Self {
             wide,
             block: [along as u32, down as u32, 1],

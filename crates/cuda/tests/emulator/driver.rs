@@ -90,7 +90,7 @@ impl Compiled {
 }
 
 /// The source with `extern __shared__ type name[];` said in the way of the shim, whose shared memory has no linker.
-fn own_shared(text: &str) -> String {
+pub(super) fn own_shared(text: &str) -> String {
     let line = |line: &str| {
         let declared = line.trim().strip_prefix("extern __shared__ ");
         let declared = declared.and_then(|rest| rest.strip_suffix("[];")?.rsplit_once(' '));

@@ -1,12 +1,12 @@
 use super::{Emulator, Place, assert_close};
-use crate::launch::loss::{DeviceLoss, LossPlaces, StepResult, loss};
-use crate::launch::optimiser::{DeviceOptimiser, OptimiserPlaces, step};
+use crate::launch::loss::{LossPlaces, RESULT_WORDS, loss, read_result};
+use crate::launch::optimiser::{OptimiserPlaces, step};
 use crate::precision::{Element, Precision};
 use flipcast_adapt::{
-    AdamConfig, Adapter, Cpl, CplConfig, EntropyMargin, Eta, EtaConfig, OptimiserConfig,
-    RedundancyMargin, Rpl, RplConfig, SgdConfig, Tent, TentConfig,
+    Adapter, Cpl, CplConfig, EntropyMargin, Eta, EtaConfig, OptimiserConfig, RedundancyMargin, Rpl,
+    RplConfig, Tent, TentConfig,
 };
-use flipcast_exec::{ExecError, Executor, Logits, NormMode};
+use flipcast_exec::{ExecError, Executor, Logits, NormMode, StepLoss};
 use flipcast_graph::{AffineTable, GraphBuilder, NormKind};
 use flipcast_tensor::{Batch, Tensor};
 use flipcast_testkit::Random;
@@ -71,24 +71,6 @@ fn affine_table() -> AffineTable {
     g.finish(x).unwrap().affine_table()
 }
 
-fn device_optimiser(config: OptimiserConfig) -> DeviceOptimiser {
-    match config {
-        OptimiserConfig::Sgd(SgdConfig {
-            lr,
-            momentum,
-            nesterov,
-        }) => DeviceOptimiser::Sgd {
-            lr,
-            momentum,
-            nesterov,
-        },
-        OptimiserConfig::Adam(AdamConfig { lr, betas, eps }) => {
-            DeviceOptimiser::Adam { lr, betas, eps }
-        }
-        _ => unreachable!("there are two"),
-    }
-}
-
 /// Logits of which a share is certain, some of them of one class that soon is redundant.
 fn draw_logits(random: &mut Random, images: usize, classes: usize) -> Vec<f32> {
     let mut logits: Vec<f32> = (0..images * classes)
@@ -105,10 +87,15 @@ fn draw_logits(random: &mut Random, images: usize, classes: usize) -> Vec<f32> {
     logits
 }
 
+fn words(result: &Place) -> [u32; RESULT_WORDS] {
+    let (words, _) = result.bytes().as_chunks::<4>();
+    std::array::from_fn(|at| u32::from_le_bytes(words[at]))
+}
+
 /// Runs an adapter on the host and its step on the emulator over the same logits and gradients; returns what was used.
 fn follow(
     adapter: &mut dyn Adapter,
-    (of, optimiser): (DeviceLoss, OptimiserConfig),
+    (of, optimiser): (StepLoss, OptimiserConfig),
     [images, classes]: [usize; 2],
 ) -> Option<Vec<usize>> {
     let losses = Emulator::new("loss.cu", Precision::F32)?;
@@ -133,7 +120,7 @@ fn follow(
     let mut average = Place::new(Element::F64, classes);
     let [mut state, mut steps] = [2, 1].map(|len| Place::integers(&vec![0; len]));
     let mut rows = Place::new(Element::F64, 4 * images);
-    let mut result = Place::new(Element::F64, 2);
+    let mut result = Place::new(Element::F64, RESULT_WORDS / 2);
     let mut logit_gradient = Place::new(Element::F32, images * classes);
     let mut params = Place::floats(&affine);
     let [mut first, mut second] = [(); 2].map(|()| Place::floats(&[0.0; PARAMS]));
@@ -158,7 +145,8 @@ fn follow(
         let mut logits = Place::floats(&net.logits);
         let (logits, to) = (logits.slice(), logit_gradient.slice());
         loss(&losses, of, [images, classes], logits, to, places).unwrap();
-        let found = StepResult::from_bytes(result.bytes().try_into().unwrap());
+        let (found, broken) = read_result(words(&result));
+        assert!(!broken);
         assert!(
             (found.mean_entropy - said.0).abs() < 1e-12,
             "{found:?} {said:?}"
@@ -181,8 +169,9 @@ fn follow(
             second: second.slice(),
             steps: steps.slice(),
             result: result.slice(),
+            pull: None,
         };
-        step(&optimisers, device_optimiser(optimiser), places).unwrap();
+        step(&optimisers, optimiser.on_device(), places).unwrap();
         assert_eq!(
             params.values(),
             net.affine,
@@ -197,7 +186,7 @@ fn follow(
 fn tents_steps_are_those_of_the_host() {
     let config = TentConfig::imagenet();
     let mut tent = Tent::new(config.clone()).unwrap();
-    follow(&mut tent, (DeviceLoss::Entropy, config.optimiser), [7, 300]);
+    follow(&mut tent, (StepLoss::Entropy, config.optimiser), [7, 300]);
 }
 
 #[test]
@@ -212,7 +201,7 @@ fn etas_steps_are_those_of_the_host() {
             entropy_margin: EntropyMargin::Share(0.4),
             ..EtaConfig::imagenet()
         };
-        let of = DeviceLoss::SelectedEntropy {
+        let of = StepLoss::SelectedEntropy {
             entropy_margin: config.entropy_margin.nats(classes),
             cosine_margin: config.redundancy_margin.cosine(classes),
         };
@@ -234,7 +223,7 @@ fn rpls_steps_are_those_of_the_host() {
     let mut rpl = Rpl::new(config.clone()).unwrap();
     follow(
         &mut rpl,
-        (DeviceLoss::Robust { q: config.q }, config.optimiser),
+        (StepLoss::Robust { q: config.q }, config.optimiser),
         [9, 100],
     );
 }
@@ -243,8 +232,42 @@ fn rpls_steps_are_those_of_the_host() {
 fn cpls_steps_are_those_of_the_host() {
     let config = CplConfig::cifar();
     let mut cpl = Cpl::new(config.clone()).unwrap();
-    let of = DeviceLoss::Conjugate {
+    let of = StepLoss::Conjugate {
         epsilon: config.epsilon,
     };
     follow(&mut cpl, (of, config.optimiser), [9, 100]);
+}
+
+#[test]
+fn a_logit_that_is_no_number_lets_nothing_move() {
+    let Some(losses) = Emulator::new("loss.cu", Precision::F32) else {
+        return;
+    };
+    let of = StepLoss::SelectedEntropy {
+        entropy_margin: 50.0,
+        cosine_margin: None,
+    };
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let (images, classes) = (3, 40);
+        let mut logits = draw_logits(&mut Random::new(5), images, classes);
+        logits[classes + 7] = bad;
+        let mut logits = Place::floats(&logits);
+        let mut gradient = Place::new(Element::F32, images * classes);
+        let mut average = Place::doubles(&vec![0.5; classes]);
+        let [mut state, mut steps] = [2, 1].map(|len| Place::integers(&vec![1; len]));
+        let mut rows = Place::new(Element::F64, 4 * images);
+        let mut result = Place::new(Element::F64, RESULT_WORDS / 2);
+        let places = LossPlaces {
+            average: average.slice(),
+            state: state.slice(),
+            rows: rows.slice(),
+            result: result.slice(),
+            steps: steps.slice(),
+        };
+        let (logits, to) = (logits.slice(), gradient.slice());
+        loss(&losses, of, [images, classes], logits, to, places).unwrap();
+        assert_eq!(read_result(words(&result)).0.used, 0, "{bad}");
+        assert_eq!(average.bytes(), Place::doubles(&vec![0.5; classes]).bytes());
+        assert_eq!(steps.bytes(), 1i32.to_le_bytes());
+    }
 }

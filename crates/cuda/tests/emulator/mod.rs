@@ -7,12 +7,15 @@ mod activation;
 mod attention;
 mod conv;
 mod driver;
+mod gather;
 mod layer_norm;
 mod loss;
 mod norm;
 mod norm_backward;
 mod optimiser;
 mod place;
+mod pointwise;
+mod pool;
 mod tokens;
 
 pub(crate) use driver::Emulator;

@@ -1,6 +1,6 @@
 use super::TsneConfig;
 use super::affinities::affinities;
-use super::forces::{divergence, gradient};
+use super::forces::{Pairs, divergence, gradient};
 use crate::principal::first_components;
 use crate::{EmbedError, Points};
 
@@ -65,7 +65,12 @@ pub fn tsne(
             1.0
         };
         let momentum = MOMENTUM[usize::from(!early)];
-        let gradient = gradient(&joint, &layout, exaggeration);
+        let pairs = Pairs {
+            joint: &joint,
+            layout: &layout,
+            threads: points.threads(),
+        };
+        let gradient = gradient(&pairs, exaggeration);
         for (point, slope) in gradient.iter().enumerate() {
             for axis in 0..2 {
                 let (speed, gain) = (&mut speed[point][axis], &mut gain[point][axis]);
@@ -79,8 +84,13 @@ pub fn tsne(
             }
         }
     }
+    let pairs = Pairs {
+        joint: &joint,
+        layout: &layout,
+        threads: points.threads(),
+    };
     Ok(Tsne {
-        kl: divergence(&joint, &layout),
+        kl: divergence(&pairs),
         layout,
     })
 }

@@ -6,6 +6,15 @@ const STEP: usize = 64;
 /// Sums that run side by side, so that they fit vector registers.
 const LANES: usize = 16;
 
+/// A layout and the affinities of its points.
+pub(super) struct Pairs<'a> {
+    /// Of all pairs, row-major.
+    pub joint: &'a [f32],
+    pub layout: &'a [[f64; 2]],
+    /// Threads that may work on it; 0 means one per core.
+    pub threads: usize,
+}
+
 /// What all other points do to one: towards its neighbours, and away from everybody.
 #[derive(Clone, Copy, Default)]
 struct Force {
@@ -16,8 +25,8 @@ struct Force {
 }
 
 /// The gradient of the divergence, with all affinities multiplied by `exaggeration`.
-pub(super) fn gradient(joint: &[f32], layout: &[[f64; 2]], exaggeration: f64) -> Vec<[f64; 2]> {
-    let forces = forces(joint, layout);
+pub(super) fn gradient(pairs: &Pairs, exaggeration: f64) -> Vec<[f64; 2]> {
+    let forces = forces(pairs);
     let total: f64 = forces.iter().map(|force| force.closeness).sum();
     let along = |force: &Force, axis: usize| {
         4.0 * (exaggeration * force.pull[axis] - force.push[axis] / total)
@@ -29,9 +38,14 @@ pub(super) fn gradient(joint: &[f32], layout: &[[f64; 2]], exaggeration: f64) ->
 }
 
 /// How much the layout's closeness tells less than the affinities: `sum p ln(p / q)`, in double precision.
-pub(super) fn divergence(joint: &[f32], layout: &[[f64; 2]]) -> f64 {
+pub(super) fn divergence(pairs: &Pairs) -> f64 {
+    let &Pairs {
+        joint,
+        layout,
+        threads,
+    } = pairs;
     let count = layout.len();
-    let parts = map_ranges(count, STEP, |range| {
+    let parts = map_ranges(threads, count, STEP, |range| {
         let (mut sum, mut share, mut total) = (0.0, 0.0, 0.0);
         for i in range {
             for j in (0..count).filter(|&j| j != i) {
@@ -50,11 +64,16 @@ pub(super) fn divergence(joint: &[f32], layout: &[[f64; 2]]) -> f64 {
     sum(0) + sum(1) * sum(2).ln()
 }
 
-fn forces(joint: &[f32], layout: &[[f64; 2]]) -> Vec<Force> {
+fn forces(pairs: &Pairs) -> Vec<Force> {
+    let &Pairs {
+        joint,
+        layout,
+        threads,
+    } = pairs;
     let count = layout.len();
     let xs: Vec<f32> = layout.iter().map(|at| at[0] as f32).collect();
     let ys: Vec<f32> = layout.iter().map(|at| at[1] as f32).collect();
-    let parts = map_ranges(count, STEP, |range| {
+    let parts = map_ranges(threads, count, STEP, |range| {
         let of = |own: usize| {
             let joint = &joint[own * count..][..count];
             let mut force = force_on([xs[own], ys[own]], joint, &xs, &ys);
@@ -142,16 +161,24 @@ mod tests {
         (joint, layout)
     }
 
+    fn pairs<'a>(joint: &'a [f32], layout: &'a [[f64; 2]]) -> Pairs<'a> {
+        Pairs {
+            joint,
+            layout,
+            threads: 2,
+        }
+    }
+
     #[test]
     fn the_gradient_is_that_of_the_divergence() {
         for count in [5, 16, 37] {
             let (joint, layout) = problem(count);
-            let found = gradient(&joint, &layout, 1.0);
+            let found = gradient(&pairs(&joint, &layout), 1.0);
             for (point, axis) in [(0, 0), (count / 2, 1), (count - 1, 0)] {
                 let at = |step: f64| {
                     let mut moved = layout.clone();
                     moved[point][axis] += step;
-                    divergence(&joint, &moved)
+                    divergence(&pairs(&joint, &moved))
                 };
                 let expected = (at(1e-4) - at(-1e-4)) / 2e-4;
                 let found = found[point][axis];
@@ -167,10 +194,10 @@ mod tests {
     #[test]
     fn exaggeration_multiplies_the_pull_alone() {
         let (joint, layout) = problem(20);
-        let once = gradient(&joint, &layout, 1.0);
-        let twice = gradient(&joint, &layout, 2.0);
+        let once = gradient(&pairs(&joint, &layout), 1.0);
+        let twice = gradient(&pairs(&joint, &layout), 2.0);
         let doubled: Vec<f32> = joint.iter().map(|p| 2.0 * p).collect();
-        assert_eq!(gradient(&doubled, &layout, 1.0), twice);
+        assert_eq!(gradient(&pairs(&doubled, &layout), 1.0), twice);
         assert_ne!(once, twice);
     }
 }

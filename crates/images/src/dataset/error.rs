@@ -31,6 +31,16 @@ pub enum DataError {
         /// What was opened.
         path: PathBuf,
     },
+    /// A sample larger than what it is taken from.
+    #[error("`{path}` holds {found} images, but a sample of {expected} was asked for")]
+    TooFew {
+        /// What was opened.
+        path: PathBuf,
+        /// Its images.
+        found: usize,
+        /// Those asked for.
+        expected: usize,
+    },
     /// Images both beside and inside class folders.
     #[error(
         "`{path}` holds {loose} images beside {folders} folders with images, but either alone was expected"
@@ -234,8 +244,8 @@ impl DataError {
                 path.display()
             )),
             Self::Io { path, .. } if path.to_string_lossy().contains('#') => Some(
-                "behind a `#` follows `train`, `test`, `first-half` or `second-half`, the halves with a seed as in \
-                 `first-half:7`"
+                "behind a `#` follows `train`, `test`, `first-half`, `second-half` or `sample:500`, all but the first two with a \
+                 seed if it is not 0, as in `first-half:7`"
                     .into(),
             ),
             Self::NoSplit { .. } => {

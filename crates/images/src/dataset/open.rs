@@ -5,7 +5,7 @@ use super::cifar::is_cifar_folder;
 use super::folder::{name_of, read_dir};
 use super::idx::image_file;
 use super::npz::holds_both;
-use super::part::take_half;
+use super::part::{take_half, take_sample};
 use super::png_rows::is_png_rows_folder;
 use super::tar_index::TarIndex;
 use super::webdataset::looks_like_samples;
@@ -77,6 +77,10 @@ fn open_part(
     options: &OpenOptions,
 ) -> Result<Box<dyn Dataset>, DataError> {
     match part {
+        Part::Sample { images, seed } => {
+            let dataset = open_with(whole, options)?;
+            Ok(Box::new(take_sample(whole, dataset, images, seed)?))
+        }
         Part::Half { half, seed } => {
             let dataset = open_with(whole, options)?;
             Ok(Box::new(take_half(whole, dataset, half, seed)?))

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{DataError, Dataset, Half, Split, Subset};
+use super::{DataError, Dataset, Half, Split, Subset, take_evenly};
 
 /// A part of a dataset, written behind its path.
 ///
@@ -9,6 +9,7 @@ use super::{DataError, Dataset, Half, Split, Subset};
 /// | `PATH#train`, `PATH#test` | the training or test images, where both are stored side by side |
 /// | `PATH#first-half`, `PATH#second-half` | halves by [`split_halves`](super::split_halves) with seed 0 |
 /// | `PATH#first-half:7` | the same with seed 7 |
+/// | `PATH#sample:500`, `PATH#sample:500:7` | 500 images by [`take_evenly`] with seed 0 or 7 |
 ///
 /// Parts can follow each other: `cifar10#train#first-half:7`. A path that exists is taken as it is, and so is one with
 /// anything else behind its `#`.
@@ -21,6 +22,13 @@ pub enum Part {
         /// Which.
         half: Half,
         /// How the images are shared out.
+        seed: u64,
+    },
+    /// Some images from all over the dataset.
+    Sample {
+        /// How many.
+        images: usize,
+        /// Which.
         seed: u64,
     },
 }
@@ -37,6 +45,18 @@ impl Part {
             Some((name, seed)) => (name, Some(seed)),
             None => (text, None),
         };
+        let number = |text: &str| {
+            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<u64>().ok().filter(|_| digits)
+        };
+        if name == "sample" {
+            let (images, seed) = match seed?.split_once(':') {
+                Some((images, seed)) => (number(images)?, number(seed)?),
+                None => (number(seed?)?, 0),
+            };
+            let images = usize::try_from(images).ok().filter(|images| *images > 0)?;
+            return Some(Self::Sample { images, seed });
+        }
         let half = match (name, seed) {
             ("train", None) => return Some(Self::Split(Split::Train)),
             ("test", None) => return Some(Self::Split(Split::Test)),
@@ -46,11 +66,27 @@ impl Part {
         };
         let seed = match seed {
             None => 0,
-            Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().ok()?,
-            Some(_) => return None,
+            Some(digits) => number(digits)?,
         };
         Some(Self::Half { half, seed })
     }
+}
+
+/// Images from all over a dataset that was opened from `path`; there must be as many.
+pub(super) fn take_sample(
+    path: &str,
+    dataset: Box<dyn Dataset>,
+    images: usize,
+    seed: u64,
+) -> Result<Subset, DataError> {
+    if dataset.len() < images {
+        return Err(DataError::TooFew {
+            path: path.into(),
+            found: dataset.len(),
+            expected: images,
+        });
+    }
+    take_evenly(Arc::from(dataset), images, seed)
 }
 
 /// Half of a dataset that was opened from `path`.
@@ -83,6 +119,29 @@ mod tests {
                 "a#train#first-half:1",
                 Some(("a#train", half(Half::First, 1))),
             ),
+            (
+                "a#test#sample:50:3",
+                Some((
+                    "a#test",
+                    Part::Sample {
+                        images: 50,
+                        seed: 3,
+                    },
+                )),
+            ),
+            (
+                "a#sample:50",
+                Some((
+                    "a",
+                    Part::Sample {
+                        images: 50,
+                        seed: 0,
+                    },
+                )),
+            ),
+            ("a#sample", None),
+            ("a#sample:0", None),
+            ("a#sample:5:", None),
             ("a", None),
             ("#train", None),
             ("a#trian", None),

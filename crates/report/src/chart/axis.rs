@@ -10,6 +10,8 @@ pub enum AxisFormat {
     Points,
     /// As they are.
     Plain,
+    /// Steps from 0 on, on a logarithmic scale; 0 lies at the left edge.
+    Steps,
     /// Not at all.
     Hidden,
 }
@@ -65,6 +67,36 @@ impl Axis {
         }
     }
 
+    /// Steps on a logarithmic scale, from 0 to the last of some.
+    pub fn log_steps(label: &str, values: impl IntoIterator<Item = f64>) -> Self {
+        let values = values.into_iter().filter(|value| value.abs() <= LARGEST);
+        let last = values.fold(1.0, f64::max);
+        Self {
+            label: label.to_owned(),
+            low: place_step(0.0) - 0.1,
+            high: place_step(last) + 0.1,
+            format: AxisFormat::Steps,
+        }
+    }
+
+    /// Where a value lies between `low` and `high`.
+    pub fn place(&self, value: f64) -> f64 {
+        match self.format {
+            AxisFormat::Steps => place_step(value),
+            _ => value,
+        }
+    }
+
+    /// Steps with a tick: 0, and powers of ten.
+    pub(super) fn step_ticks(&self) -> Vec<f64> {
+        let powers = (0..=self.high.clamp(0.0, 12.0) as i32).map(|power| 10_f64.powi(power));
+        let powers: Vec<f64> = powers.collect();
+        let every = powers.len().div_ceil(6).max(1);
+        let mut ticks = vec![0.0];
+        ticks.extend(powers.into_iter().step_by(every));
+        ticks
+    }
+
     /// From the first of some steps to the last.
     pub fn steps(label: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let mut axis = Self::spanning(label, AxisFormat::Plain, values);
@@ -86,6 +118,7 @@ impl Axis {
         let span = self.high - self.low;
         match self.format {
             AxisFormat::Hidden => String::new(),
+            AxisFormat::Steps => step_text(value),
             AxisFormat::Percent => format!("{}%", plain(100.0 * value, 100.0 * span)),
             AxisFormat::Points => {
                 let text = plain(100.0 * value, 100.0 * span);
@@ -97,6 +130,24 @@ impl Axis {
             }
             AxisFormat::Plain => plain(value, span),
         }
+    }
+}
+
+/// The logarithm; 0 lies half a power of ten before 1.
+fn place_step(step: f64) -> f64 {
+    if step >= 1.0 {
+        step.log10()
+    } else {
+        0.5 * (step.max(0.0) - 1.0)
+    }
+}
+
+/// `1k` for 1000.
+fn step_text(step: f64) -> String {
+    match step {
+        s if s >= 1e6 => format!("{}M", s / 1e6),
+        s if s >= 1e3 => format!("{}k", s / 1e3),
+        s => s.to_string(),
     }
 }
 
@@ -148,6 +199,21 @@ mod tests {
         assert!(empty.low < empty.high);
         let same = Axis::spanning("x", AxisFormat::Plain, [3.0, 3.0]);
         assert!(same.low < 3.0 && same.high > 3.0);
+    }
+
+    #[test]
+    fn steps_are_places_of_their_logarithm_behind_zero() {
+        let axis = Axis::log_steps("step", [0.0, 25.0, 1000.0, f64::INFINITY]);
+        assert_eq!(
+            [0.0, 1.0, 100.0].map(|step| axis.place(step)),
+            [-0.5, 0.0, 2.0]
+        );
+        assert!(axis.low < -0.5 && axis.high > 3.0 && axis.high < 3.2);
+        assert_eq!(axis.step_ticks(), [0.0, 1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(
+            [0.0, 10.0, 1000.0, 5e6].map(|step| axis.text(step)),
+            ["0", "10", "1k", "5M"]
+        );
     }
 
     #[test]

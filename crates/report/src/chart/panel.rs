@@ -1,20 +1,69 @@
 use super::font::Font;
 use super::recorder::{Recorder, UNITS};
 use super::{Anchor, Axis, AxisFormat, Item, Mark, Marker, Paint, Scene};
-use plotters::chart::ChartBuilder;
+use plotters::chart::{ChartBuilder, LabelAreaPosition};
 use plotters::drawing::IntoDrawingArea;
-use plotters::element::BackendCoordOnly;
+use plotters::element::{BackendCoordOnly, PathElement, Text};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, ShapeStyle, TextStyle};
 use std::convert::Infallible;
 
-/// Size of tick labels in pixels.
+/// Size of the words of a legend in pixels.
 const LABEL: f64 = 12.5;
-/// Size of titles, axis labels and legends.
-const TITLE: f64 = 13.5;
 /// Height of a line of the legend.
 const LEGEND_LINE: f64 = 19.0;
-/// Room around the chart.
-const MARGIN: f64 = 8.0;
+
+/// How much of the usual trimmings a chart has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trim {
+    /// Titles, ticks, and what the axes measure.
+    Full,
+    /// A small title and few ticks: one of many alike.
+    Small,
+}
+
+/// Sizes in pixels.
+struct Sizes {
+    /// Of tick labels.
+    label: f64,
+    /// Of the title.
+    title: f64,
+    /// Of what axes measure.
+    axis: f64,
+    /// Room around the chart.
+    margin: f64,
+    /// Room for the ticks of the x axis.
+    below: f64,
+    /// Room beside the tick labels of the y axis.
+    beside: f64,
+    /// Ticks wanted.
+    ticks: usize,
+}
+
+impl Trim {
+    fn sizes(self) -> Sizes {
+        match self {
+            Self::Full => Sizes {
+                label: LABEL,
+                title: 14.5,
+                axis: 13.5,
+                margin: 8.0,
+                below: 42.0,
+                beside: 34.0,
+                ticks: 6,
+            },
+            Self::Small => Sizes {
+                label: 9.0,
+                title: 10.0,
+                axis: 9.0,
+                margin: 3.0,
+                below: 15.0,
+                beside: 9.0,
+                ticks: 3,
+            },
+        }
+    }
+}
 
 /// What a series is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +95,8 @@ pub struct Panel {
     pub width: f64,
     /// Preferred height in pixels.
     pub height: f64,
+    /// How much it says about itself.
+    pub trim: Trim,
 }
 
 impl Panel {
@@ -60,6 +111,7 @@ impl Panel {
             legend: Vec::new(),
             width: 460.0,
             height: 370.0,
+            trim: Trim::Full,
         }
     }
 
@@ -95,20 +147,21 @@ impl Panel {
     /// Title and legend; gives their height.
     fn draw_head(&self, scene: &mut Scene) -> f64 {
         let font = Font::new();
-        let mut y = MARGIN;
+        let Sizes { title, margin, .. } = self.trim.sizes();
+        let mut y = margin;
         if !self.title.is_empty() {
-            y += 14.0;
+            y += title - 0.5;
             scene.items.push(Item::Text {
-                at: (MARGIN + 4.0, y),
-                text: shortened(&font, &self.title, TITLE + 1.0, scene.width - 3.0 * MARGIN),
-                size: TITLE + 1.0,
+                at: (margin + 4.0, y),
+                text: shortened(&font, &self.title, title, scene.width - 3.0 * margin),
+                size: title,
                 anchor: Anchor::Start,
                 upwards: false,
                 paint: Paint::Ink,
             });
-            y += 8.0;
+            y += margin;
         }
-        let (left, right) = (MARGIN + 4.0, scene.width - MARGIN);
+        let (left, right) = (margin + 4.0, scene.width - margin);
         let mut x = left;
         for entry in &self.legend {
             let text = shortened(&font, &entry.text, LABEL, right - left - 24.0);
@@ -165,6 +218,7 @@ impl Panel {
                 .color(&paint)
         };
         let font = Font::new();
+        let sizes = self.trim.sizes();
         let (x_shown, y_shown) = (
             self.x.format != AxisFormat::Hidden,
             self.y.format != AxisFormat::Hidden,
@@ -173,20 +227,20 @@ impl Panel {
         let ends = [self.y.low, self.y.high, 0.5 * (self.y.low + self.y.high)];
         let widest = ends
             .iter()
-            .map(|value| font.width(&self.y.text(*value), LABEL))
+            .map(|value| font.width(&self.y.text(*value), sizes.label))
             .fold(0.0, f64::max);
         let area = Recorder::new(scene).into_drawing_area();
         let mut builder = ChartBuilder::on(&area);
         builder
-            .margin_top(units(top + 4.0))
-            .margin_right(units(MARGIN + 8.0))
-            .margin_left(units(MARGIN))
-            .margin_bottom(units(MARGIN));
+            .margin_top(units(top + 0.5 * sizes.margin))
+            .margin_right(units(2.0 * sizes.margin))
+            .margin_left(units(sizes.margin))
+            .margin_bottom(units(sizes.margin));
         if x_shown {
-            builder.x_label_area_size(units(42.0));
+            builder.x_label_area_size(units(sizes.below));
         }
         if y_shown {
-            builder.y_label_area_size(units(widest + 34.0));
+            builder.y_label_area_size(units(widest + sizes.beside));
         }
         let mut chart =
             builder.build_cartesian_2d(self.x.low..self.x.high, self.y.low..self.y.high)?;
@@ -195,32 +249,70 @@ impl Panel {
             filled: false,
             stroke_width: units(width) as u32,
         };
-        let (x_text, y_text) = (|v: &f64| self.x.text(*v), |v: &f64| self.y.text(*v));
+        let logarithmic = self.x.format == AxisFormat::Steps;
+        let x_text = |v: &f64| match logarithmic {
+            // These ticks are drawn below.
+            true => String::new(),
+            false => self.x.text(*v),
+        };
+        let y_text = |v: &f64| self.y.text(*v);
         let mut mesh = chart.configure_mesh();
         mesh.max_light_lines(0)
             .bold_line_style(line(Paint::Grid, 1.0))
             .light_line_style(line(Paint::Grid, 0.0))
             .axis_style(line(Paint::Muted, 1.0))
-            .label_style(text(LABEL, Paint::Muted))
-            .axis_desc_style(text(TITLE, Paint::Ink))
+            .label_style(text(sizes.label, Paint::Muted))
+            .axis_desc_style(text(sizes.axis, Paint::Ink))
             .set_all_tick_mark_size(units(4.0))
-            .x_labels(6)
-            .y_labels(6)
+            .x_labels(sizes.ticks)
+            .y_labels(sizes.ticks)
             .x_label_formatter(&x_text)
             .y_label_formatter(&y_text);
-        if x_shown {
-            mesh.x_desc(self.x.label.as_str());
-        } else {
+        let described = self.trim == Trim::Full;
+        if !x_shown {
             mesh.disable_x_mesh().disable_x_axis();
+        } else if described {
+            mesh.x_desc(self.x.label.as_str());
         }
-        if y_shown {
-            mesh.y_desc(self.y.label.as_str());
-        } else {
+        if logarithmic {
+            mesh.disable_x_mesh()
+                .set_tick_mark_size(LabelAreaPosition::Bottom, 0);
+        }
+        if !y_shown {
             mesh.disable_y_mesh().disable_y_axis();
+        } else if described {
+            mesh.y_desc(self.y.label.as_str());
         }
         mesh.draw()?;
-        let marks = self.marks.iter().filter(|mark| mark.is_drawable());
-        chart.draw_series::<BackendCoordOnly, Mark, &Mark, _>(marks)?;
+        if logarithmic {
+            let below = text(sizes.label, Paint::Muted).pos(Pos::new(HPos::Center, VPos::Top));
+            let ticks = self.x.step_ticks();
+            let grid = ticks.iter().map(|tick| {
+                let at = self.x.place(*tick);
+                let ends = vec![(at, self.y.low), (at, self.y.high)];
+                PathElement::new(ends, line(Paint::Grid, 1.0))
+            });
+            chart.draw_series(grid)?;
+            for tick in ticks {
+                let (x, y) = chart.backend_coord(&(self.x.place(tick), self.y.low));
+                let words = self.x.text(tick);
+                area.draw(&Text::new(words, (x, y + units(4.0)), below.clone()))?;
+            }
+        }
+        let placed = |mark: &Mark| {
+            let points = mark.points.iter().map(|(x, y)| (self.x.place(*x), *y));
+            Mark {
+                points: points.collect(),
+                ..mark.clone()
+            }
+        };
+        let marks: Vec<Mark> = self
+            .marks
+            .iter()
+            .filter(|mark| mark.is_drawable())
+            .map(placed)
+            .collect();
+        chart.draw_series::<BackendCoordOnly, Mark, &Mark, _>(&marks)?;
         area.present()
     }
 }

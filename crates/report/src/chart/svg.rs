@@ -2,66 +2,37 @@ use super::{Anchor, Item, Paint, Scene, Theme};
 use crate::html::escape;
 use std::fmt::Write;
 
-/// Where an SVG's colours come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SvgStyle {
-    /// From the style sheet of the page it stands in; see [`chart_rules`].
-    Themed,
-    /// From the file itself, for papers and slides.
-    Fixed(Theme),
-}
+pub(super) const FAMILY: &str =
+    "Roboto, system-ui, 'Segoe UI', 'Liberation Sans', Arial, sans-serif";
 
-const FAMILY: &str = "Roboto, system-ui, 'Segoe UI', 'Liberation Sans', Arial, sans-serif";
-
-/// The rules themed charts need: one class for filling and one for drawing per colour.
-pub fn chart_rules() -> String {
-    let mut rules = format!(".chart text{{font-family:{FAMILY}}}");
-    let fixed = [Paint::Ink, Paint::Muted, Paint::Grid, Paint::Paper];
-    for paint in fixed
-        .into_iter()
-        .chain((0..super::SERIES).map(Paint::Series))
-    {
-        let name = paint.name();
-        put(
-            &mut rules,
-            format_args!(
-                ".f-{name}{{fill:var(--{name})}}.s-{name}{{stroke:var(--{name});fill:none}}"
-            ),
-        );
-    }
-    rules
-}
-
-/// The scene as an SVG element.
-pub fn to_svg(scene: &Scene, style: SvgStyle) -> String {
-    let mut svg = String::new();
+/// The scene as a file of its own, for papers and slides: its colours and what its marks say are in it.
+pub fn to_svg(scene: &Scene, theme: Theme) -> String {
+    let mut svg = head(scene);
     let (width, height) = (short(scene.width), short(scene.height));
-    let label = escape(&scene.label);
+    let paper = Paint::Paper.hex(theme);
     put(
         &mut svg,
         format_args!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" aria-label=\"{label}\" viewBox=\"0 0 {width} {height}\" \
-             width=\"{width}\" height=\"{height}\""
+            " font-family=\"{FAMILY}\"><rect width=\"{width}\" height=\"{height}\" fill=\"{paper}\"/>"
         ),
     );
-    if let SvgStyle::Fixed(theme) = style {
-        let paper = Paint::Paper.hex(theme);
-        put(
-            &mut svg,
-            format_args!(
-                " font-family=\"{FAMILY}\"><rect width=\"{width}\" height=\"{height}\" fill=\"{paper}\"/>"
-            ),
-        );
-    } else {
-        svg.push('>');
-    }
     for item in &scene.items {
-        write_item(&mut svg, item, style);
+        write_item(&mut svg, item, theme);
     }
     svg + "</svg>"
 }
 
-fn write_item(svg: &mut String, item: &Item, style: SvgStyle) {
+/// The start of the element, still open for more attributes.
+pub(super) fn head(scene: &Scene) -> String {
+    let (width, height) = (short(scene.width), short(scene.height));
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\"",
+        escape(&scene.label)
+    )
+}
+
+fn write_item(svg: &mut String, item: &Item, theme: Theme) {
     match item {
         Item::Open { title } => {
             put(
@@ -87,7 +58,7 @@ fn write_item(svg: &mut String, item: &Item, style: SvgStyle) {
                 svg,
                 format_args!(
                     "<path {} stroke-width=\"{}\"{dash}{opacity} stroke-linejoin=\"round\" d=\"{}\"/>",
-                    stroke(*paint, style),
+                    stroke(*paint, theme),
                     short(*width),
                     path(points, false)
                 ),
@@ -103,7 +74,7 @@ fn write_item(svg: &mut String, item: &Item, style: SvgStyle) {
                 svg,
                 format_args!(
                     "<path {}{opacity} d=\"{}\"/>",
-                    fill(*paint, style),
+                    fill(*paint, theme),
                     path(points, true)
                 ),
             );
@@ -114,13 +85,9 @@ fn write_item(svg: &mut String, item: &Item, style: SvgStyle) {
             radius,
             paint,
             opacity,
-            moves,
+            ..
         } => {
-            let fill = if *moves {
-                fill(*paint, style).replace("class=\"", "class=\"mv ")
-            } else {
-                fill(*paint, style)
-            };
+            let fill = fill(*paint, theme);
             let opacity = opacity_attribute(*opacity);
             let place = format!("transform=\"translate({} {})\"", short(at.0), short(at.1));
             match marker.corners(*radius) {
@@ -160,7 +127,7 @@ fn write_item(svg: &mut String, item: &Item, style: SvgStyle) {
                 svg,
                 format_args!(
                     "<text {} x=\"{x}\" y=\"{y}\" font-size=\"{}\"{anchor}{turn}>{}</text>",
-                    fill(*paint, style),
+                    fill(*paint, theme),
                     short(*size),
                     escape(text)
                 ),
@@ -169,18 +136,12 @@ fn write_item(svg: &mut String, item: &Item, style: SvgStyle) {
     }
 }
 
-fn fill(paint: Paint, style: SvgStyle) -> String {
-    match style {
-        SvgStyle::Themed => format!("class=\"f-{}\"", paint.name()),
-        SvgStyle::Fixed(theme) => format!("fill=\"{}\"", paint.hex(theme)),
-    }
+fn fill(paint: Paint, theme: Theme) -> String {
+    format!("fill=\"{}\"", paint.hex(theme))
 }
 
-fn stroke(paint: Paint, style: SvgStyle) -> String {
-    match style {
-        SvgStyle::Themed => format!("class=\"s-{}\"", paint.name()),
-        SvgStyle::Fixed(theme) => format!("fill=\"none\" stroke=\"{}\"", paint.hex(theme)),
-    }
+fn stroke(paint: Paint, theme: Theme) -> String {
+    format!("fill=\"none\" stroke=\"{}\"", paint.hex(theme))
 }
 
 fn opacity_attribute(opacity: f64) -> String {
@@ -191,11 +152,19 @@ fn opacity_attribute(opacity: f64) -> String {
     }
 }
 
-fn path(points: &[(f64, f64)], closed: bool) -> String {
+/// A line through points; along an axis one number tells where it goes.
+pub(super) fn path(points: &[(f64, f64)], closed: bool) -> String {
     let mut text = String::new();
-    for (number, (x, y)) in points.iter().enumerate() {
-        let step = if number == 0 { 'M' } else { 'L' };
-        put(&mut text, format_args!("{step}{} {}", short(*x), short(*y)));
+    let mut before: Option<(String, String)> = None;
+    for (x, y) in points {
+        let at = (short(*x), short(*y));
+        match &before {
+            None => put(&mut text, format_args!("M{} {}", at.0, at.1)),
+            Some(before) if before.0 == at.0 => put(&mut text, format_args!("V{}", at.1)),
+            Some(before) if before.1 == at.1 => put(&mut text, format_args!("H{}", at.0)),
+            Some(_) => put(&mut text, format_args!("L{} {}", at.0, at.1)),
+        }
+        before = Some(at);
     }
     if closed {
         text.push('Z');
@@ -204,7 +173,7 @@ fn path(points: &[(f64, f64)], closed: bool) -> String {
 }
 
 /// A number with at most two digits behind the point.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" {
@@ -214,7 +183,7 @@ fn short(value: f64) -> String {
     }
 }
 
-fn put(text: &mut String, what: std::fmt::Arguments) {
+pub(super) fn put(text: &mut String, what: std::fmt::Arguments) {
     text.write_fmt(what).expect("a string takes any text");
 }
 
@@ -240,23 +209,22 @@ mod tests {
     }
 
     #[test]
-    fn themed_charts_name_classes_and_fixed_ones_colours() {
+    fn a_file_holds_its_colours_and_what_its_marks_say() {
         assert_eq!(
-            to_svg(&scene(), SvgStyle::Themed),
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" aria-label=\"a &lt;b&gt;\" viewBox=\"0 0 40 30.5\" \
-             width=\"40\" height=\"30.5\"><g class=\"m\"><title>x &amp; &quot;y&quot;</title>\
-             <circle class=\"mv f-c1\" opacity=\"0.5\" transform=\"translate(1.25 0)\" r=\"3\"/></g></svg>"
+            to_svg(&scene(), Theme::Dark),
+            format!(
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" aria-label=\"a &lt;b&gt;\" viewBox=\"0 0 40 30.5\" \
+                 width=\"40\" height=\"30.5\" font-family=\"{FAMILY}\"><rect width=\"40\" height=\"30.5\" fill=\"#14181d\"/>\
+                 <g class=\"m\"><title>x &amp; &quot;y&quot;</title>\
+                 <circle fill=\"#f5a05a\" opacity=\"0.5\" transform=\"translate(1.25 0)\" r=\"3\"/></g></svg>"
+            )
         );
-        let fixed = to_svg(&scene(), SvgStyle::Fixed(Theme::Dark));
-        assert!(fixed.contains("fill=\"#f5a05a\"") && !fixed.contains("var("));
     }
 
     #[test]
-    fn every_class_a_chart_uses_has_a_rule() {
-        let rules = chart_rules();
-        for paint in [Paint::Ink, Paint::Grid, Paint::Series(9)] {
-            assert!(rules.contains(&format!(".f-{}{{", paint.name())));
-            assert!(rules.contains(&format!(".s-{}{{", paint.name())));
-        }
+    fn lines_along_an_axis_are_short() {
+        let points = [(1.0, 2.0), (1.0, 5.5), (4.0, 5.5), (3.0, 1.0)];
+        assert_eq!(path(&points, true), "M1 2V5.5H4L3 1Z");
+        assert_eq!(path(&[], false), "");
     }
 }

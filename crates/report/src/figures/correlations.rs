@@ -3,7 +3,7 @@ use super::series::{Series, points};
 use crate::Study;
 use crate::chart::{Axis, AxisFormat, Figure, Mark, Panel};
 use crate::stats::{pearson, spearman};
-use crate::study::{Checkpoint, Entry, Phases};
+use crate::study::{Checkpoint, Entry, PAPER_PHASES, Phases};
 
 /// How two measures changed over a phase of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,6 +18,12 @@ pub(crate) struct Change {
 pub(crate) fn phase_1(run: &Phases) -> Option<Change> {
     let end = boundary(run)?;
     change(run.checkpoints.first()?, end, |c| c.silhouette)
+}
+
+/// Silhouette and accuracy from the best checkpoint of a run to its last.
+pub(crate) fn phase_2_silhouette(run: &Phases) -> Option<Change> {
+    let end = boundary(run)?;
+    change(end, run.checkpoints.last()?, |c| c.silhouette)
 }
 
 /// Shift distance and accuracy from the best checkpoint of a run to its last.
@@ -48,18 +54,33 @@ fn change(
     })
 }
 
-/// A phase's title, what is compared with accuracy, and how both changed.
-type Phase = (&'static str, &'static str, fn(&Phases) -> Option<Change>);
+/// A phase's title, what is compared with accuracy, how both changed, and the paper's correlation.
+struct Phase {
+    title: &'static str,
+    measure: &'static str,
+    of: fn(&Phases) -> Option<Change>,
+    paper: f64,
+}
 
 /// One chart per phase, one point per run.
 pub(super) fn build(study: &Study) -> Vec<Shown> {
     let phases: [Phase; 2] = [
-        ("Phase 1", "change of silhouette", phase_1),
-        ("Phase 2", "change of shift distance", phase_2),
+        Phase {
+            title: "Phase 1",
+            measure: "change of silhouette",
+            of: phase_1,
+            paper: PAPER_PHASES.phase_1,
+        },
+        Phase {
+            title: "Phase 2",
+            measure: "change of shift distance",
+            of: phase_2,
+            paper: PAPER_PHASES.phase_2,
+        },
     ];
     let panels: Vec<Panel> = phases
         .into_iter()
-        .filter_map(|(title, measure, of)| panel(&study.phases, title, measure, of))
+        .filter_map(|phase| panel(&study.phases, &phase))
         .collect();
     if panels.is_empty() {
         return Vec::new();
@@ -72,12 +93,13 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
     vec![Shown::still(String::new(), figure)]
 }
 
-fn panel(
-    entries: &[Entry<Phases>],
-    title: &str,
-    measure: &str,
-    of: fn(&Phases) -> Option<Change>,
-) -> Option<Panel> {
+fn panel(entries: &[Entry<Phases>], phase: &Phase) -> Option<Panel> {
+    let Phase {
+        title,
+        measure,
+        of,
+        paper,
+    } = *phase;
     let families = Series::of(entries.iter().map(|entry| entry.subject.family.as_str()));
     let mut marks = Vec::new();
     for entry in entries {
@@ -101,7 +123,7 @@ fn panel(
     let pairs: Vec<(f64, f64)> = marks.iter().map(|mark| mark.points[0]).collect();
     let rho = match (pearson(&pairs), spearman(&pairs)) {
         (Some(r), Some(rho)) => {
-            format!(": r = {r:.2}, \u{3c1} = {rho:.2}").replace('-', "\u{2212}")
+            format!(": r = {r:.2}, \u{3c1} = {rho:.2} (paper {paper:.2})").replace('-', "\u{2212}")
         }
         _ => String::new(),
     };

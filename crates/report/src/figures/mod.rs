@@ -11,9 +11,10 @@ mod omission;
 mod phases;
 mod registry;
 mod series;
+mod splits;
 mod toy;
 
-pub(crate) use correlations::{Change, phase_1, phase_2};
+pub(crate) use correlations::{Change, phase_1, phase_2, phase_2_silhouette};
 pub(crate) use estimates::{groups, headline};
 pub(crate) use registry::Shown;
 pub use registry::{FIGURES, FigureInfo, build_figure};

@@ -1,5 +1,6 @@
 use super::{
-    calibration, correlations, errors, estimates, flips, intervals, map, omission, phases, toy,
+    calibration, correlations, errors, estimates, flips, intervals, map, omission, phases, splits,
+    toy,
 };
 use crate::chart::Figure;
 use crate::{ReportError, Study};
@@ -74,6 +75,18 @@ pub const FIGURES: &[FigureInfo] = &[
         summary: "accuracy, silhouette, shift distance and entropy while a model adapts",
         command: "flipcast analyse phases",
         build: phases::build,
+    },
+    FigureInfo {
+        name: "splits",
+        summary: "accuracy of every run while a model adapts, in small charts with shared axes",
+        command: "flipcast analyse phases",
+        build: splits::build,
+    },
+    FigureInfo {
+        name: "silhouettes",
+        summary: "silhouette of every run while a model adapts, in small charts with shared axes",
+        command: "flipcast analyse phases",
+        build: splits::build_silhouettes,
     },
     FigureInfo {
         name: "correlations",

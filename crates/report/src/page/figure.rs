@@ -1,11 +1,16 @@
-use crate::chart::{Figure, Panel, SvgStyle, to_svg};
+use super::hash::base64_digits;
+use crate::chart::{Figure, Mark, MarkShape, Scene, Size, Trim, to_inline_svg};
 use crate::figures::Shown;
 use crate::html::{escape, escape_json};
-use crate::table::{Table, TableCell};
-use serde_json::json;
+use crate::table::Table;
+use serde_json::{Value, json};
 
-/// Most rows of the table behind a figure.
-const MOST_ROWS: usize = 3000;
+/// Whether a figure has a table of the numbers behind it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    Here,
+    Elsewhere,
+}
 
 /// A figure with its buttons, its slider if it moves, and the numbers behind it.
 pub(super) fn render(name: &str, number: usize, shown: &Shown) -> String {
@@ -20,34 +25,40 @@ pub(super) fn render(name: &str, number: usize, shown: &Shown) -> String {
     if moves {
         html += &slider(name, number, shown);
     }
-    html += &format!(
-        "<div class=\"panels{}\">",
-        if first.panels.len() == 1 {
-            " single"
-        } else {
-            ""
+    // Many small charts are one drawing; others stand beside each other as the page is wide.
+    let small = first.panels.iter().all(|panel| panel.trim == Trim::Small);
+    let class = match first.panels.len() {
+        _ if small => " whole",
+        1 => " single",
+        _ => "",
+    };
+    html += &format!("<div class=\"panels{class}\">");
+    if small {
+        let scene = first.draw(Size::default());
+        html += &drawing(&scene, &format!("{name}-{number}"));
+    } else {
+        for (place, panel) in first.panels.iter().enumerate() {
+            let scene = panel.draw(panel.width, panel.height);
+            html += &drawing(&scene, &format!("{name}-{number}-{}", place + 1));
         }
-    );
-    for (place, panel) in first.panels.iter().enumerate() {
-        let file = format!("{name}-{number}-{}", place + 1);
-        html += &panel_html(panel, &file);
     }
     html += "</div>";
-    if moves {
-        html += &frames_json(shown);
+    // Small charts show what a larger figure before them shows.
+    let table = if moves || small {
+        Numbers::Elsewhere
     } else {
         html += &data_table(name, number, first);
-    }
-    html + "</div>"
+        Numbers::Here
+    };
+    html + &data_json(shown, first, table) + "</div>"
 }
 
-fn panel_html(panel: &Panel, file: &str) -> String {
-    let scene = panel.draw(panel.width, panel.height);
-    let svg = to_svg(&scene, SvgStyle::Themed).replacen("<svg ", "<svg tabindex=\"0\" ", 1);
+fn drawing(scene: &Scene, file: &str) -> String {
+    let svg = to_inline_svg(scene).replacen("<svg ", "<svg tabindex=\"0\" ", 1);
     format!(
         "<figure>{svg}<figcaption><output class=\"readout\" aria-live=\"polite\">\u{a0}</output>\
          <button type=\"button\" class=\"get\" data-svg=\"{file}.svg\" aria-label=\"Download this chart as SVG: {}\">SVG</button></figcaption></figure>",
-        escape(&panel.label)
+        escape(&scene.label)
     )
 }
 
@@ -62,88 +73,98 @@ fn slider(name: &str, number: usize, shown: &Shown) -> String {
     )
 }
 
-/// Where every moving dot is in every frame, in pixels, for the script.
-fn frames_json(shown: &Shown) -> String {
-    let tenths = |x: f64| (10.0 * x).round() / 10.0;
-    let frames: Vec<Vec<f64>> = shown
-        .frames
+/// What every mark says and where it is, for the script: it reads marks out, makes the table behind the figure when it is
+/// opened, and moves the dots of figures that move.
+fn data_json(shown: &Shown, first: &Figure, table: Numbers) -> String {
+    let moves = shown.frames.len() > 1;
+    let panels: Vec<Value> = first
+        .panels
         .iter()
-        .map(|figure| {
-            let scenes = figure.panels.iter().map(|p| p.draw(p.width, p.height));
-            let dots = scenes.flat_map(|scene| scene.moving());
-            dots.flat_map(|(x, y)| [tenths(x), tenths(y)]).collect()
+        .map(|panel| {
+            // Marks that cannot be drawn follow the others, so that the others keep the places of their drawings.
+            let (drawn, left): (Vec<&Mark>, Vec<&Mark>) = panel
+                .marks
+                .iter()
+                .filter(|mark| !mark.title.is_empty() && mark.shape != MarkShape::Label)
+                .partition(|mark| mark.is_drawable());
+            let mut before = "";
+            let mut marks = Vec::new();
+            for mark in drawn.into_iter().chain(left) {
+                marks.push(mark_json(mark, before, table));
+                before = &mark.title;
+            }
+            json!({"title": panel.title, "marks": marks})
         })
         .collect();
-    let value = json!({"captions": shown.captions, "frames": frames});
+    let mut value = json!({ "panels": panels });
+    if moves {
+        value["captions"] = json!(shown.captions);
+        let unit = first.panels.iter().map(|p| p.width.max(p.height));
+        let unit = unit.fold(1.0, f64::max) / f64::from(LEVELS - 1);
+        value["unit"] = json!(unit);
+        value["frames"] = json!(frames(shown, unit));
+    }
     format!(
-        "<script type=\"application/json\" class=\"frames\">{}</script>",
+        "<script type=\"application/json\" class=\"figure-data\">{}</script>",
         escape_json(&value.to_string())
     )
 }
 
-/// The numbers behind a still figure.
-fn data_table(name: &str, number: usize, figure: &Figure) -> String {
-    let intervals = figure
-        .panels
-        .iter()
-        .flat_map(|panel| &panel.marks)
-        .any(is_interval);
-    let mut columns = vec!["chart", "mark", ">x", ">y"];
-    if intervals {
-        columns.extend([">low", ">high"]);
+/// `[shared, rest, x, y, x, y, ...]`, or `[shared, rest, x, y, low, high, null]` of an interval, which its odd number of values
+/// tells. The title is the first `shared` letters of the one before and the rest. Marks without a table have no numbers.
+fn mark_json(mark: &Mark, before: &str, table: Numbers) -> Value {
+    let same = mark.title.chars().zip(before.chars());
+    let shared = same.take_while(|(a, b)| a == b).count();
+    let rest: String = mark.title.chars().skip(shared).collect();
+    let mut entry = vec![json!(shared), json!(rest)];
+    if table == Numbers::Elsewhere {
+        return Value::Array(entry);
     }
-    let mut table = Table::new(
-        &format!("figure-{name}-{number}"),
-        &format!("{}: the numbers behind it", figure.label),
-        &columns,
-    );
-    for panel in &figure.panels {
-        for mark in panel.marks.iter().filter(|mark| !mark.title.is_empty()) {
-            if matches!(mark.shape, crate::chart::MarkShape::Label) {
-                continue;
-            }
-            let places = if is_interval(mark) {
-                1
-            } else {
-                mark.points.len()
-            };
-            for (x, y) in mark.points.iter().take(places) {
-                let number = |value: f64| TableCell {
-                    text: format!("{:.4}", value),
-                    value: Some(value),
-                    ..TableCell::default()
-                };
-                let mut row = vec![
-                    TableCell::text(&panel.title),
-                    TableCell::text(&mark.title),
-                    number(*x),
-                    number(*y),
-                ];
-                if intervals {
-                    let end = |place: usize| match mark.points.get(place) {
-                        // Rows of datasets have intervals along the other axis.
-                        Some(point) if is_interval(mark) && point.1 == *y => number(point.0),
-                        Some(point) if is_interval(mark) => number(point.1),
-                        _ => TableCell::text("\u{2013}"),
-                    };
-                    row.extend([end(1), end(2)]);
-                }
-                table.rows.push(row);
-            }
-        }
-    }
-    let rows = table.rows.len();
-    table.rows.truncate(MOST_ROWS);
-    let cut = if rows > MOST_ROWS {
-        format!(", the first {MOST_ROWS} of {rows}")
+    if let (true, [(x, y), low, high]) = (is_interval(mark), mark.points.as_slice()) {
+        // Rows of datasets have intervals along the other axis.
+        let [low, high] = [low, high].map(|end| if end.1 == *y { end.0 } else { end.1 });
+        entry.extend([*x, *y, low, high].map(|value| json!(digits(value))));
+        entry.push(Value::Null);
     } else {
-        String::new()
-    };
-    folded(&format!("Numbers behind this figure{cut}"), &table)
+        let places = mark.points.iter().flat_map(|(x, y)| [*x, *y]);
+        entry.extend(places.map(|value| json!(digits(value))));
+    }
+    Value::Array(entry)
 }
 
-fn is_interval(mark: &crate::chart::Mark) -> bool {
-    matches!(mark.shape, crate::chart::MarkShape::Dot { .. }) && mark.points.len() == 3
+/// A number to six digits, which is more than a figure shows; the records have all.
+fn digits(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+/// Places along an axis that two digits tell apart.
+const LEVELS: u16 = 4096;
+
+/// Where every moving dot is in every frame but the first, which is drawn: two digits of base 64 for each coordinate, in units.
+fn frames(shown: &Shown, unit: f64) -> Vec<String> {
+    let digits = |pixels: f64| {
+        let level = (pixels / unit).round().clamp(0.0, f64::from(LEVELS - 1)) as u16;
+        base64_digits(level)
+    };
+    let frame = |figure: &Figure| {
+        let scenes = figure.panels.iter().map(|p| p.draw(p.width, p.height));
+        let dots = scenes.flat_map(|scene| scene.moving());
+        dots.flat_map(|(x, y)| [digits(x), digits(y)].into_iter().flatten())
+            .collect()
+    };
+    shown.frames.iter().skip(1).map(frame).collect()
+}
+
+/// The place of the table behind a still figure.
+fn data_table(name: &str, number: usize, figure: &Figure) -> String {
+    format!(
+        "<details class=\"data\" data-table=\"figure-{name}-{number}\" data-caption=\"{}\"><summary>Numbers behind this figure</summary></details>",
+        escape(&format!("{}: the numbers behind it", figure.label))
+    )
+}
+
+fn is_interval(mark: &Mark) -> bool {
+    matches!(mark.shape, MarkShape::Dot { .. }) && mark.points.len() == 3
 }
 
 /// A table with its download.

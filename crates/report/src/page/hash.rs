@@ -7,6 +7,12 @@ pub(super) fn content_hash(text: &str) -> String {
     format!("'sha256-{}'", base64(&Sha256::digest(text)))
 }
 
+/// A number below 4096 as two digits.
+pub(super) fn base64_digits(value: u16) -> [char; 2] {
+    let digit = |value: u16| char::from(DIGITS[usize::from(value & 63)]);
+    [digit(value >> 6), digit(value)]
+}
+
 /// Bytes as text that a URL may hold.
 pub(super) fn base64(bytes: &[u8]) -> String {
     let mut text = String::new();
@@ -42,6 +48,10 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(base64(text.as_bytes()), expected);
         }
+        assert_eq!(
+            [0, 63, 64, 4095].map(base64_digits),
+            [['A', 'A'], ['A', '/'], ['B', 'A'], ['/', '/']]
+        );
         // `printf '' | openssl dgst -sha256 -binary | base64`.
         assert_eq!(
             content_hash(""),

@@ -11,9 +11,11 @@ mod omission;
 mod phases;
 mod protocols;
 mod provenance;
+mod refits;
 mod section;
 mod tables;
 mod toy;
+mod variants;
 
 pub(crate) use answer::answer;
 pub(crate) use section::{Block, Section, all_sections, missing};

@@ -1,9 +1,10 @@
 use super::{Block, Section};
 use crate::Study;
-use crate::figures::{Change, phase_1, phase_2};
+use crate::chart::SERIES;
+use crate::figures::{Change, phase_1, phase_2, phase_2_silhouette};
 use crate::html::escape;
 use crate::stats::{pearson, spearman};
-use crate::study::Phases;
+use crate::study::{PAPER_PHASES, Phases};
 use crate::table::{Table, TableCell};
 
 /// Adaptation curves and what moves with accuracy.
@@ -14,9 +15,14 @@ pub(super) fn build(study: &Study) -> Section {
     }
     section.say(
         "Phase 1 lasts until the accuracy is at its best, phase 2 from there on. The silhouette tells how well the embeddings form clusters, the \
-         shift distance how far they have moved from where they were.",
+         shift distance how far they have moved from where they were. Steps are on a logarithmic scale, with the unadapted model, step 0, at the left edge.",
     );
     section.show(study, "phases");
+    if study.phases.len() > SERIES {
+        section.say("The same run by run, on shared axes. Phase 1 ends at the dashed line; the runs that lose most and gain most are named.");
+        section.show(study, "splits");
+        section.show(study, "silhouettes");
+    }
     let findings = findings(study);
     if !findings.is_empty() {
         let items: String = findings
@@ -51,32 +57,35 @@ fn findings(study: &Study) -> Vec<String> {
     };
     let first = of(phase_1);
     if !first.is_empty() {
-        let rises = first
-            .iter()
-            .filter(|(silhouette, _)| *silhouette > 0.0)
-            .count();
         findings.push(format!(
-            "In phase 1 the silhouette rises in {rises} of {} runs{}.",
-            first.len(),
-            correlation(&first, "silhouette")
+            "In phase 1 the silhouette rises in {} (in the paper in more than {:.0}%, in either phase){}.",
+            share(&first),
+            100.0 * PAPER_PHASES.rises,
+            correlation(&first, "silhouette", PAPER_PHASES.phase_1)
         ));
     }
     let second = of(phase_2);
     if !second.is_empty() {
-        let grows = second.iter().filter(|(shift, _)| *shift > 0.0).count();
         findings.push(format!(
-            "In phase 2 the shift distance grows in {grows} of {} runs{}.",
-            second.len(),
-            correlation(&second, "shift distance")
+            "In phase 2 the silhouette rises in {} and the shift distance grows in {}{}.",
+            share(&of(phase_2_silhouette)),
+            share(&second),
+            correlation(&second, "shift distance", PAPER_PHASES.phase_2)
         ));
     }
     findings
 }
 
-fn correlation(pairs: &[(f64, f64)], measure: &str) -> String {
+/// In how many runs the first of two numbers rises.
+fn share(pairs: &[(f64, f64)]) -> String {
+    let rises = pairs.iter().filter(|(measure, _)| *measure > 0.0).count();
+    format!("{rises} of {} runs", pairs.len())
+}
+
+fn correlation(pairs: &[(f64, f64)], measure: &str, paper: f64) -> String {
     match (pearson(pairs), spearman(pairs)) {
         (Some(r), Some(rho)) => format!(
-            "; its change and that of the accuracy correlate with Pearson's r = {r:.2} and Spearman's \u{3c1} = {rho:.2}"
+            "; the changes of {measure} and accuracy correlate with Pearson's r = {r:.2} and Spearman's \u{3c1} = {rho:.2} (the paper's: {paper:.2})"
         )
         .replace('-', "\u{2212}"),
         _ => format!("; for a correlation of {measure} and accuracy there are too few"),

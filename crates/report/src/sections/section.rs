@@ -1,5 +1,6 @@
 use super::{
-    calibration, errors, estimates, flags, flips, map, omission, phases, protocols, provenance, toy,
+    calibration, errors, estimates, flags, flips, map, omission, phases, protocols, provenance,
+    refits, toy, variants,
 };
 use crate::Study;
 use crate::figures::{FIGURES, Shown};
@@ -62,10 +63,12 @@ impl Section {
 
 /// The sections that have something to show, in the order of the page.
 pub(crate) fn all_sections(study: &Study) -> Vec<Section> {
-    let build: [fn(&Study) -> Section; 11] = [
+    let build: [fn(&Study) -> Section; 13] = [
         estimates::build,
         errors::build,
+        variants::build,
         calibration::build,
+        refits::build,
         phases::build,
         omission::build,
         flips::build,

@@ -2,6 +2,7 @@
 
 use super::FittedCurve;
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What an estimator says; a raw score has no interval.
@@ -119,6 +120,47 @@ pub(crate) struct Fit {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Errors {
     pub errors: Vec<f64>,
+}
+
+/// `refit`: a curve fitted again from cells that were there.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Refit {
+    pub estimator: String,
+    #[serde(default)]
+    pub curve: Value,
+    pub mae: f64,
+    /// Which draw of groups it was fitted to; the calibration cells if there is none.
+    #[serde(default)]
+    pub draw: Option<usize>,
+    /// How many groups were drawn, which stands in the protocol.
+    #[serde(skip)]
+    pub groups: usize,
+    /// What a group is.
+    #[serde(skip)]
+    pub by: String,
+}
+
+/// `transfer`: a curve fitted to one model's cells and tested on another's.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Transfer {
+    pub from: String,
+    pub estimator: String,
+    #[serde(default)]
+    pub curve: Value,
+    pub mae: f64,
+    #[serde(default)]
+    pub worst: Option<f64>,
+    #[serde(default)]
+    pub cells: usize,
+}
+
+/// What a curve is called.
+pub(crate) fn curve_name(curve: &Value) -> String {
+    match curve {
+        Value::String(name) => name.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
 }
 
 /// `phases`: one adaptation run, looked at from time to time.

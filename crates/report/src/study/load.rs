@@ -1,5 +1,8 @@
 use super::Subject;
-use super::kinds::{Calibration, Cell, Estimates, Flips, Map, Omission, Phases, Toy};
+use super::kinds::{
+    Calibration, Cell, Estimates, Flips, Map, Omission, Phases, Refit, Toy, Transfer,
+};
+use super::variant::name_variants;
 use crate::ReportError;
 use flipcast_record::{Records, RunRecord};
 use serde::de::DeserializeOwned;
@@ -29,6 +32,8 @@ pub struct Study {
     pub(crate) records: Vec<RunRecord>,
     pub(crate) estimates: Vec<Entry<Estimates>>,
     pub(crate) calibrations: Vec<Entry<Calibration>>,
+    pub(crate) refits: Vec<Entry<Refit>>,
+    pub(crate) transfers: Vec<Entry<Transfer>>,
     pub(crate) phases: Vec<Entry<Phases>>,
     pub(crate) omissions: Vec<Entry<Omission>>,
     pub(crate) flips: Vec<Entry<Flips>>,
@@ -82,7 +87,7 @@ impl Study {
                 (subject.name, subject.family) = ("clean".to_owned(), "clean".to_owned());
             }
         }
-        name_protocols(&mut sorted);
+        name_variants(&mut sorted);
         sorted.sort_by(|(a, a_record), (b, b_record)| {
             let rank = |s: &Subject, r: &RunRecord| {
                 let place = natural(&s.name);
@@ -112,6 +117,8 @@ impl Study {
     pub fn is_empty(&self) -> bool {
         self.estimates.is_empty()
             && self.calibrations.is_empty()
+            && self.refits.is_empty()
+            && self.transfers.is_empty()
             && self.phases.is_empty()
             && self.omissions.is_empty()
             && self.flips.is_empty()
@@ -142,11 +149,22 @@ impl Study {
         match record.kind.as_str() {
             "estimates" => keep(subject, record, &mut self.estimates, broken),
             "calibration" => keep(subject, record, &mut self.calibrations, broken),
+            "transfer" => keep(subject, record, &mut self.transfers, broken),
             "phases" => keep(subject, record, &mut self.phases, broken),
             "flips" => keep(subject, record, &mut self.flips, broken),
             "map" => keep(subject, record, &mut self.maps, broken),
             "toy" => keep(subject, record, &mut self.toys, broken),
             "estimate" => keep(subject, record, cells, broken),
+            "refit" => {
+                let before = self.refits.len();
+                keep(subject, record, &mut self.refits, broken);
+                if let Some(entry) = self.refits.get_mut(before) {
+                    let groups = record.protocol.get("groups").and_then(Value::as_array);
+                    let by = record.protocol.get("by").and_then(Value::as_str);
+                    entry.result.groups = groups.map_or(0, Vec::len);
+                    entry.result.by = by.unwrap_or_default().to_owned();
+                }
+            }
             "omission" => {
                 let before = self.omissions.len();
                 keep(subject, record, &mut self.omissions, broken);
@@ -178,26 +196,6 @@ impl Study {
     }
 }
 
-/// A model that was estimated under several flip protocols is as many subjects, so that no mean mixes them.
-fn name_protocols(sorted: &mut [(Subject, RunRecord)]) {
-    let protocol = |record: &RunRecord| {
-        let name = record.protocol.get("flips")?.get("name")?.as_str()?;
-        Some(name.to_owned())
-    };
-    let mut by_model: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (subject, record) in sorted.iter() {
-        let names = by_model.entry(subject.model.clone()).or_default();
-        names.extend(protocol(record));
-    }
-    for (subject, record) in sorted {
-        if by_model[&subject.model].len() > 1
-            && let Some(name) = protocol(record)
-        {
-            subject.model = format!("{}, {name}", subject.model);
-        }
-    }
-}
-
 fn keep<T: DeserializeOwned>(
     subject: Subject,
     record: &RunRecord,
@@ -220,7 +218,7 @@ fn age(record: &RunRecord) -> (u64, String) {
 }
 
 /// Text and numbers in turns, so that `noise:10` comes after `noise:9`.
-fn natural(text: &str) -> Vec<(String, u64)> {
+pub(crate) fn natural(text: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -286,34 +284,6 @@ mod tests {
             let shares: Vec<_> = study.flips.iter().map(|e| e.result.flips).collect();
             assert_eq!(shares, [Some(0.3), Some(0.1)]);
         }
-    }
-
-    #[test]
-    fn protocols_of_one_model_are_kept_apart() {
-        let estimates = |flips: &str| {
-            let protocol = Protocol::new("estimates")
-                .with("model", &json!({"name": "a"}))
-                .and_then(|p| p.with("data", &"x@fog:1"))
-                .and_then(|p| p.with("flips", &json!({"name": flips})))
-                .expect("JSON");
-            let timing = Timing {
-                created: 1,
-                seconds: 1.0,
-            };
-            RunRecord::new(protocol, json!({}), timing)
-        };
-        let models = |records: &[RunRecord]| {
-            let mut sorted: Vec<_> = records
-                .iter()
-                .map(|record| (Subject::of(record), record.clone()))
-                .collect();
-            name_protocols(&mut sorted);
-            let models = sorted.into_iter().map(|(subject, _)| subject.model);
-            models.collect::<Vec<_>>()
-        };
-        assert_eq!(models(&[estimates("paper")]), ["a"]);
-        let both = [estimates("paper"), estimates("flipcast")];
-        assert_eq!(models(&both), ["a, paper", "a, flipcast"]);
     }
 
     #[test]

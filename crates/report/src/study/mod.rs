@@ -5,8 +5,10 @@ mod estimators;
 mod flags;
 mod kinds;
 mod load;
+mod paper;
 mod quality;
 mod subject;
+mod variant;
 
 pub(crate) use curve::FittedCurve;
 pub(crate) use estimators::{estimator_label, estimator_order};
@@ -14,8 +16,10 @@ pub use flags::FLAGS;
 pub(crate) use flags::flag_text;
 pub(crate) use kinds::{
     Calibration, Checkpoint, Estimates, Flips, Frame, Guess, Omission, OmissionPoint, Phases,
+    Refit, Transfer, curve_name,
 };
-pub(crate) use load::Entry;
 pub use load::Study;
-pub(crate) use quality::{Quality, Which, estimators_of, quality_of};
+pub(crate) use load::{Entry, natural};
+pub(crate) use paper::{PAPER_PHASES, paper_transfer, paper_variant};
+pub(crate) use quality::{Quality, Which, estimators_of, quality_of, row_error};
 pub(crate) use subject::Subject;

@@ -64,6 +64,25 @@ pub(crate) fn estimators_of<'a>(
     names
 }
 
+/// Mean absolute error with every row of the plan counting alike, as in the paper's tables, and the number of rows; a
+/// dataset without a row is one.
+pub(crate) fn row_error(
+    entries: &[&Entry<Estimates>],
+    which: Which,
+    estimator: &str,
+) -> Option<(f64, usize)> {
+    let mut rows: BTreeMap<&str, Vec<&Entry<Estimates>>> = BTreeMap::new();
+    for entry in entries {
+        let row = entry.subject.row.as_deref().unwrap_or(&entry.subject.data);
+        rows.entry(row).or_default().push(entry);
+    }
+    let errors: Vec<f64> = rows
+        .values()
+        .filter_map(|entries| Some(quality_of(entries.iter().copied(), which, estimator)?.mae))
+        .collect();
+    Some((crate::stats::mean(&errors)?, errors.len()))
+}
+
 /// How `estimator` does on those of some datasets whose truth is known; `None` if there is none.
 pub(crate) fn quality_of<'a>(
     entries: impl IntoIterator<Item = &'a Entry<Estimates>>,

@@ -29,8 +29,16 @@ const COMMON: [&str; 19] = [
 pub(crate) struct Subject {
     /// The record's key.
     pub key: String,
-    /// The model's name.
+    /// The model's name, and how it was estimated where there are several ways.
     pub model: String,
+    /// The model's name.
+    pub network: String,
+    /// How flips were counted, as the plan calls it.
+    pub variant: Option<String>,
+    /// The fit of the paper that was used in place of an own calibration.
+    pub paper_fit: Option<String>,
+    /// The row of a table its images belong to, as the plan calls it.
+    pub row: Option<String>,
     /// The images, as the record calls them.
     pub data: String,
     /// The images, as short as they can be called: the corruption, or the file's name.
@@ -57,9 +65,15 @@ impl Subject {
         let data = text(protocol.get("data")).unwrap_or_default();
         let (name, family) = name_and_family(&data);
         let shifted = data.rsplit_once('@');
+        let network = text(named).or_else(|| text(model)).unwrap_or_default();
+        let paper = |name: &String| name.starts_with("paper-");
         Self {
             key: record.key.clone(),
-            model: text(named).or_else(|| text(model)).unwrap_or_default(),
+            model: network.clone(),
+            network,
+            variant: text(protocol.get("variant")),
+            paper_fit: text(protocol.get("calibration")).filter(paper),
+            row: text(protocol.get("row")),
             name,
             family,
             base: shifted.map_or(data.as_str(), |(base, _)| base).to_owned(),

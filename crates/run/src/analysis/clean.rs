@@ -105,6 +105,7 @@ impl<'a> Clean<'a> {
             scope,
             seed,
             mode: self.settings.statistics,
+            threads: self.request.config.threads,
             net: self.device.network(self.model, Purpose::Predict, chunk)?,
         };
         let seen = observer.observe(None)?;

@@ -241,7 +241,7 @@ impl MapJob<'_> {
         if let Some(means) = &scene.means {
             values.extend(means.iter().flatten().map(|&value| value as f32));
         }
-        let all = Points::new(values, embeddings.dims())?;
+        let all = Points::new(values, embeddings.dims())?.with_threads(embeddings.threads());
         let config = match start {
             None => self.tsne.clone(),
             Some(_) => self.tsne.carried(),

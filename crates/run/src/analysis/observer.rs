@@ -20,6 +20,8 @@ pub(super) struct Observer<'a> {
     pub seed: u64,
     /// Statistics of batch norms.
     pub mode: NormMode,
+    /// Threads that may work on the embeddings.
+    pub threads: usize,
     /// Planned for `chunk` images.
     pub net: Box<dyn Executor>,
 }
@@ -52,6 +54,7 @@ impl<'a> Observer<'a> {
             scope: subject.request.scope,
             seed: subject.request.seed,
             mode: subject.method.norm_mode(),
+            threads: subject.request.config.threads,
             net,
         })
     }
@@ -83,7 +86,7 @@ impl<'a> Observer<'a> {
             indices,
             labels,
             outputs: self.scope.project(logits)?,
-            embeddings: Points::new(embeddings, width)?,
+            embeddings: Points::new(embeddings, width)?.with_threads(self.threads),
         })
     }
 }

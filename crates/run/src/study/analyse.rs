@@ -28,8 +28,8 @@ impl ModelRun<'_> {
     ) -> Result<(), Trouble> {
         let started = Instant::now();
         let method = entry.method()?;
-        let images = self.images(&unit.data, unit.seed)?;
-        let request = self.request(unit.data.name(), &images, unit.seed);
+        let (name, images) = self.images(&unit.data, unit.seed)?;
+        let request = self.request(name, &images, unit.seed);
         let clean_images = match unit.needed_calibration(self.job.plan) {
             Some(calibration) if entry.needs_means() => match &calibration.data {
                 Some(template) => {
@@ -42,7 +42,7 @@ impl ModelRun<'_> {
                         decision: DecisionRule::Published,
                         limit: calibration.limit,
                     };
-                    Some((data.name(), self.images(&data, unit.seed)?))
+                    Some(self.images(&data, unit.seed)?)
                 }
                 None => None,
             },

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Raised whenever fits or estimates change for the same cells.
-const ESTIMATES_VERSION: u32 = 1;
+const ESTIMATES_VERSION: u32 = 2;
 /// The kinds of these records.
 pub(super) const CALIBRATION: &str = "calibration";
 pub(super) const ESTIMATES: &str = "estimates";

@@ -15,6 +15,7 @@ use crate::{
     Basis, Calibration, CalibrationJob, CellRequest, FlipProtocol, Ledger, PaperFit, RunError,
     ScoreOptions, Setting, calibrate,
 };
+use flipcast_images::dataset::take_evenly;
 use flipcast_models::Model;
 use flipcast_record::Protocol;
 use serde_json::Value;
@@ -183,20 +184,34 @@ impl ModelRun<'_> {
             decision: DecisionRule::Published,
             limit: least(entry.limit, self.job.limit),
         };
-        task.name = data.name();
-        task.clean = Some(
-            self.images(&data, task.seed)
-                .map_err(|e| with_causes(&*e))?,
-        );
+        let (name, images) = self
+            .images(&data, task.seed)
+            .map_err(|e| with_causes(&*e))?;
+        (task.name, task.clean) = (name, Some(images));
         Ok(())
     }
 
-    pub(super) fn images(&self, data: &DataRef, seed: u64) -> Result<OpenedImages, OpenError> {
+    /// Images, and what records call them.
+    pub(super) fn images(
+        &self,
+        data: &DataRef,
+        seed: u64,
+    ) -> Result<(String, OpenedImages), OpenError> {
         let expanded = self.job.variables.expand(&data.template);
         let path = expanded.map_err(|name| OpenError::from(format!("{name} has no value")))?;
         let mut images = self.job.opener.open_images(data, &path, self.model, seed)?;
-        images.config.limit = least(images.config.limit, data.limit);
-        Ok(images)
+        let mut name = data.name();
+        match data.limit {
+            Some(limit) if images.dataset.is_stream() || limit == 0 => {
+                images.config.limit = least(images.config.limit, Some(limit));
+            }
+            Some(limit) if limit < images.dataset.len() => {
+                name = data.sample_name(limit, seed);
+                images.dataset = Arc::new(take_evenly(images.dataset, limit, seed)?);
+            }
+            _ => {}
+        }
+        Ok((name, images))
     }
 
     fn setting<'b>(&'b self, task: &'b Task) -> Setting<'b> {
@@ -310,8 +325,8 @@ impl ModelRun<'_> {
                 "its calibration `{name}` cannot be made: {problem}"
             )));
         }
-        let images = self.images(&unit.data, unit.seed)?;
-        let request = self.request(unit.data.name(), &images, unit.seed);
+        let (name, images) = self.images(&unit.data, unit.seed)?;
+        let request = self.request(name, &images, unit.seed);
         let setting = self.setting(task);
         let level = self.job.plan.study.level;
         let published = task.entry.published.as_deref().and_then(PaperFit::find);

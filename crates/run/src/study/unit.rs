@@ -1,5 +1,6 @@
 //! From a plan to the cells it asks for.
 
+use super::data::limit_value;
 use super::plan::DatasetEntry;
 use super::{AnalysisEntry, CalibrationEntry, DataRef, Plan, StudyError};
 use crate::HELD_OUT;
@@ -184,7 +185,7 @@ fn key(plan: &Plan, unit: &Unit, options: &ExpandOptions) -> Result<String, Stud
             "dataset": calibration.dataset,
             "split": calibration.split,
             "labels": calibration.labels,
-            "limit": least(calibration.limit, options.limit),
+            "limit": limit_value(least(calibration.limit, options.limit)),
             "temperature": calibration.temperature,
             "marginal": calibration.marginal,
             "published": calibration.published,

@@ -8,6 +8,10 @@ pub(super) fn cases() -> Vec<Case> {
         residual_identity(),
         residual_downsample(),
         bottleneck(),
+        widening_bottleneck("widening_bottleneck", [8, 24], [6, 5, 3]),
+        widening_bottleneck("widening_bottleneck_128", [64, 128], [4, 5, 3]),
+        widening_shortcut("widening_shortcut", [8, 24], 1),
+        widening_shortcut("widening_shortcut_strided", [8, 128], 2),
         inverted_residual(),
         pre_activation(),
         pre_activation_shared(),
@@ -68,6 +72,38 @@ fn bottleneck() -> Case {
     let x = s.add(y, x);
     let x = s.relu(x);
     s.pooled_case("bottleneck", x, [6, 7, 3])
+}
+
+/// A bottleneck of a ResNet, from many channels to few and back.
+fn widening_bottleneck(name: &str, [few, many]: [usize; 2], size: [usize; 3]) -> Case {
+    let (mut s, x) = Sketch::with_stem(many);
+    let x = s.bn_relu(x);
+    let y = widening_body(&mut s, x, [few, many], 1);
+    let x = s.add(y, x);
+    let x = s.relu(x);
+    s.pooled_case(name, x, size)
+}
+
+/// The first bottleneck of a stage, with a convolution in its shortcut.
+fn widening_shortcut(name: &str, [few, many]: [usize; 2], stride: usize) -> Case {
+    let (mut s, x) = Sketch::with_stem(few);
+    let x = s.bn_relu(x);
+    let y = widening_body(&mut s, x, [few, many], stride);
+    let shortcut = s.conv(x, Conv2d::new(few, many, 1).stride(stride));
+    let shortcut = s.bn(shortcut);
+    let x = s.add(y, shortcut);
+    let x = s.relu(x);
+    s.pooled_case(name, x, [6, 5, 3])
+}
+
+/// To few channels, over pixels, and back to many, with norms and two activations.
+fn widening_body(s: &mut Sketch, x: NodeId, [few, many]: [usize; 2], stride: usize) -> NodeId {
+    let y = s.conv1x1(x, few);
+    let y = s.bn_relu(y);
+    let y = s.conv(y, Conv2d::new(few, few, 3).stride(stride).padding(1));
+    let y = s.bn_relu(y);
+    let y = s.conv1x1(y, many);
+    s.bn(y)
 }
 
 /// MobileNetV2: expand, depthwise, project, add, and no activation after the sum.

@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<()> {
         watcher.cell(spec, place, subject.data.len());
         let images = subject.open(spec, &adapted)?;
         let job = FlipsJob {
-            subject: subject.subject(&adapted, &images),
+            subject: subject.subject(&adapted, &images)?,
             steps: subject.steps,
             embedding: args.clusters.settings(restriction),
         };

@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<()> {
         watcher.cell(spec, place, subject.data.len());
         let images = subject.open(spec, &adapted)?;
         let job = MapJob {
-            subject: subject.subject(&adapted, &images),
+            subject: subject.subject(&adapted, &images)?,
             clean: clean.as_ref(),
             frames: frames.clone(),
             points: args.points,

@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
             let name = format!("{spec}, {}", name_of(rule));
             watcher.cell(&name, place * rules.len() + number, total);
             let job = OmissionJob {
-                subject: subject.subject(&adapted, &images),
+                subject: subject.subject(&adapted, &images)?,
                 rule,
                 steps: subject.steps,
                 every: args.every,

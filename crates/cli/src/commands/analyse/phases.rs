@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<()> {
         watcher.cell(spec, place, subject.data.len());
         let images = subject.open(spec, &adapted)?;
         let job = PhasesJob {
-            subject: subject.subject(&adapted, &images),
+            subject: subject.subject(&adapted, &images)?,
             clean: clean.as_ref(),
             checkpoints: checkpoints.clone(),
             embedding: args.clusters.settings(restriction),

@@ -13,7 +13,7 @@ use flipcast_models::Model;
 use flipcast_run::analysis::{
     Clean, CleanSettings, ClusterSettings, Restriction, Subject, checkpoints,
 };
-use flipcast_run::{CellRequest, Device, Scope};
+use flipcast_run::{Device, Scope};
 use serde::Serialize;
 
 /// Classes of a network for ImageNet.
@@ -135,6 +135,7 @@ impl SubjectArgs {
     /// Loads the model; `method` adapts it unless another is asked for.
     pub fn adapted(&self, method: &str) -> Result<Adapted> {
         let threads = thread_count(self.scoring.threads)?;
+        let device = self.scoring.device.device(threads)?;
         self.scoring.end_on_interrupt()?;
         let model = open_model(&self.model)?;
         let args = MethodArgs {
@@ -157,7 +158,7 @@ impl SubjectArgs {
         Ok(Adapted {
             model,
             method,
-            device: self.scoring.device.device(threads)?,
+            device,
         })
     }
 
@@ -176,15 +177,15 @@ impl SubjectArgs {
     }
 
     /// What an analysis of `images` is about.
-    pub fn subject<'a>(&self, adapted: &'a Adapted, images: &'a Images) -> Subject<'a> {
-        Subject {
+    pub fn subject<'a>(&self, adapted: &'a Adapted, images: &'a Images) -> Result<Subject<'a>> {
+        Ok(Subject {
             model: &adapted.model,
-            request: self.scoring.request(&images.data, &images.scope),
+            request: self.scoring.request(&images.data, &images.scope)?,
             method: &adapted.method,
             batch_size: self.batch_size,
             chunk: self.chunk,
             device: adapted.device,
-        }
+        })
     }
 
     /// The steps listed with 0 before them and the last step behind, or the usual ones.
@@ -233,9 +234,8 @@ impl CleanArgs {
         images: &'a Images,
         restriction: Restriction,
     ) -> Clean<'a> {
-        let mut request: CellRequest = subject.scoring.request(&images.data, &images.scope);
         // The limit is about the images that are analysed; clean ones have one of their own.
-        request.config.limit = None;
+        let request = subject.scoring.request_all(&images.data, &images.scope);
         let settings = CleanSettings {
             images: self.clean_images,
             statistics: match self.clean_statistics {

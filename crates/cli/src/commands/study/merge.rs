@@ -1,5 +1,6 @@
 //! `flipcast study merge`.
 
+use crate::commands::places::{check_there, without_repeats};
 use crate::commands::scoring::check_writable;
 use crate::failure::Advised;
 use crate::output::print;
@@ -26,6 +27,10 @@ pub fn run(args: &Args) -> Result<()> {
     check_writable(&args.out)?;
     let mut paths = Vec::new();
     for input in &args.inputs {
+        check_there(
+            input,
+            "a folder that `flipcast study run --out` wrote to, or a record file",
+        )?;
         if !input.is_dir() {
             paths.push(input.clone());
             continue;
@@ -41,8 +46,7 @@ pub fn run(args: &Args) -> Result<()> {
             .into());
         }
     }
-    paths.sort();
-    paths.dedup();
+    let paths = without_repeats(paths);
     let mut files = Vec::new();
     for path in &paths {
         files.push((path.as_path(), Records::load(path)?));

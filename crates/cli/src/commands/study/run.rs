@@ -74,6 +74,7 @@ pub fn run(args: &Args) -> Result<()> {
         0 => (thread_count(0)? / args.jobs).max(1),
         threads => thread_count(threads)?,
     };
+    let device = args.device.device(threads)?;
     let loaded = args.plan.load()?;
     let mine = |unit: &&Unit| shard.holds(&unit.key) && args.plan.asks_for(unit, &loaded.plan);
     let units: Vec<Unit> = loaded.units.iter().filter(mine).cloned().collect();
@@ -98,7 +99,7 @@ pub fn run(args: &Args) -> Result<()> {
         shard,
         limit: args.plan.limit,
         jobs: args.jobs,
-        device: args.device.device(threads)?,
+        device,
         memory_limit: args.memory << 20,
         opener: &opener,
     };

@@ -1,6 +1,7 @@
 //! `flipcast study status`.
 
 use super::PlanArgs;
+use crate::commands::places::check_there;
 use crate::output::print;
 use crate::progress::duration;
 use crate::table::{Align, grouped, render};
@@ -31,6 +32,10 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let loaded = args.plan.load()?;
+    check_there(
+        &args.out,
+        "the folder that `flipcast study run --out` writes to",
+    )?;
     let plan = &loaded.plan;
     let asked = |unit: &&Unit| args.plan.asks_for(unit, plan);
     let units: Vec<Unit> = loaded.units.iter().filter(asked).cloned().collect();

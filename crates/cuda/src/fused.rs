@@ -1,0 +1,320 @@
+//! Pointwise convolutions and their gradients in one kernel with the norms around them, where that is faster.
+
+use crate::choices::{Choice, Choices};
+use crate::device::DeviceSlice;
+use crate::error::CudaError;
+use crate::launch::norm::Statistics;
+use crate::launch::norm_backward::{JoinGradient, NormGradient};
+use crate::launch::pointwise::{self, Back, End, Forward};
+use crate::network::CudaNetwork;
+use crate::norms::mixture;
+use crate::timer::Timer;
+use flipcast_exec::NormMode;
+use flipcast_graph::{
+    BackwardStep, GradSource, GradTarget, JoinBackward, NodeId, NormKind, Plan, Step, Storage,
+    Then, ValueId,
+};
+use std::sync::Arc;
+
+/// Runs to time either way.
+const RUNS: usize = 3;
+/// Names of the ways a step can run: kernel by kernel, or in one.
+const WAYS: [&str; 2] = ["apart", "fused"];
+
+impl CudaNetwork {
+    /// Finds out which steps run faster in one kernel, as far as that is not known. What lies in memory does not matter.
+    pub(crate) fn tune_steps(&mut self) -> Result<(), CudaError> {
+        let plan = Arc::clone(&self.plan);
+        let timer = Timer::new(&self.device)?;
+        let mut choices = Choices::load(&self.device, self.precision())?;
+        let (mode, images) = (self.mode, self.images);
+        (self.mode, self.images) = (NormMode::Batch, self.batch());
+        for (index, step) in plan.forward().iter().enumerate() {
+            if let Some(key) = self.fusable(&plan, step) {
+                self.tune(&timer, &mut choices, (index, key), |net| {
+                    net.forward_step(&plan, index, step)
+                })?;
+            }
+        }
+        for (index, step) in plan.backward().iter().enumerate() {
+            let index = plan.forward().len() + index;
+            if let Some(key) = self.fusable_back(&plan, step) {
+                self.tune(&timer, &mut choices, (index, key), |net| {
+                    net.backward_step(&plan, index, step)
+                })?;
+            }
+        }
+        (self.mode, self.images) = (mode, images);
+        Ok(())
+    }
+
+    /// Tries a step both ways, unless `choices` knows the one of its `key`.
+    fn tune(
+        &mut self,
+        timer: &Timer,
+        choices: &mut Choices,
+        (index, key): (usize, String),
+        run: impl Fn(&Self) -> Result<(), CudaError>,
+    ) -> Result<(), CudaError> {
+        let known = choices.find(&key).map(|choice| choice.way.clone());
+        if let Some(at) = WAYS.iter().position(|way| known.as_deref() == Some(*way)) {
+            self.fused[index] = at == 1;
+            return Ok(());
+        }
+        let mut times = [0.0; 2];
+        for (way, time) in times.iter_mut().enumerate() {
+            self.fused[index] = way == 1;
+            *time = timer.fastest(RUNS, || run(self))?;
+        }
+        let best = usize::from(times[1] < times[0]);
+        self.fused[index] = best == 1;
+        let choice = Choice {
+            way: WAYS[best].to_owned(),
+            milliseconds: times[best],
+        };
+        choices.keep(key, choice);
+        Ok(())
+    }
+
+    /// Whether the convolution of `node` runs in one kernel with its norms, forward and backward.
+    pub(crate) fn is_fused(&self, node: NodeId) -> [bool; 2] {
+        let (there, back) = self.fused.split_at(self.plan.forward().len());
+        let of = |step: &Step| matches!(step, Step::Conv { node: own, .. } if *own == node);
+        let back_of = |step: &BackwardStep| matches!(step, BackwardStep::Conv { node: own, .. } if *own == node);
+        let mut steps = self.plan.forward().iter().zip(there);
+        let mut back_steps = self.plan.backward().iter().zip(back);
+        [
+            steps.any(|(step, fused)| *fused && of(step)),
+            back_steps.any(|(step, fused)| *fused && back_of(step)),
+        ]
+    }
+
+    /// Whether a value is normalised by a batch norm below an activation that the kernels know.
+    fn knows_norm(&self, plan: &Plan, value: ValueId) -> bool {
+        match plan.value(value).storage {
+            Storage::Derived {
+                norm: Some(norm),
+                activation,
+                ..
+            } => {
+                let kind = plan.norms()[norm.index()].layer.kind;
+                kind == NormKind::Batch && pointwise::knows(activation)
+            }
+            _ => false,
+        }
+    }
+
+    /// What the choice for a step depends on, if the kernels can run it.
+    fn fusable(&self, plan: &Plan, step: &Step) -> Option<String> {
+        let Step::Conv {
+            node,
+            source,
+            statistics: Some(_),
+            ..
+        } = step
+        else {
+            return None;
+        };
+        let layer = self.layer(*node);
+        let (ins, outs) = (layer.shape.in_channels, layer.shape.out_channels);
+        let stored = matches!(plan.value(*source).storage, Storage::Buffer(_));
+        let fits = layer.is_pointwise()
+            && layer.bias.is_none()
+            && pointwise::fits(self.precision(), outs, ins)
+            && (stored || self.knows_norm(plan, *source));
+        let batch = self.batch();
+        fits.then(|| format!("{batch} {:?} step stored {stored}", layer.shape))
+    }
+
+    /// The same for a backward step.
+    fn fusable_back(&self, plan: &Plan, step: &BackwardStep) -> Option<String> {
+        let BackwardStep::Conv {
+            node,
+            gradient: GradSource::ThroughNorm { value, .. },
+            target,
+            then,
+        } = step
+        else {
+            return None;
+        };
+        let layer = self.layer(*node);
+        let (ins, outs) = (layer.shape.in_channels, layer.shape.out_channels);
+        let (end, below) = match then {
+            Then::Sums(value) => ("sums".to_owned(), self.knows_norm(plan, *value)),
+            Then::Join(join) => (format!("join {}", join.sums.len()), true),
+            _ => ("plain".to_owned(), true),
+        };
+        let fits = layer.is_pointwise()
+            && pointwise::fits(self.precision(), ins, outs)
+            && self.knows_norm(plan, *value)
+            && below;
+        let (batch, add) = (self.batch(), target.accumulate);
+        fits.then(|| format!("{batch} {:?} step back {end} add {add}", layer.shape))
+    }
+
+    /// Runs a pointwise convolution of `source` and makes the tables of the norm on top.
+    pub(crate) fn fused_conv(
+        &self,
+        node: NodeId,
+        source: ValueId,
+        target: ValueId,
+        norm: usize,
+    ) -> Result<(), CudaError> {
+        let (layer, norm) = (self.layer(node), &self.norms[norm]);
+        let affine = self.memory.affine.slice();
+        let of = Forward {
+            ins: layer.shape.in_channels,
+            source: self.term(source),
+            weights: layer.weights(),
+            out: self.place(target, self.images),
+            statistics: Statistics {
+                extent: self.extent(target),
+                values: None,
+                room: self.memory.partials(),
+                affine: [
+                    affine.part(norm.scale.clone()),
+                    affine.part(norm.shift.clone()),
+                ],
+                eps: norm.slot.layer.eps,
+                tables: norm.tables(),
+            },
+        };
+        let running = norm.running().expect("only batch norms are fused");
+        pointwise::forward(&self.kernels, of, running, mixture(self.mode))
+    }
+
+    /// What passing a join's gradient on takes, and the norms joined there with what they normalised; `None` when there is
+    /// nothing to do. `other` is a contribution that is still to be added.
+    pub(crate) fn joined(
+        &self,
+        gradient: DeviceSlice,
+        other: Option<DeviceSlice>,
+        join: &JoinBackward,
+    ) -> Option<(JoinGradient, Vec<(NormGradient, DeviceSlice)>)> {
+        let mask = self.memory.masks[join.joined.index()].as_ref();
+        if mask.is_none() && other.is_none() && join.sums.is_empty() {
+            return None;
+        }
+        let below = |value: &ValueId| {
+            self.norm_below(*value)
+                .map(|(_, of, _, values)| (of, values))
+        };
+        let of = JoinGradient {
+            extent: self.extent(join.joined),
+            gradient,
+            other,
+            mask: mask.map(|mask| mask.slice()),
+            room: self.memory.partials(),
+        };
+        Some((of, join.sums.iter().filter_map(below).collect()))
+    }
+
+    /// Carries the gradient of a normalised value back through its pointwise convolution.
+    pub(crate) fn fused_back(
+        &self,
+        node: NodeId,
+        (value, gradient): (ValueId, DeviceSlice),
+        target: GradTarget,
+        then: &Then,
+    ) -> Result<(), CudaError> {
+        let layer = self.layer(node);
+        let to = self.target(target);
+        let shape = &layer.shape;
+        let of = Back {
+            extent: crate::network::extent(
+                flipcast_graph::Dims::new(shape.input[0], shape.input[1], shape.in_channels),
+                self.images,
+            ),
+            outs: shape.out_channels,
+            above: self.term(value),
+            gradient,
+            weights: layer.weights(),
+            to,
+            room: self.memory.partials(),
+        };
+        match then {
+            Then::Sums(value) => match self.norm_below(*value) {
+                Some((_, norm, activation, values)) => {
+                    let end = End::Sums(norm, activation, values);
+                    pointwise::back(&self.kernels, of, end)
+                }
+                None => unreachable!("`fusable_back` looked for the norm"),
+            },
+            Then::Join(join) => match self.joined(to.slice, None, join) {
+                Some((joined, norms)) => {
+                    pointwise::back(&self.kernels, of, End::Join(joined.mask, &norms))
+                }
+                None => pointwise::back(&self.kernels, of, End::Plain),
+            },
+            _ => pointwise::back(&self.kernels, of, End::Plain),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{CudaNetwork, CudaOptions, Precision, report};
+    use flipcast_exec::{Executor, NormMode};
+    use flipcast_testkit::{Random, cases};
+
+    /// Relative distance of two vectors.
+    fn distance(found: &[f32], expected: &[f32]) -> f64 {
+        let squares = |of: &mut dyn Iterator<Item = f64>| of.map(|x| x * x).sum::<f64>();
+        let mut difference = found.iter().zip(expected).map(|(a, b)| f64::from(a - b));
+        let apart = squares(&mut difference);
+        (apart / squares(&mut expected.iter().map(|&x| f64::from(x)))).sqrt()
+    }
+
+    /// Logits and gradients of a network that runs every step it can in one kernel, or none.
+    fn run(net: &mut CudaNetwork, fused: bool, case: &flipcast_testkit::Case) -> [Vec<f32>; 2] {
+        let plan = std::sync::Arc::clone(&net.plan);
+        let forward = plan.forward().iter().map(|step| net.fusable(&plan, step));
+        let backward = plan
+            .backward()
+            .iter()
+            .map(|step| net.fusable_back(&plan, step));
+        let can: Vec<bool> = forward.chain(backward).map(|key| key.is_some()).collect();
+        assert!(can.contains(&true), "{}: nothing can be fused", case.name);
+        net.fused = can.iter().map(|can| *can && fused).collect();
+        net.recordings.clear();
+        let logits = net.forward(&case.batch()).unwrap().values().to_vec();
+        let mut random = Random::new(71);
+        let gradient: Vec<f32> = logits.iter().map(|_| random.normal() as f32).collect();
+        let gradient = net.backward(&gradient).unwrap().to_vec();
+        [logits, gradient]
+    }
+
+    /// Both ways round factors, at different places. Bounds are those of the conformance suite.
+    #[test]
+    fn fused_steps_give_what_separate_ones_give() {
+        if !report().usable() {
+            println!("skipped: nothing was compared, since this machine has no usable GPU");
+            return;
+        }
+        let bounds = [
+            (Precision::Tf32, [2e-3, 1e-1]),
+            (Precision::Bf16, [3e-2, 3e-1]),
+        ];
+        for (precision, bounds) in bounds {
+            for case in cases() {
+                if !case.name.ends_with("_128") {
+                    continue;
+                }
+                let options = CudaOptions {
+                    precision,
+                    ..CudaOptions::adapt(case.batch_size, case.height, case.width)
+                };
+                let mut net = CudaNetwork::new(&case.graph, &case.params, &options).unwrap();
+                for mode in [NormMode::Batch, NormMode::Mixed { source_weight: 0.4 }] {
+                    net.set_norm_mode(mode).unwrap();
+                    let (apart, fused) = (run(&mut net, false, &case), run(&mut net, true, &case));
+                    for ((found, expected), bound) in fused.iter().zip(&apart).zip(bounds) {
+                        let off = distance(found, expected);
+                        println!("{precision:?} {} {mode:?}: {off:.2e}", case.name);
+                        assert!(off < bound, "{}: off by {off}, bound {bound}", case.name);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Where values lie in the arena, and how they are read.
+
+use crate::network::{Identity, Network};
+use crate::norms::Norm;
+use flipcast_graph::{BufferId, Plan, Storage, ValueId};
+use flipcast_kernels::{Extent, Source};
+
+impl Network {
+    pub(crate) fn extent(&self, value: ValueId) -> Extent {
+        let dims = self.plan.value(value).dims;
+        Extent {
+            images: self.images,
+            pixels: dims.pixels(),
+            channels: dims.channels,
+        }
+    }
+
+    /// The place of a stored value in the arena.
+    pub(crate) fn stored_range(&self, value: ValueId) -> std::ops::Range<usize> {
+        match self.plan.value(value).storage {
+            Storage::Buffer(buffer) => self.plan.range(buffer, self.images),
+            _ => unreachable!("only stored values have a place"),
+        }
+    }
+
+    /// The place of what a value is read from, or `None` for the caller's batch.
+    pub(crate) fn base_range(&self, value: ValueId) -> Option<std::ops::Range<usize>> {
+        let base = self.plan.base(value);
+        match self.plan.value(base).storage {
+            Storage::Buffer(buffer) => Some(self.plan.range(buffer, self.images)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn gradient_range(&self, buffer: BufferId) -> std::ops::Range<usize> {
+        self.plan.range(buffer, self.images)
+    }
+}
+
+/// How a value is read, given the numbers of its base.
+pub(crate) fn source_of<'a>(
+    plan: &Plan,
+    norms: &'a [Norm],
+    identity: &'a Identity,
+    value: ValueId,
+    base: &'a [f32],
+) -> Source<'a> {
+    match plan.value(value).storage {
+        Storage::Derived {
+            norm, activation, ..
+        } => {
+            let norm = norm.map_or_else(|| identity.tables(), |norm| norms[norm.index()].tables());
+            Source::Normed {
+                values: base,
+                norm,
+                activation,
+            }
+        }
+        _ => Source::Plain(base),
+    }
+}
+
+/// Parts of the arena that a step uses together. Planned buffers that live together do not overlap.
+pub(crate) fn views<const N: usize>(
+    arena: &mut [f32],
+    ranges: [std::ops::Range<usize>; N],
+) -> [&mut [f32]; N] {
+    arena
+        .get_disjoint_mut(ranges)
+        .expect("buffers that live together do not overlap")
+}
+
+/// As [`views`], for parts of which some may be absent.
+pub(crate) fn cut<const N: usize>(
+    arena: &mut [f32],
+    ranges: [Option<std::ops::Range<usize>>; N],
+) -> [Option<&mut [f32]>; N] {
+    // An absent part is an empty range at the end, which overlaps nothing.
+    let end = arena.len();
+    let present: [bool; N] = std::array::from_fn(|i| ranges[i].is_some());
+    let parts = views(arena, ranges.map(|range| range.unwrap_or(end..end)));
+    let mut present = present.into_iter();
+    parts.map(|part| present.next().unwrap_or(false).then_some(part))
+}
