@@ -20,9 +20,33 @@ pub struct CellEstimates {
 impl Calibration {
     /// Estimates for a cell, with intervals meant to hold the truth with probability `level`.
     pub fn estimate(&self, cell: &Cell, level: f64) -> CellEstimates {
-        CellEstimates {
-            source: estimate_all(&self.source, &cell.source, cell, cell.images, level),
-            adapted: estimate_all(&self.adapted, &cell.adapted, cell, cell.probe_images, level),
+        let mut source = estimate_all(&self.source, &cell.source, cell, cell.images, level);
+        let mut adapted =
+            estimate_all(&self.adapted, &cell.adapted, cell, cell.probe_images, level);
+        let cells = || self.cells.iter().map(|cell| &cell.cell);
+        let of_source = cells().map(|cell| (&cell.source, cell.accuracy));
+        let of_adapted = cells().map(|cell| (&cell.adapted, cell.adapted_accuracy));
+        drop_false_alarms(&mut source, of_source);
+        drop_false_alarms(&mut adapted, of_adapted);
+        CellEstimates { source, adapted }
+    }
+}
+
+/// Takes back the doubt about the classes' shares where it says nothing: a shift alone looks like other shares, the more the
+/// harder it is, and calibration cells, whose shares are those of the labelled images, show from which accuracy downwards.
+fn drop_false_alarms<'a>(
+    estimates: &mut Estimates,
+    cells: impl Iterator<Item = (&'a BTreeMap<String, ScoreSummary>, Option<f64>)>,
+) {
+    const DOUBT: Flag = Flag::ClassMarginalMismatch;
+    let false_alarms = cells.filter_map(|(scores, accuracy)| {
+        let raised = scores.values().any(|score| score.flags.contains(&DOUBT));
+        accuracy.filter(|_| raised)
+    });
+    let highest = false_alarms.fold(0.0, f64::max);
+    for estimate in estimates.values_mut() {
+        if estimate.accuracy <= highest {
+            estimate.flags.retain(|flag| *flag != DOUBT);
         }
     }
 }
@@ -74,4 +98,33 @@ fn estimate_all(
         estimates.insert("combined".to_owned(), combined);
     }
     estimates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doubt_that_balanced_cells_raise_as_well_is_taken_back() {
+        let scores = |flags: &[Flag]| {
+            let score = ScoreSummary {
+                value: 0.5,
+                standard_error: None,
+                flags: flags.to_vec(),
+            };
+            BTreeMap::from([("cot".to_owned(), score)])
+        };
+        let doubt = [Flag::ClassMarginalMismatch];
+        let (clean, blurred) = (scores(&[]), scores(&doubt));
+        let flags_at = |accuracy: f64| {
+            let flags = vec![Flag::TooFewImages, doubt[0]];
+            let mut estimates =
+                BTreeMap::from([("cot".to_owned(), Estimate::around(accuracy, 0.1, flags))]);
+            let cells = [(&clean, Some(0.9)), (&blurred, Some(0.6)), (&blurred, None)];
+            drop_false_alarms(&mut estimates, cells.into_iter());
+            estimates["cot"].flags.clone()
+        };
+        assert_eq!(flags_at(0.55), [Flag::TooFewImages]);
+        assert_eq!(flags_at(0.65), [Flag::TooFewImages, doubt[0]]);
+    }
 }
