@@ -77,29 +77,18 @@ impl Winograd {
         let chunking = Chunking::new(target.height, rows, OUT);
         // The window must reach the ends of the last tiles, beyond the image.
         let window = Window::new(pass, across * OUT);
-        let taps = &pass.classes[0].taps;
-        let matrix = filter_matrix();
+        let (sources, targets) = (pass.source.channels, target.channels);
+        let filters = transform_filters(pass, weights);
         let run = [Run {
             offset: 0,
-            len: pass.source.channels as u32,
+            len: sources as u32,
         }];
-        let weights = (0..POINTS)
-            .map(|point| {
-                let (row, column) = (matrix[point / IN], matrix[point % IN]);
-                Packed::new(
-                    &run,
-                    target.channels,
-                    isa.lanes(),
-                    Exactness::Fast,
-                    |k, out| {
-                        let terms = taps.iter().enumerate().map(|(t, tap)| {
-                            row[t / 3]
-                                * column[t % 3]
-                                * f64::from(pass.weight(weights, 0, k, out, tap))
-                        });
-                        terms.sum::<f64>() as f32
-                    },
-                )
+        let weights = filters
+            .chunks_exact(sources * targets)
+            .map(|of_point| {
+                Packed::new(&run, targets, isa.lanes(), Exactness::Fast, |k, out| {
+                    of_point[out * sources + k]
+                })
             })
             .collect();
         Self {
@@ -207,6 +196,31 @@ fn stride(channels: usize) -> usize {
     } else {
         channels + SKEW
     }
+}
+
+/// Every filter at every point: `[point][target channel][source channel]`.
+fn transform_filters(pass: &Pass, weights: &[f32]) -> Vec<f32> {
+    let (sources, targets) = (pass.source.channels, pass.target.channels);
+    let taps = &pass.classes[0].taps;
+    let matrix = filter_matrix();
+    let factors: [[f64; POINTS]; 9] = std::array::from_fn(|tap| {
+        std::array::from_fn(|point| matrix[point / IN][tap / 3] * matrix[point % IN][tap % 3])
+    });
+    let mut filters = vec![0.0; POINTS * sources * targets];
+    for pair in 0..sources * targets {
+        let (target, source) = (pair / sources, pair % sources);
+        let mut sums = [0.0; POINTS];
+        for (factors, tap) in factors.iter().zip(taps) {
+            let weight = f64::from(pass.weight(weights, 0, source, target, tap));
+            for (sum, factor) in sums.iter_mut().zip(factors) {
+                *sum += factor * weight;
+            }
+        }
+        for (point, sum) in sums.into_iter().enumerate() {
+            filters[point * sources * targets + pair] = sum as f32;
+        }
+    }
+    filters
 }
 
 /// Filter transform: a row per point, a column per tap.
