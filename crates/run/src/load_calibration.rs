@@ -60,7 +60,8 @@ impl Calibration {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// Refuses a model, preprocessing or class space other than those it was made with.
+    /// Refuses a model, normalisation or class space other than those it was made with. How images are brought to size may differ:
+    /// ready-made sets such as ImageNet-C come in the network's size, the labelled images do not.
     pub fn check_fits(
         &self,
         model: &Model,
@@ -86,9 +87,10 @@ impl Calibration {
             });
             return other("the weights", found, expected);
         }
-        if &self.preprocess != preprocess {
-            let [found, expected] = [&self.preprocess, preprocess].map(|p| format!("{p:?}"));
-            return other("the preprocessing", found, expected);
+        if self.preprocess.normalise != preprocess.normalise {
+            let [found, expected] =
+                [&self.preprocess, preprocess].map(|p| format!("{:?}", p.normalise));
+            return other("the normalisation", found, expected);
         }
         if scope.num_classes() != self.basis.reference.classes {
             let [found, expected] =

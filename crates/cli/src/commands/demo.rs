@@ -130,3 +130,30 @@ fn shifts() -> Vec<String> {
     let shifted = shifted.map(|(i, shift)| format!("{shift}:{}", i % 5 + 1));
     std::iter::once("clean".to_owned()).chain(shifted).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipcast_images::preprocess::{Normalise, Resize};
+
+    #[test]
+    fn a_calibration_fits_images_of_another_size_but_not_of_another_scale() {
+        let folder = assets::unpack(None).unwrap();
+        let model = open_model(&ModelArgs {
+            model: folder.weights().to_string_lossy().into_owned(),
+            weights: None,
+            classes: None,
+        })
+        .unwrap();
+        let calibration = Calibration::load(&folder.calibration()).unwrap();
+        let data = open_data(DataRequest::new(&folder.images()), &model).unwrap();
+        let scope = Scope::new(model.num_classes(), data.class_space.clone());
+        let mut preprocess = data.preprocess.clone();
+        preprocess.resize = Resize::ShortSide(40);
+        calibration.check_fits(&model, &preprocess, &scope).unwrap();
+        preprocess.normalise = Normalise::imagenet();
+        let refused = calibration.check_fits(&model, &preprocess, &scope);
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("the normalisation"), "{text}");
+    }
+}
