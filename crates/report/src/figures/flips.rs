@@ -4,6 +4,7 @@ use crate::Study;
 use crate::chart::{Axis, AxisFormat, Figure, Mark, Panel};
 use crate::stats::{pearson, spearman};
 use crate::study::{Entry, Flips};
+use std::collections::BTreeMap;
 
 /// A number of a record and how its axis reads.
 type Measure = (&'static str, AxisFormat, fn(&Flips) -> Option<f64>);
@@ -14,29 +15,45 @@ const SILHOUETTE: Measure = ("silhouette before adapting", AxisFormat::Plain, |f
 });
 const ACCURACY: Measure = ("accuracy", AxisFormat::Percent, |f| f.accuracy);
 
-/// Flips, silhouette and accuracy in pairs, one point per dataset.
+/// Per model and method: flips, silhouette and accuracy in pairs, one point per dataset.
 pub(super) fn build(study: &Study) -> Vec<Shown> {
-    let pairs = [
-        ("Silhouette and flips", SILHOUETTE, FLIPS),
-        ("Flips and accuracy", FLIPS, ACCURACY),
-        ("Silhouette and accuracy", SILHOUETTE, ACCURACY),
-    ];
-    let panels: Vec<Panel> = pairs
-        .into_iter()
-        .filter_map(|(title, x, y)| panel(&study.flips, title, x, y))
-        .collect();
-    if panels.is_empty() {
-        return Vec::new();
+    let mut groups: BTreeMap<(&str, &str), Vec<&Entry<Flips>>> = BTreeMap::new();
+    for entry in &study.flips {
+        let method = entry.subject.method.as_deref().unwrap_or("");
+        let group = (entry.subject.model.as_str(), method);
+        groups.entry(group).or_default().push(entry);
     }
-    let figure = Figure {
-        label: "Flips, silhouette and accuracy".to_owned(),
-        columns: panels.len().min(3),
-        panels,
-    };
-    vec![Shown::still(String::new(), figure)]
+    let several = groups.len() > 1;
+    let mut shown = Vec::new();
+    for ((model, method), entries) in groups {
+        let pairs = [
+            ("Silhouette and flips", SILHOUETTE, FLIPS),
+            ("Flips and accuracy", FLIPS, ACCURACY),
+            ("Silhouette and accuracy", SILHOUETTE, ACCURACY),
+        ];
+        let panels: Vec<Panel> = pairs
+            .into_iter()
+            .filter_map(|(title, x, y)| panel(&entries, title, x, y))
+            .collect();
+        if panels.is_empty() {
+            continue;
+        }
+        let figure = Figure {
+            label: "Flips, silhouette and accuracy".to_owned(),
+            columns: panels.len().min(3),
+            panels,
+        };
+        let name = if several {
+            format!("{model}, {method}")
+        } else {
+            String::new()
+        };
+        shown.push(Shown::still(name, figure));
+    }
+    shown
 }
 
-fn panel(entries: &[Entry<Flips>], title: &str, x: Measure, y: Measure) -> Option<Panel> {
+fn panel(entries: &[&Entry<Flips>], title: &str, x: Measure, y: Measure) -> Option<Panel> {
     let families = Series::of(entries.iter().map(|entry| entry.subject.family.as_str()));
     let text = |(label, format, _): &Measure, value: f64| match format {
         AxisFormat::Percent => format!("{label} {}", percent(value)),

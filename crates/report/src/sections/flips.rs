@@ -19,6 +19,7 @@ pub(super) fn build(study: &Study) -> Section {
         &[
             "dataset",
             "model",
+            "method",
             "family",
             ">images",
             ">silhouette",
@@ -32,6 +33,7 @@ pub(super) fn build(study: &Study) -> Section {
         table.rows.push(vec![
             TableCell::text(&subject.name),
             TableCell::text(&subject.model),
+            TableCell::text(subject.method.as_deref().unwrap_or("")),
             TableCell::text(&subject.family),
             TableCell::count(result.images),
             TableCell::number(result.silhouette, 3),

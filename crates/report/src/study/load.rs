@@ -88,6 +88,7 @@ impl Study {
             }
         }
         name_variants(&mut sorted);
+        name_settings(&mut sorted);
         sorted.sort_by(|(a, a_record), (b, b_record)| {
             let rank = |s: &Subject, r: &RunRecord| {
                 let place = natural(&s.name);
@@ -192,6 +193,30 @@ impl Study {
                     subject: cell.subject,
                 });
             }
+        }
+    }
+}
+
+/// Where records of one kind tell of a network and a method with several settings, the method's name gets its setting.
+fn name_settings(sorted: &mut [(Subject, RunRecord)]) {
+    let mut settings: BTreeMap<[String; 3], BTreeSet<String>> = BTreeMap::new();
+    let place = |subject: &Subject, record: &RunRecord| {
+        let method = subject.method.clone()?;
+        Some([record.kind.clone(), subject.network.clone(), method])
+    };
+    for (subject, record) in &*sorted {
+        if let Some(place) = place(subject, record) {
+            let known = settings.entry(place).or_default();
+            known.insert(subject.setting.clone());
+        }
+    }
+    for (subject, record) in sorted {
+        let several = place(subject, record).is_some_and(|place| settings[&place].len() > 1);
+        if let Some(method) = &mut subject.method
+            && several
+            && !subject.setting.is_empty()
+        {
+            *method = format!("{method}, {}", subject.setting);
         }
     }
 }

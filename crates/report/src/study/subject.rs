@@ -49,8 +49,10 @@ pub(crate) struct Subject {
     pub base: String,
     /// Whether there is a shift.
     pub is_shifted: bool,
-    /// The adaptation method, if there is one.
+    /// The adaptation method, if there is one, and its setting where there are several.
     pub method: Option<String>,
+    /// How the method moves and for how long, as far as the record says.
+    pub setting: String,
     /// The level of intervals, if the record has any.
     pub level: Option<f64>,
 }
@@ -79,6 +81,7 @@ impl Subject {
             base: shifted.map_or(data.as_str(), |(base, _)| base).to_owned(),
             is_shifted: shifted.is_some(),
             method: protocol.get("method").and_then(method_name),
+            setting: setting(protocol.get("method"), protocol.get("steps")),
             level: protocol.get("level").and_then(Value::as_f64),
             data,
         }
@@ -97,6 +100,30 @@ fn method_name(value: &Value) -> Option<String> {
         }),
     };
     named.map(str::to_owned)
+}
+
+/// Such as `adam 0.001, 990 steps`.
+fn setting(method: Option<&Value>, steps: Option<&Value>) -> String {
+    let optimiser = method.and_then(|method| {
+        let nested = || {
+            method
+                .as_object()?
+                .values()
+                .find_map(|v| v.get("optimiser"))
+        };
+        let (name, settings) = method
+            .get("optimiser")
+            .or_else(nested)?
+            .as_object()?
+            .iter()
+            .next()?;
+        Some(format!("{name} {}", settings.get("lr")?.as_f64()?))
+    });
+    let steps = steps
+        .and_then(Value::as_u64)
+        .map(|steps| format!("{steps} steps"));
+    let parts: Vec<String> = optimiser.into_iter().chain(steps).collect();
+    parts.join(", ")
 }
 
 /// `cifar.tar#second-half:0@gaussian_noise:3` is `gaussian_noise:3` of the family `C`.
@@ -134,6 +161,18 @@ fn corruption(shift: &str) -> &str {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn settings_are_found_wherever_a_method_keeps_them() {
+        let tent = json!({"method": "tent", "optimiser": {"adam": {"lr": 0.001}}});
+        assert_eq!(
+            setting(Some(&tent), Some(&json!(200))),
+            "adam 0.001, 200 steps"
+        );
+        let rdumb = json!({"method": "rdumb", "eta": {"optimiser": {"sgd": {"lr": 0.00025}}}});
+        assert_eq!(setting(Some(&rdumb), None), "sgd 0.00025");
+        assert_eq!(setting(Some(&json!("tent")), None), "");
+    }
 
     #[test]
     fn families_are_read_from_the_data_s_name() {
