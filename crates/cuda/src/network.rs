@@ -127,7 +127,11 @@ impl CudaNetwork {
         let table = graph.affine_table();
         let mut affine = vec![0.0; table.len()];
         for (name, range) in table.names() {
-            affine[range.clone()].copy_from_slice(prepare::param(params, &name, &[range.len()])?);
+            affine[range.clone()].copy_from_slice(flipcast_exec::param(
+                params,
+                &name,
+                &[range.len()],
+            )?);
         }
         let device = Device::open(options.device)?;
         device.enter()?;
@@ -141,7 +145,7 @@ impl CudaNetwork {
             if slot.layer.kind == NormKind::Batch {
                 for suffix in ["running_mean", "running_var"] {
                     let name = format!("{}.{suffix}", graph.node(slot.node).name);
-                    running.extend_from_slice(prepare::param(
+                    running.extend_from_slice(flipcast_exec::param(
                         params,
                         &name,
                         &[slot.layer.channels],

@@ -5,40 +5,12 @@ use crate::launch::elementwise::InputLayout;
 use crate::layers::Layer;
 use crate::module::Kernels;
 use crate::precision::{Element, Precision};
-use flipcast_exec::ExecError;
+use flipcast_exec::param;
 use flipcast_graph::{Conv2d, Dims, Graph, NodeId, Op, Plan, Step, Storage, ValueId};
 use flipcast_kernels::ConvShape;
-use flipcast_tensor::{Shape, Tensor};
+use flipcast_tensor::Tensor;
 use std::borrow::Cow;
 use std::collections::HashMap;
-
-/// The values of `name`, which must have the extents `expected` and be finite.
-pub(crate) fn param<'a>(
-    params: &'a HashMap<String, Tensor>,
-    name: &str,
-    expected: &[usize],
-) -> Result<&'a [f32], ExecError> {
-    let expected = Shape::new(expected);
-    let Some(tensor) = params.get(name) else {
-        return Err(ExecError::MissingParam {
-            name: name.to_owned(),
-            expected,
-        });
-    };
-    if *tensor.shape() != expected {
-        return Err(ExecError::ParamShape {
-            name: name.to_owned(),
-            expected,
-            found: tensor.shape().clone(),
-        });
-    }
-    if !flipcast_kernels::all_finite(tensor.values()) {
-        return Err(ExecError::NonFiniteParam {
-            name: name.to_owned(),
-        });
-    }
-    Ok(tensor.values())
-}
 
 /// How the input is laid out. Where one convolution alone reads it, blocks of `stride` by `stride` pixels become one pixel
 /// with all their channels, and its padding becomes part of the input: what is left is a convolution of stride 1 that fills

@@ -8,7 +8,7 @@ use crate::launch::tokens::{self, Moves};
 use crate::module::Kernels;
 use crate::network::{CudaNetwork, CudaOptions};
 use crate::precision::Element;
-use crate::prepare::param;
+use flipcast_exec::param;
 use flipcast_exec::{ExecError, Purpose};
 use flipcast_graph::{Dims, Graph, NodeId, Op, ParamSpec, Step, ValueId};
 use flipcast_tensor::Tensor;

@@ -227,7 +227,7 @@ fn weight_shape(op: &Op, shape: &ConvShape) -> Vec<usize> {
 }
 
 /// The values of `name`, which must have the extents `expected` and be finite.
-pub(crate) fn param<'a>(
+pub fn param<'a>(
     params: &'a HashMap<String, Tensor>,
     name: &str,
     expected: &[usize],
