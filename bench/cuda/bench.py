@@ -106,7 +106,7 @@ def main():
     parser.add_argument("--out", type=Path, required=True, help="folder for raw.csv and summary.md; ceilings.json is read from there")
     parser.add_argument("--rows", nargs="*", help="only these networks")
     parser.add_argument("--precisions", nargs="*", default=["tf32", "bf16"])
-    parser.add_argument("--modes", nargs="*", default=["eager", "compile"], help="how PyTorch runs")
+    parser.add_argument("--modes", nargs="*", default=["eager", "compile", "reduce-overhead"], help="how PyTorch runs")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--steps", type=int, default=10)
     args = parser.parse_args()
