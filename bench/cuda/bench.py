@@ -4,8 +4,8 @@
     python3 bench/cuda/ceilings.py --out bench/runs/<date>-cuda-<gpu>/ceilings.json
     python3 bench/cuda/bench.py --ours target/release/examples/step --out bench/runs/<date>-cuda-<gpu>
 
-flipcast's networks are made one after the other, since each times its kernels then; PyTorch's start together. Then the programs of a row
-take turns, while the others wait. Bytes are what the steps of flipcast's plan read and write if each takes every operand once, and
+Network by network, flipcast's are made one after the other, since each times its kernels then; PyTorch's start together. Then the programs of
+a row take turns, while the others wait. Bytes are what the steps of flipcast's plan read and write if each takes every operand once, and
 operations are those of its convolutions and linear layers; both are set against what the GPU was found to do at most.
 """
 
@@ -77,6 +77,10 @@ class Row:
         for worker in self.workers[1:]:
             worker.answer()
 
+    def close(self):
+        for worker in self.workers:
+            worker.close()
+
     def measure(self, args, raw):
         """Median milliseconds by program."""
         times = {worker.name: [] for worker in self.workers}
@@ -116,22 +120,22 @@ def main():
     heads = ["network", "batch", "precision", "flipcast", *(f"PyTorch {mode}" for mode in args.modes), "ratio", "bytes", "operations"]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     networks = [row for row in ROWS if not args.rows or row[0] in args.rows]
-    rows = [Row(network, precision, args) for network in networks for precision in args.precisions]
-    for row in rows:
-        row.start(args.modes)
-    for row in rows:
-        row.wait()
     with open(args.out / "raw.csv", "w", newline="") as file:
         raw = csv.writer(file)
         raw.writerow(["network", "precision", "program", "round", "ms"])
-        for row in rows:
-            lines.append(row.line(row.measure(args, raw), ceilings))
-            print(lines[-1], flush=True)
-            file.flush()
-            (args.out / "summary.md").write_text("\n".join(lines) + "\n")
-    for row in rows:
-        for worker in row.workers:
-            worker.close()
+        for network in networks:
+            rows = [Row(network, precision, args) for precision in args.precisions]
+            for row in rows:
+                row.start(args.modes)
+            for row in rows:
+                row.wait()
+            for row in rows:
+                lines.append(row.line(row.measure(args, raw), ceilings))
+                print(lines[-1], flush=True)
+                file.flush()
+                (args.out / "summary.md").write_text("\n".join(lines) + "\n")
+            for row in rows:
+                row.close()
 
 
 if __name__ == "__main__":

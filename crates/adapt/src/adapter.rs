@@ -1,4 +1,4 @@
-use crate::AdaptError;
+use crate::{AdaptError, entropies};
 use flipcast_exec::{Executor, Logits, NormMode, StepResult};
 use flipcast_tensor::Batch;
 
@@ -28,6 +28,18 @@ impl<'a> StepOutput<'a> {
             reset: false,
         }
     }
+
+    /// Of a step that moved no parameters.
+    pub(crate) fn unchanged(logits: Logits<'a>) -> Self {
+        let entropies = entropies(logits);
+        Self {
+            logits,
+            mean_entropy: entropies.iter().sum::<f64>() / entropies.len() as f64,
+            reliable: logits.images(),
+            used: 0,
+            reset: false,
+        }
+    }
 }
 
 /// A way of adapting a network to the batches it predicts.
@@ -37,7 +49,7 @@ pub trait Adapter {
     fn step(&mut self, net: &mut dyn Executor, batch: &Batch)
     -> Result<StepOutput<'_>, AdaptError>;
     /// Restores source parameters and forgets all state, the optimiser's included.
-    fn reset(&mut self, net: &mut dyn Executor);
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError>;
     /// Measures on clean batches what the method must know before its first step; most need nothing.
     fn prepare(&mut self, net: &mut dyn Executor, clean: &[Batch]) -> Result<(), AdaptError> {
         let _ = (net, clean);

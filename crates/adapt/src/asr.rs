@@ -253,10 +253,11 @@ impl Adapter for Asr {
         })
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         self.core.reset(net);
         self.penalty = Penalty::default();
         self.threshold = None;
+        Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {

@@ -51,7 +51,7 @@ pub(crate) fn assert_adapts(
     assert!(end < start, "the loss went from {start} to {end}");
     assert_ne!(net.affine(), net.source_affine());
 
-    adapter.reset(&mut net);
+    adapter.reset(&mut net).unwrap();
     assert_eq!(net.affine(), net.source_affine());
     assert!(
         run(adapter.as_mut(), &mut net, &batch) == first,

@@ -1,5 +1,5 @@
 use crate::adapter::Kept;
-use crate::{AdaptError, Adapter, StepOutput, entropies};
+use crate::{AdaptError, Adapter, StepOutput};
 use flipcast_exec::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
@@ -75,20 +75,12 @@ impl Adapter for Bn {
         }
         net.set_norm_mode(self.norm_mode())?;
         self.kept.keep(net.forward(batch)?);
-        let logits = self.kept.logits();
-        let entropies = entropies(logits);
-        let mean_entropy = entropies.iter().sum::<f64>() / entropies.len() as f64;
-        Ok(StepOutput {
-            logits,
-            mean_entropy,
-            reliable: batch.images(),
-            used: 0,
-            reset: false,
-        })
+        Ok(StepOutput::unchanged(self.kept.logits()))
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
+        Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {

@@ -1,5 +1,5 @@
 use crate::adapter::Kept;
-use crate::{AdaptError, Adapter, StepOutput, entropies};
+use crate::{AdaptError, Adapter, StepOutput};
 use flipcast_exec::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
@@ -84,22 +84,14 @@ impl Adapter for BnCumulative {
         self.kept.keep(net.forward(batch)?);
         net.absorb_statistics()?;
         self.seen += batch.images() as f64;
-        let logits = self.kept.logits();
-        let entropies = entropies(logits);
-        let mean_entropy = entropies.iter().sum::<f64>() / entropies.len() as f64;
-        Ok(StepOutput {
-            logits,
-            mean_entropy,
-            reliable: batch.images(),
-            used: 0,
-            reset: false,
-        })
+        Ok(StepOutput::unchanged(self.kept.logits()))
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
-        net.reset_statistics();
+        net.reset_statistics()?;
         self.seen = 0.0;
+        Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {
@@ -156,7 +148,7 @@ mod tests {
             .to_vec();
         // The second time the batch's variance is the unbiased one.
         assert!(distance(&first, &again) < 0.1 * distance(&first, &other));
-        method.reset(&mut net);
+        method.reset(&mut net).unwrap();
         let anew = method
             .step(&mut net, &batch)
             .unwrap()
@@ -177,7 +169,7 @@ mod tests {
         method.step(&mut net, &batch).unwrap();
         net.set_norm_mode(NormMode::Running).unwrap();
         assert_ne!(net.forward(&batch).unwrap().values(), source);
-        method.reset(&mut net);
+        method.reset(&mut net).unwrap();
         assert_eq!(net.forward(&batch).unwrap().values(), source);
     }
 

@@ -112,9 +112,10 @@ impl Adapter for Come {
         })
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
         self.optimiser.reset();
+        Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {

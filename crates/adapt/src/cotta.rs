@@ -264,12 +264,13 @@ impl Adapter for Cotta {
         })
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
         self.optimiser.reset();
         self.student.clear();
         self.teacher.clear();
         self.steps = 0;
+        Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {

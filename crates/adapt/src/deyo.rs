@@ -199,10 +199,11 @@ impl Adapter for Deyo {
         })
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
         self.optimiser.reset();
         self.steps = 0;
+        Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {

@@ -108,8 +108,9 @@ impl Adapter for Eata {
         Ok(self.core.output())
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         self.core.reset(net);
+        Ok(())
     }
 
     fn prepare(&mut self, net: &mut dyn Executor, clean: &[Batch]) -> Result<(), AdaptError> {

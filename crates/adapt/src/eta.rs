@@ -123,8 +123,9 @@ impl Adapter for Eta {
         Ok(self.core.output())
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         self.core.reset(net);
+        Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {
@@ -342,7 +343,7 @@ mod tests {
         .unwrap();
         let first = eta.step(&mut net, &batch).unwrap().used;
         let second = eta.step(&mut net, &batch).unwrap().used;
-        eta.reset(&mut net);
+        eta.reset(&mut net).unwrap();
         assert_eq!(net.affine(), net.source_affine());
         [first, second, eta.step(&mut net, &batch).unwrap().used]
     }

@@ -7,11 +7,11 @@ use crate::rpl::robust_loss;
 use crate::selection::Selection;
 use crate::{AdamConfig, Optimiser, OptimiserConfig, SgdConfig, mean_entropy_gradient};
 use flipcast_exec::{
-    DeviceStep, DeviceSteps, ExecError, Executor, Logits, NormMode, StepLoss, StepOptimiser,
-    StepRequest, StepResult, StepRun,
+    DeviceStep, DeviceSteps, ExecError, Executor, Logits, StepLoss, StepOptimiser, StepRequest,
+    StepResult, StepRun,
 };
-use flipcast_graph::AffineTable;
-use flipcast_tensor::{Batch, Tensor};
+use flipcast_tensor::Batch;
+use flipcast_testkit::Wrapper;
 use std::sync::{Arc, Weak};
 
 /// A network of the host as a device shows it.
@@ -159,40 +159,16 @@ impl<E: Executor> DeviceSteps for FakeDevice<E> {
     }
 }
 
-impl<E: Executor> Executor for FakeDevice<E> {
+impl<E: Executor> Wrapper for FakeDevice<E> {
+    fn inner(&self) -> &dyn Executor {
+        &self.net
+    }
+    fn inner_mut(&mut self) -> &mut dyn Executor {
+        &mut self.net
+    }
     fn forward(&mut self, batch: &Batch) -> Result<Logits<'_>, ExecError> {
         self.passes += 1;
         self.net.forward(batch)
-    }
-    fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError> {
-        self.net.backward(logit_gradient)
-    }
-    fn tap(&mut self, name: &str) -> Result<Tensor, ExecError> {
-        self.net.tap(name)
-    }
-    fn affine(&self) -> &[f32] {
-        self.net.affine()
-    }
-    fn affine_mut(&mut self) -> &mut [f32] {
-        self.net.affine_mut()
-    }
-    fn source_affine(&self) -> &[f32] {
-        self.net.source_affine()
-    }
-    fn affine_table(&self) -> &AffineTable {
-        self.net.affine_table()
-    }
-    fn norm_mode(&self) -> NormMode {
-        self.net.norm_mode()
-    }
-    fn set_norm_mode(&mut self, mode: NormMode) -> Result<(), ExecError> {
-        self.net.set_norm_mode(mode)
-    }
-    fn num_classes(&self) -> usize {
-        self.net.num_classes()
-    }
-    fn reset_affine(&mut self) {
-        self.net.reset_affine();
     }
     fn steps(&mut self) -> Option<&mut dyn DeviceSteps> {
         Some(self)

@@ -457,7 +457,7 @@ mod tests {
             }
             let output = adapter.step(&mut net, &batch).unwrap();
             assert!(output.used <= output.reliable && output.reliable <= batch.images());
-            adapter.reset(&mut net);
+            adapter.reset(&mut net).unwrap();
             assert_eq!(net.affine(), net.source_affine(), "{config:?}");
         }
     }
@@ -586,7 +586,7 @@ mod tests {
                 moved.iter().all(|place| allowed.contains(place)),
                 "{config:?}"
             );
-            adapter.reset(&mut net);
+            adapter.reset(&mut net).unwrap();
         }
     }
 

@@ -109,10 +109,11 @@ impl Adapter for Rdumb {
         })
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         self.restore(net);
         self.counter = self.config.start;
         self.is_fresh = true;
+        Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {
@@ -153,7 +154,7 @@ mod tests {
                 // The first batch of a new average is kept, and then found again and again.
                 assert_eq!(output.used, if at_multiple { all } else { 0 }, "{step}");
             }
-            rdumb.reset(&mut net);
+            rdumb.reset(&mut net).unwrap();
             assert_eq!(net.affine(), net.source_affine());
         }
     }

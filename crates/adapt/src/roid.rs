@@ -274,11 +274,12 @@ impl Adapter for Roid {
         })
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
         self.optimiser.reset();
         self.average.clear();
         self.steps = 0;
+        Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {

@@ -130,10 +130,11 @@ impl Adapter for Rpl {
         Ok(StepOutput::new(self.kept.logits(), result))
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
         self.optimiser.reset();
         self.on_device.forget_optimiser();
+        Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {

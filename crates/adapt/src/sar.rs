@@ -258,10 +258,11 @@ impl Adapter for Sar {
         })
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
         self.optimiser.reset();
         self.average_loss = None;
+        Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {
@@ -311,7 +312,7 @@ mod tests {
         let mut tent = Tent::new(TentConfig::imagenet()).unwrap();
         tent.step(&mut net, &batch).unwrap();
         let expected = net.affine().to_vec();
-        tent.reset(&mut net);
+        tent.reset(&mut net).unwrap();
         let mut sar = Sar::new(SarConfig { rho: 0.0, ..open() }).unwrap();
         let output = sar.step(&mut net, &batch).unwrap();
         assert_eq!(output.used, batch.images());

@@ -1,5 +1,5 @@
 use crate::adapter::Kept;
-use crate::{AdaptError, Adapter, StepOutput, entropies};
+use crate::{AdaptError, Adapter, StepOutput};
 use flipcast_exec::{Executor, NormMode};
 use flipcast_tensor::Batch;
 
@@ -28,20 +28,12 @@ impl Adapter for Source {
     ) -> Result<StepOutput<'_>, AdaptError> {
         net.set_norm_mode(NormMode::Running)?;
         self.kept.keep(net.forward(batch)?);
-        let logits = self.kept.logits();
-        let entropies = entropies(logits);
-        let mean_entropy = entropies.iter().sum::<f64>() / entropies.len() as f64;
-        Ok(StepOutput {
-            logits,
-            mean_entropy,
-            reliable: batch.images(),
-            used: 0,
-            reset: false,
-        })
+        Ok(StepOutput::unchanged(self.kept.logits()))
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
+    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
+        Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {

@@ -199,7 +199,7 @@ fn run(case: &GoldenCase, adapter: &mut dyn Adapter, net: &mut dyn Executor) -> 
         }
     }
     compare_deltas(case, net, &mut distance);
-    adapter.reset(net);
+    adapter.reset(net).unwrap();
     assert_eq!(net.affine(), net.source_affine());
     distance
 }

@@ -19,6 +19,7 @@ use flipcast_run::RunError;
 use flipcast_run::adapt::AffineError;
 use std::error::Error;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Most unusable images that are named.
@@ -136,6 +137,13 @@ fn cannot_write(cause: &(dyn Error + 'static)) -> bool {
     )
 }
 
+/// Whether the name is that of an image.
+fn is_image(path: &Path) -> bool {
+    let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
+    let known = ["jpg", "jpeg", "png", "webp", "bmp", "gif"];
+    ending.is_some_and(|ending| known.iter().any(|known| ending == *known))
+}
+
 /// What one error of a chain advises.
 fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = cause.downcast_ref::<Advised>() {
@@ -162,6 +170,9 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
             DataError::UnknownDataset { .. } | DataError::UnknownSplit { .. } => {
                 Some("`flipcast data list` shows the known datasets, `flipcast data list NAME` the splits of one".into())
             }
+            DataError::UnknownLayout { path, .. } if is_image(path) => {
+                Some("this is one image; give the folder that holds it".into())
+            }
             DataError::NoImages { .. } => {
                 Some("give the folder that holds the images or the class folders".into())
             }
@@ -178,6 +189,9 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
         cause.downcast_ref()
     {
         return Some("lower the learning rate with `--lr`, or let `--guard reset` catch a collapse before it comes to this".into());
+    }
+    if let Some(ExecError::OutOfMemory { .. }) = cause.downcast_ref() {
+        return Some("make the batches smaller: `--batch-size`, or `--batch` for `bench`".into());
     }
     if let Some(error) = cause.downcast_ref::<WriteError>() {
         return error.hint().map(str::to_owned);

@@ -9,29 +9,28 @@ mod output;
 mod progress;
 mod table;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Tells how accurate an image classifier is on images nobody labelled, and adapts it to them.
 #[derive(Parser)]
-#[command(name = "flipcast", version, about, max_term_width = 110)]
+#[command(name = "flipcast", version, max_term_width = 110)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
+/// Commands without a line here say in their own file what they do.
 #[derive(Subcommand)]
 enum Command {
-    /// Show estimates beside the truth on shifts a small built-in model never saw
     Demo(commands::demo::Args),
     /// List known architectures and weights, or look into a weight file
     Models(commands::models::Args),
     /// List the published datasets, or look into a folder, archive or array of images
     Data(commands::data::Args),
-    /// Learn from labelled images how this model's accuracy shows in its outputs
     Calibrate(commands::calibrate::Args),
-    /// Estimate a model's accuracy on images without labels
     Estimate(commands::estimate::Args),
+    Agree(commands::agree::Args),
     /// Write a corrupted copy of a dataset in the layout of ImageNet-C and its relatives
     Corrupt(commands::corrupt::Args),
     /// Adapt a model to images while it predicts them
@@ -40,7 +39,6 @@ enum Command {
     Study(commands::study::Args),
     /// Look at what adaptation does to a model: phases, omission, flips, an embedding map, a toy
     Analyse(commands::analyse::Args),
-    /// Turn records into a page that opens in a browser, or into tables
     Report(commands::report::Args),
     /// Write one figure of a report as SVG or PNG
     Figure(commands::figure::Args),
@@ -52,13 +50,29 @@ enum Command {
     Env,
 }
 
+/// The same with options that take a negative number as their value and refuse it as such, not as an option of its own.
+fn taking_negative_numbers(command: clap::Command) -> clap::Command {
+    let takes = |arg: clap::Arg| match arg.get_action() {
+        clap::ArgAction::Set | clap::ArgAction::Append if !arg.is_positional() => {
+            arg.allow_negative_numbers(true)
+        }
+        _ => arg,
+    };
+    command
+        .mut_args(takes)
+        .mut_subcommands(taking_negative_numbers)
+}
+
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let matches = taking_negative_numbers(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let result = match cli.command {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Models(args) => commands::models::run(&args),
         Command::Data(args) => commands::data::run(&args),
         Command::Calibrate(args) => commands::calibrate::run(&args),
         Command::Estimate(args) => commands::estimate::run(&args),
+        Command::Agree(args) => commands::agree::run(&args),
         Command::Corrupt(args) => commands::corrupt::run(&args),
         Command::Adapt(args) => commands::adapt::run(&args),
         Command::Study(args) => commands::study::run(&args),

@@ -46,6 +46,11 @@ pub fn grouped(n: usize) -> String {
     text
 }
 
+/// `1 image`, `2,000 images`.
+pub fn counted(n: usize, what: &str) -> String {
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

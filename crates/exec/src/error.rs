@@ -8,6 +8,12 @@ pub enum ExecError {
     /// The graph does not fit the batch.
     #[error("the network cannot be planned")]
     Plan(#[from] PlanError),
+    /// More memory than there is.
+    #[error("{} MiB for the network's activations and gradients cannot be had", bytes >> 20)]
+    OutOfMemory {
+        /// What was asked for.
+        bytes: usize,
+    },
     /// A weight is missing.
     #[error("there is no tensor `{name}`, expected one of shape {expected}")]
     MissingParam {

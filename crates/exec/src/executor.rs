@@ -17,6 +17,20 @@ pub enum NormMode {
     },
 }
 
+impl NormMode {
+    /// Refuses a share outside [0, 1].
+    pub fn check(self) -> Result<(), ExecError> {
+        match self {
+            Self::Mixed { source_weight } if !(0.0..=1.0).contains(&source_weight) => {
+                Err(ExecError::SourceWeight {
+                    found: source_weight,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// One row of class scores per image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Logits<'a> {
@@ -93,7 +107,9 @@ pub trait Executor {
         })
     }
     /// Restores the running statistics of the weights.
-    fn reset_statistics(&mut self) {}
+    fn reset_statistics(&mut self) -> Result<(), ExecError> {
+        Ok(())
+    }
     /// Number of classes.
     fn num_classes(&self) -> usize;
     /// Restores the vector to `source_affine`.

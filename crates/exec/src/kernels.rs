@@ -1,18 +1,19 @@
 //! Everything chosen and packed once: a kernel per layer, and how much scratch the largest of them needs.
 
-use crate::network::NetworkOptions;
-use crate::tokens::TokenLayer;
-use crate::{ExecError, Isa};
+use crate::tokens::{TokenLayer, token_place};
+use crate::weights::{ConvKey, Direction, PackedConvs};
+use crate::{Exactness, ExecError, Isa};
 use flipcast_graph::{BackwardStep, Dims, Graph, NodeId, Op, Plan, Pool, Step, ValueId};
 use flipcast_kernels::{Conv, ConvShape, Extent, PoolShape, Scratch, ShortcutShape};
 use flipcast_tensor::{Shape, Tensor};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A convolution or linear layer.
 #[derive(Debug)]
 pub(crate) struct Layer {
-    pub forward: Conv,
-    pub backward: Option<Conv>,
+    pub forward: Arc<Conv>,
+    pub backward: Option<Arc<Conv>>,
     pub bias: Option<Vec<f32>>,
 }
 
@@ -28,8 +29,8 @@ impl Kernels {
         graph: &Graph,
         plan: &Plan,
         params: &HashMap<String, Tensor>,
-        isa: Isa,
-        options: &NetworkOptions,
+        packed: &PackedConvs,
+        (isa, exactness): (Isa, Exactness),
     ) -> Result<Self, ExecError> {
         let mut layers: Vec<Option<Layer>> = graph.nodes().iter().map(|_| None).collect();
         let mut token_layers: Vec<Option<TokenLayer>> =
@@ -42,32 +43,9 @@ impl Kernels {
                 ..
             } = step
             else {
-                let place = match step {
-                    Step::Attention {
-                        node,
-                        source,
-                        target,
-                    }
-                    | Step::Arrange {
-                        node,
-                        source,
-                        target,
-                    }
-                    | Step::AddPosition {
-                        node,
-                        source,
-                        target,
-                    }
-                    | Step::Scale {
-                        node,
-                        source,
-                        target,
-                    } => Some((*node, *source, *target)),
-                    _ => None,
-                };
-                if let Some((node, source, target)) = place {
+                if let Some((node, source, target)) = token_place(step) {
                     let dims = [source, target].map(|value| plan.value(value).dims);
-                    let how = (isa, options.exactness);
+                    let how = (isa, exactness);
                     token_layers[node.index()] = TokenLayer::new(graph, node, dims, params, how)?;
                 }
                 continue;
@@ -96,7 +74,18 @@ impl Kernels {
                 ),
             };
             let name = &graph.node(*node).name;
-            let weight = param(params, &format!("{name}.weight"), &weight_shape(op, &shape))?;
+            let conv = |direction| {
+                let key = ConvKey {
+                    node: *node,
+                    shape,
+                    direction,
+                    isa,
+                    exactness,
+                };
+                packed.get(key, || {
+                    param(params, &format!("{name}.weight"), &weight_shape(op, &shape))
+                })
+            };
             let bias = match bias {
                 true => {
                     Some(param(params, &format!("{name}.bias"), &[shape.out_channels])?.to_vec())
@@ -107,8 +96,8 @@ impl Kernels {
                 |step| matches!(step, BackwardStep::Conv { node: undone, .. } if undone == node),
             );
             layers[node.index()] = Some(Layer {
-                forward: Conv::forward(isa, &shape, weight, options.exactness),
-                backward: undone.then(|| Conv::backward(isa, &shape, weight, options.exactness)),
+                forward: conv(Direction::Forward)?,
+                backward: undone.then(|| conv(Direction::Backward)).transpose()?,
                 bias,
             });
         }
@@ -183,7 +172,8 @@ impl Kernels {
         let layers = self.layers.iter().flatten();
         layers
             .map(|layer| {
-                layer.forward.weight_bytes() + layer.backward.as_ref().map_or(0, Conv::weight_bytes)
+                let backward = layer.backward.as_ref();
+                layer.forward.weight_bytes() + backward.map_or(0, |conv| conv.weight_bytes())
             })
             .sum()
     }
@@ -197,7 +187,7 @@ impl Kernels {
             Some((
                 node,
                 layer.forward.algorithm(),
-                layer.backward.as_ref().map(Conv::algorithm),
+                layer.backward.as_ref().map(|conv| conv.algorithm()),
             ))
         })
     }

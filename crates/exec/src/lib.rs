@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod backward;
+pub mod checks;
 mod error;
 mod executor;
 mod forward;
@@ -16,6 +17,7 @@ mod norms;
 mod places;
 mod steps;
 mod tokens;
+mod weights;
 
 pub use error::ExecError;
 pub use executor::{Executor, Logits, NormMode};
@@ -26,3 +28,4 @@ pub use network::{Memory, Network, NetworkOptions, StepTimes};
 pub use steps::{
     DeviceStep, DeviceSteps, StepLoss, StepOptimiser, StepRequest, StepResult, StepRun,
 };
+pub use weights::Weights;

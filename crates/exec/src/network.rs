@@ -1,8 +1,10 @@
+use crate::checks;
 use crate::kernels::{Kernels, param};
 use crate::norms::Norm;
+use crate::weights::PackedConvs;
 use crate::{Exactness, ExecError, Executor, Isa, Logits, NormMode};
 use flipcast_graph::{
-    Activation, AffineTable, Dims, Graph, NormKind, Plan, PlanOptions, Purpose, Step,
+    Activation, AffineTable, Graph, NormKind, Plan, PlanError, PlanOptions, Purpose, Step,
 };
 use flipcast_kernels::{Buffer, Extent, NormTables, Scratch, ThroughTables, Workers};
 use flipcast_tensor::{Batch, Tensor};
@@ -52,6 +54,18 @@ impl NetworkOptions {
             purpose: Purpose::Predict,
             ..Self::adapt(batch, height, width)
         }
+    }
+
+    /// The plan of `graph` they ask for.
+    pub fn plan(&self, graph: &Graph) -> Result<Plan, PlanError> {
+        let options = PlanOptions {
+            batch: self.batch,
+            height: self.height,
+            width: self.width,
+            purpose: self.purpose,
+            taps: self.taps.clone(),
+        };
+        Plan::new(graph, options)
     }
 }
 
@@ -128,24 +142,29 @@ impl Identity {
 }
 
 impl Network {
-    /// Plans `graph` as `options` ask, and packs the weights in `params`.
+    /// Plans `graph` as `options` ask, and packs the weights in `params`. Several networks of the same weights are made faster by
+    /// [`Weights`](crate::Weights).
     pub fn new(
         graph: &Graph,
         params: &HashMap<String, Tensor>,
         options: &NetworkOptions,
     ) -> Result<Self, ExecError> {
-        let plan = Plan::new(
-            graph,
-            PlanOptions {
-                batch: options.batch,
-                height: options.height,
-                width: options.width,
-                purpose: options.purpose,
-                taps: options.taps.clone(),
-            },
-        )?;
+        Self::with_packed(graph, params, &PackedConvs::default(), options)
+    }
+
+    /// The same with convolutions from `packed`, which belongs to these weights.
+    pub(crate) fn with_packed(
+        graph: &Graph,
+        params: &HashMap<String, Tensor>,
+        packed: &PackedConvs,
+        options: &NetworkOptions,
+    ) -> Result<Self, ExecError> {
+        let plan = options.plan(graph)?;
+        let arena = Buffer::try_zeroed(plan.arena_len()).ok_or(ExecError::OutOfMemory {
+            bytes: 4 * plan.arena_len(),
+        })?;
         let isa = options.isa.unwrap_or_else(Isa::detect);
-        let kernels = Kernels::new(graph, &plan, params, isa, options)?;
+        let kernels = Kernels::new(graph, &plan, params, packed, (isa, options.exactness))?;
         let table = graph.affine_table();
         let mut affine = vec![0.0; table.len()];
         for (name, range) in table.names() {
@@ -196,7 +215,7 @@ impl Network {
         }
         Ok(Self {
             scratch: kernels.scratch(&plan, workers.count()),
-            arena: Buffer::zeroed(plan.arena_len()),
+            arena,
             graph: graph.clone(),
             kernels: Arc::new(kernels),
             isa,
@@ -272,119 +291,37 @@ impl Network {
             .map(|(node, forward, backward)| (nodes[node].name.as_str(), forward, backward))
             .collect()
     }
-
-    fn check_batch(&self, batch: &Batch) -> Result<(), ExecError> {
-        let options = self.plan.options();
-        let expected = Dims::new(options.height, options.width, self.graph.input_channels());
-        let found = Dims::new(batch.height(), batch.width(), batch.channels());
-        if found != expected {
-            return Err(ExecError::BatchShape {
-                found: found.len(),
-                found_extents: found.to_string(),
-                expected: expected.to_string(),
-            });
-        }
-        if batch.images() == 0 || batch.images() > options.batch {
-            return Err(ExecError::BatchSize {
-                found: batch.images(),
-                planned: options.batch,
-            });
-        }
-        if self.mode != NormMode::Running {
-            let single = |norm: &&Norm| {
-                norm.slot.layer.kind == NormKind::Batch
-                    && batch.images() * norm.slot.dims.pixels() < 2
-            };
-            if let Some(norm) = self.norms.iter().find(single) {
-                let norm = self.graph.node(norm.slot.node).name.clone();
-                return Err(ExecError::TooFewValues { norm });
-            }
-        }
-        if let Some(image) =
-            (0..batch.images()).find(|&i| !flipcast_kernels::all_finite(batch.image(i)))
-        {
-            return Err(ExecError::NonFiniteInput { image });
-        }
-        Ok(())
-    }
 }
 
 impl Executor for Network {
     fn forward(&mut self, batch: &Batch) -> Result<Logits<'_>, ExecError> {
         self.ready = false;
-        self.check_batch(batch)?;
+        checks::check_extents(&self.graph, &self.plan, self.mode, batch)?;
+        checks::check_images(batch)?;
         self.images = batch.images();
         self.run_forward(batch.values());
         let classes = self.num_classes();
         let logits = Logits::new(&self.arena[self.stored_range(self.plan.logits())], classes);
-        if let Some(image) = logits
-            .rows()
-            .position(|row| !flipcast_kernels::all_finite(row))
-        {
-            return Err(ExecError::NonFiniteLogits { image });
-        }
+        let logits = checks::check_logits(logits)?;
         self.ready = true;
         Ok(logits)
     }
 
     fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError> {
-        if self.plan.options().purpose == Purpose::Predict {
-            return Err(ExecError::NotReady {
-                needed: "a network planned to adapt, not only to predict",
-            });
-        }
-        if !std::mem::take(&mut self.ready) {
-            return Err(ExecError::NotReady {
-                needed: "a forward pass of its own",
-            });
-        }
         let expected = self.images * self.num_classes();
-        if logit_gradient.len() != expected {
-            return Err(ExecError::Length {
-                what: "the logit gradient",
-                found: logit_gradient.len(),
-                expected,
-            });
-        }
+        checks::check_backward(&self.plan, &mut self.ready, logit_gradient, expected)?;
         self.run_backward(logit_gradient);
-        if !flipcast_kernels::all_finite(&self.gradient) {
-            let bad = |(_, range): &(String, std::ops::Range<usize>)| {
-                !flipcast_kernels::all_finite(&self.gradient[range.clone()])
-            };
-            let parameter = self
-                .table
-                .names()
-                .find(bad)
-                .map_or_else(String::new, |(name, _)| name);
-            return Err(ExecError::NonFiniteGradient { parameter });
-        }
+        checks::check_gradient(&self.table, &self.gradient)?;
         Ok(&self.gradient)
     }
 
     fn tap(&mut self, name: &str) -> Result<Tensor, ExecError> {
-        let node = self.graph.find(name);
-        let Some(value) = node.and_then(|node| self.plan.tap(node)) else {
-            return Err(ExecError::UnknownTap {
-                name: name.to_owned(),
-            });
-        };
-        if self.images == 0 {
-            return Err(ExecError::NotReady {
-                needed: "a forward pass of its own",
-            });
-        }
+        let value = checks::find_tap(&self.graph, &self.plan, name)?;
+        checks::check_predicted(self.images)?;
         let dims = self.plan.value(value).dims;
         let mut values = vec![0.0; self.images * dims.len()];
         self.read_value(value, &mut values);
-        let tensor = if dims.pixels() == 1 {
-            Tensor::new([self.images, dims.channels], values)
-        } else {
-            Tensor::new(
-                [self.images, dims.height, dims.width, dims.channels],
-                values,
-            )
-        };
-        Ok(tensor.expect("as many values as the extents say"))
+        Ok(checks::tap_tensor(self.images, dims, values))
     }
 
     fn affine(&self) -> &[f32] {
@@ -408,30 +345,21 @@ impl Executor for Network {
     }
 
     fn set_norm_mode(&mut self, mode: NormMode) -> Result<(), ExecError> {
-        if let NormMode::Mixed { source_weight } = mode
-            && !(0.0..=1.0).contains(&source_weight)
-        {
-            return Err(ExecError::SourceWeight {
-                found: source_weight,
-            });
-        }
+        mode.check()?;
         self.mode = mode;
         self.ready = false;
         Ok(())
     }
 
     fn absorb_statistics(&mut self) -> Result<(), ExecError> {
-        if self.images == 0 {
-            return Err(ExecError::NotReady {
-                needed: "a forward pass of its own",
-            });
-        }
+        checks::check_predicted(self.images)?;
         self.norms.iter_mut().for_each(Norm::absorb);
         Ok(())
     }
 
-    fn reset_statistics(&mut self) {
+    fn reset_statistics(&mut self) -> Result<(), ExecError> {
         self.norms.iter_mut().for_each(Norm::restore);
+        Ok(())
     }
 
     fn num_classes(&self) -> usize {

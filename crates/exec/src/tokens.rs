@@ -57,6 +57,33 @@ impl TokenLayer {
     }
 }
 
+/// The node, source and target of a step of a layer in this file; `None` for other steps.
+pub(crate) fn token_place(step: &Step) -> Option<(NodeId, ValueId, ValueId)> {
+    match step {
+        Step::Attention {
+            node,
+            source,
+            target,
+        }
+        | Step::Arrange {
+            node,
+            source,
+            target,
+        }
+        | Step::AddPosition {
+            node,
+            source,
+            target,
+        }
+        | Step::Scale {
+            node,
+            source,
+            target,
+        } => Some((*node, *source, *target)),
+        _ => None,
+    }
+}
+
 /// The values of the only parameter of `node`; empty when it has none.
 fn learned(
     graph: &Graph,
@@ -144,35 +171,15 @@ impl Moves {
 impl Network {
     /// Runs a forward step of a layer in this file.
     pub(crate) fn token_step(&mut self, step: &Step) {
-        let (Step::Attention {
-            node,
-            source,
-            target,
-        }
-        | Step::Arrange {
-            node,
-            source,
-            target,
-        }
-        | Step::AddPosition {
-            node,
-            source,
-            target,
-        }
-        | Step::Scale {
-            node,
-            source,
-            target,
-        }) = step
-        else {
+        let Some((node, source, target)) = token_place(step) else {
             unreachable!("every planned step is implemented");
         };
         let kernels = std::sync::Arc::clone(&self.kernels);
-        let extent = self.extent(*source);
-        let ranges = [self.stored_range(*source), self.stored_range(*target)];
+        let extent = self.extent(source);
+        let ranges = [self.stored_range(source), self.stored_range(target)];
         let [values, out] = views(&mut self.arena, ranges);
         let workers = &mut self.workers;
-        match (kernels.token_layer(*node), step) {
+        match (kernels.token_layer(node), step) {
             (TokenLayer::Attention(attention), _) => {
                 attention.forward(workers, &mut self.scratch, self.images, values, out);
             }

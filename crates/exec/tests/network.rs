@@ -1,6 +1,8 @@
 //! What users of a network rely on, besides its numbers.
 
-use flipcast_exec::{ExecError, Executor, Isa, Network, NetworkOptions, NormMode, Purpose};
+use flipcast_exec::{
+    ExecError, Executor, Isa, Network, NetworkOptions, NormMode, Purpose, Weights,
+};
 use flipcast_tensor::{Batch, Tensor, Tolerance};
 use flipcast_testkit::{Case, ReferenceNorm, cases};
 
@@ -267,4 +269,33 @@ fn the_best_instruction_set_is_used_unless_another_is_named() {
         network(&case, |options| options.isa = Some(scalar)).isa(),
         scalar
     );
+}
+
+#[test]
+fn networks_that_share_packed_weights_are_those_made_alone() {
+    let case = case("max_pool3x3_s2_odd");
+    let weights = Weights::new(case.graph.clone().into(), case.params.clone().into());
+    let options = NetworkOptions {
+        threads: 2,
+        ..NetworkOptions::adapt(case.batch_size, case.height, case.width)
+    };
+    let batch = case.batch();
+    let run = |mut net: Network| {
+        net.set_norm_mode(NormMode::Batch).unwrap();
+        let logits = net.forward(&batch).unwrap().values().to_vec();
+        let gradient = net.backward(&logits).unwrap().to_vec();
+        (logits, gradient)
+    };
+    let alone = run(network(&case, |_| {}));
+    for _ in 0..2 {
+        assert!(run(weights.network(&options).unwrap()) == alone);
+    }
+}
+
+#[test]
+fn more_memory_than_there_is_is_an_error() {
+    let case = case("max_pool3x3_s2_odd");
+    let options = NetworkOptions::adapt(1 << 48, case.height, case.width);
+    let made = Network::new(&case.graph, &case.params, &options);
+    assert!(matches!(made, Err(ExecError::OutOfMemory { .. })));
 }

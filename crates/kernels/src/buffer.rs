@@ -1,4 +1,4 @@
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 
 const HUGE_PAGE: usize = 2 << 20;
@@ -7,7 +7,7 @@ const SMALL_PAGE: usize = 4096;
 /// A zeroed, page-aligned slice of `f32`, on huge pages where it is large enough to fill one.
 ///
 /// First touch of a fresh small page costs more than thirty times a later write, so long-lived memory is touched once,
-/// here, and in large pages.
+/// here, and in large pages: the advice to use them comes before the first write.
 pub struct Buffer {
     start: *mut f32,
     len: usize,
@@ -22,18 +22,25 @@ unsafe impl Sync for Buffer {}
 impl Buffer {
     /// A buffer of `len` zeros.
     pub fn zeroed(len: usize) -> Self {
-        let bytes = len.max(1) * size_of::<f32>();
+        Self::try_zeroed(len).unwrap_or_else(|| {
+            let layout = Layout::array::<f32>(len).expect("planned lengths fit the address space");
+            handle_alloc_error(layout)
+        })
+    }
+
+    /// A buffer of `len` zeros, unless there is too little memory.
+    pub fn try_zeroed(len: usize) -> Option<Self> {
+        let bytes = len.max(1).checked_mul(size_of::<f32>())?;
         let page = if bytes >= HUGE_PAGE {
             HUGE_PAGE
         } else {
             SMALL_PAGE
         };
-        let layout = Layout::from_size_align(bytes.next_multiple_of(page), page)
-            .expect("planned lengths fit the address space");
+        let layout = Layout::from_size_align(bytes.checked_next_multiple_of(page)?, page).ok()?;
         // SAFETY: the layout is not empty.
-        let start = unsafe { alloc_zeroed(layout) };
+        let start = unsafe { alloc(layout) };
         if start.is_null() {
-            handle_alloc_error(layout);
+            return None;
         }
         #[cfg(target_os = "linux")]
         if page == HUGE_PAGE {
@@ -42,11 +49,11 @@ impl Buffer {
         }
         // SAFETY: the allocation has `layout.size()` bytes.
         unsafe { std::ptr::write_bytes(start, 0, layout.size()) };
-        Self {
+        Some(Self {
             start: start.cast(),
             len,
             layout,
-        }
+        })
     }
 
     /// A copy of `values`.
@@ -59,7 +66,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout in `zeroed`.
+        // SAFETY: allocated with this layout in `try_zeroed`.
         unsafe { dealloc(self.start.cast(), self.layout) }
     }
 }

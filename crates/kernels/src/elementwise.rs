@@ -1,7 +1,7 @@
 //! Simple passes over whole tensors, split over images.
 
 use crate::Workers;
-use crate::norm::Extent;
+use crate::extent::Extent;
 use crate::shared::Shared;
 
 /// Values per chunk of a plain pass.

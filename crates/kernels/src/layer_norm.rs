@@ -1,8 +1,8 @@
 //! Layer norm: every pixel by its own channels.
 
+use crate::extent::{Extent, pixel_chunks};
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
-use crate::norm::{Extent, pixel_chunks};
 use crate::shared::Shared;
 use crate::totals::{PARTIAL_ROWS, Totals};
 use crate::{Scratch, Workers};

@@ -1,7 +1,7 @@
 //! Rearrangements: flatten in PyTorch's order, the zero-padding strided shortcut, and moves of whole tokens.
 
 use crate::Workers;
-use crate::norm::Extent;
+use crate::extent::Extent;
 use crate::shared::Shared;
 
 /// Pixels and channels of every image in PyTorch's order: `out[channel * pixels + pixel]`.

@@ -11,15 +11,20 @@ mod avx512;
 mod buffer;
 mod conv;
 mod elementwise;
+mod extent;
+mod finish;
 mod gemm;
 mod isa;
 mod join;
+mod join_backward;
 mod lanes;
 mod layer_norm;
 mod layout;
+mod mask;
 mod math;
 mod multiply;
 mod norm;
+mod norm_backward;
 #[cfg(test)]
 mod parity;
 mod peak;
@@ -30,23 +35,25 @@ mod shared;
 mod sink;
 mod source;
 mod totals;
+mod walk;
 mod workers;
 
 pub use attention::{Attention, AttentionShape};
 pub use buffer::Buffer;
 pub use conv::{Conv, ConvShape, Exactness};
 pub use elementwise::{accumulate, add_repeated, all_finite, scale};
+pub use extent::Extent;
 pub use isa::Isa;
-pub use join::{JoinGradient, JoinedNorm, join, join_backward, mask_len};
+pub use join::join;
+pub use join_backward::{JoinGradient, JoinedNorm, join_backward};
 pub use layer_norm::{layer_norm, layer_norm_backward};
 pub use layout::{
     Cells, ShortcutShape, arrange, flatten, flatten_backward, shortcut_a, shortcut_a_backward,
 };
+pub use mask::mask_len;
 pub use multiply::{multiply, multiply_backward};
-pub use norm::{
-    Carried, Extent, NormGradient, Passage, norm_sums, per_image_statistics, statistics,
-    through_norm,
-};
+pub use norm::{per_image_statistics, statistics};
+pub use norm_backward::{Carried, NormGradient, Passage, norm_sums, through_norm};
 pub use peak::{measure_copy_bandwidth, measure_fma_peak};
 pub use pool::{
     PoolShape, avg_pool, avg_pool_backward, global_avg_pool, global_avg_pool_backward, max_pool,

@@ -1,11 +1,11 @@
 //! Products of two tensors, of which one may have a single pixel per image: the gates of squeeze-and-excitation.
 
 use crate::Workers;
+use crate::extent::Extent;
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task, load, store};
-use crate::norm::Extent;
 use crate::shared::Shared;
-use crate::sink::{SHORT_SUM, prefetch_pixels};
+use crate::walk::{SHORT_SUM, prefetch_pixels};
 
 /// `out = value * gate`; the gate has the value's extent or one pixel per image.
 ///

@@ -1,8 +1,8 @@
 //! Pooling, forward and backward.
 
+use crate::extent::Extent;
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
-use crate::norm::Extent;
 use crate::shared::Shared;
 use crate::source::{PixelRun, Source};
 use crate::{Scratch, Workers};

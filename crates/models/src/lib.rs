@@ -25,6 +25,7 @@
 mod architecture;
 mod check;
 mod convnext;
+mod derived;
 mod efficientnet;
 mod efficientnet_lite;
 mod feed_forward;

@@ -1,9 +1,11 @@
+use crate::derived::Derived;
 use crate::fit::fit_tensors;
 use crate::random::random_params;
 use crate::{Architecture, ModelError, TensorInfo};
 use flipcast_graph::{Graph, NormKind};
 use flipcast_images::preprocess::{Preprocess, Size};
 use flipcast_tensor::{DType, Tensor};
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ pub struct Model {
     preprocess: Option<Preprocess>,
     class_names: Option<Arc<Vec<String>>>,
     weights_sha256: Option<String>,
+    derived: Arc<Derived>,
 }
 
 impl Model {
@@ -47,6 +50,7 @@ impl Model {
             preprocess: None,
             class_names: None,
             weights_sha256: None,
+            derived: Arc::default(),
         })
     }
 
@@ -158,6 +162,12 @@ impl Model {
     /// SHA-256 of the weight file in hexadecimal; none for weights that came from no file.
     pub fn weights_sha256(&self) -> Option<&str> {
         self.weights_sha256.as_deref()
+    }
+
+    /// What a later stage makes of graph and weights once, such as their packed form: the value of type `T` that `make` gave when
+    /// it was first asked for. All clones share it, and it is dropped with the last.
+    pub fn derived<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        self.derived.get_or_make(make)
     }
 
     /// The start values of the flat vector that adapts: scale and shift of every norm layer, laid out as

@@ -29,7 +29,7 @@ pub enum ReportError {
         path: PathBuf,
     },
     /// Nothing in the records can be shown.
-    #[error("{found} records were read, but none is of a kind a report shows")]
+    #[error("none of the records that were read is of a kind a report shows: {found} in all")]
     NothingToShow {
         /// How many there are.
         found: usize,

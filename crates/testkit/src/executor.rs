@@ -1,6 +1,6 @@
-use crate::{Reference, ReferenceError, ReferenceNorm, ReferenceRun};
-use flipcast_exec::{ExecError, Executor, Logits, NetworkOptions, NormMode};
-use flipcast_graph::{AffineTable, Dims, Graph, NormKind, Plan, PlanOptions, Purpose};
+use crate::{Reference, ReferenceError, ReferenceNorm, ReferenceRun, ReferenceValue};
+use flipcast_exec::{ExecError, Executor, Logits, NetworkOptions, NormMode, checks};
+use flipcast_graph::{AffineTable, Graph, Plan};
 use flipcast_tensor::{Batch, Tensor};
 use std::collections::HashMap;
 
@@ -31,16 +31,7 @@ impl ReferenceExecutor {
         params: &HashMap<String, Tensor>,
         options: &NetworkOptions,
     ) -> Result<Self, ExecError> {
-        let plan = Plan::new(
-            graph,
-            PlanOptions {
-                batch: options.batch,
-                height: options.height,
-                width: options.width,
-                purpose: options.purpose,
-                taps: options.taps.clone(),
-            },
-        )?;
+        let plan = options.plan(graph)?;
         let reference = Reference::new(graph, params).map_err(exec_error)?;
         for spec in graph.params() {
             let tensor = params.get(&spec.name);
@@ -67,45 +58,13 @@ impl ReferenceExecutor {
     pub fn run(&self) -> Option<&ReferenceRun> {
         self.run.as_ref()
     }
-
-    fn check_batch(&self, batch: &Batch) -> Result<(), ExecError> {
-        let options = self.plan.options();
-        let channels = self.reference.graph().input_channels();
-        let expected = Dims::new(options.height, options.width, channels);
-        let found = Dims::new(batch.height(), batch.width(), batch.channels());
-        if found != expected {
-            return Err(ExecError::BatchShape {
-                found: found.len(),
-                found_extents: found.to_string(),
-                expected: expected.to_string(),
-            });
-        }
-        if batch.images() == 0 || batch.images() > options.batch {
-            return Err(ExecError::BatchSize {
-                found: batch.images(),
-                planned: options.batch,
-            });
-        }
-        if self.mode != NormMode::Running {
-            let single = self.plan.norms().iter().find(|slot| {
-                slot.layer.kind == NormKind::Batch && batch.images() * slot.dims.pixels() < 2
-            });
-            if let Some(slot) = single {
-                let norm = self.reference.graph().node(slot.node).name.clone();
-                return Err(ExecError::TooFewValues { norm });
-            }
-        }
-        match (0..batch.images()).find(|&i| !all_finite(batch.image(i))) {
-            Some(image) => Err(ExecError::NonFiniteInput { image }),
-            None => Ok(()),
-        }
-    }
 }
 
 impl Executor for ReferenceExecutor {
     fn forward(&mut self, batch: &Batch) -> Result<Logits<'_>, ExecError> {
         self.ready = false;
-        self.check_batch(batch)?;
+        checks::check_extents(self.reference.graph(), &self.plan, self.mode, batch)?;
+        checks::check_images(batch)?;
         let mode = match self.mode {
             NormMode::Running => ReferenceNorm::Running,
             NormMode::Batch => ReferenceNorm::Batch,
@@ -118,59 +77,28 @@ impl Executor for ReferenceExecutor {
         let run = self.run.insert(run.map_err(exec_error)?);
         self.logits = narrow(run.logits());
         let logits = Logits::new(&self.logits, self.reference.graph().num_classes());
-        if let Some(image) = logits.rows().position(|row| !all_finite(row)) {
-            return Err(ExecError::NonFiniteLogits { image });
-        }
+        let logits = checks::check_logits(logits)?;
         self.ready = true;
         Ok(logits)
     }
 
     fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError> {
-        if self.plan.options().purpose == Purpose::Predict {
-            return Err(ExecError::NotReady {
-                needed: "a network planned to adapt, not only to predict",
-            });
-        }
-        let run = match &self.run {
-            Some(run) if std::mem::take(&mut self.ready) => run,
-            _ => return Err(NO_FORWARD_PASS),
-        };
-        let expected = run.logits().len();
-        if logit_gradient.len() != expected {
-            return Err(ExecError::Length {
-                what: "the logit gradient",
-                found: logit_gradient.len(),
-                expected,
-            });
-        }
+        let expected = self.logits.len();
+        checks::check_backward(&self.plan, &mut self.ready, logit_gradient, expected)?;
+        let run = self.run.as_ref().expect("ready means that there is one");
         let gradient = self.reference.backward(run, &widen(logit_gradient));
         self.gradient = narrow(&gradient.map_err(exec_error)?);
-        let bad = |(_, range): &(String, std::ops::Range<usize>)| {
-            !all_finite(&self.gradient[range.clone()])
-        };
-        if let Some((parameter, _)) = self.table.names().find(bad) {
-            return Err(ExecError::NonFiniteGradient { parameter });
-        }
+        checks::check_gradient(&self.table, &self.gradient)?;
         Ok(&self.gradient)
     }
 
     fn tap(&mut self, name: &str) -> Result<Tensor, ExecError> {
-        let node = self.reference.graph().find(name);
-        let Some(node) = node.filter(|&node| self.plan.tap(node).is_some()) else {
-            return Err(ExecError::UnknownTap {
-                name: name.to_owned(),
-            });
-        };
-        let run = self.run.as_ref().ok_or(NO_FORWARD_PASS)?;
-        let value = &run.values[node.index()];
-        let (images, dims) = (value.images(), value.dims);
+        checks::find_tap(self.reference.graph(), &self.plan, name)?;
+        let value = self.run.as_ref().and_then(|run| run.value(name));
+        checks::check_predicted(value.map_or(0, ReferenceValue::images))?;
+        let value = value.expect("it has images");
         let values = narrow(&value.values);
-        let tensor = if dims.pixels() == 1 {
-            Tensor::new([images, dims.channels], values)
-        } else {
-            Tensor::new([images, dims.height, dims.width, dims.channels], values)
-        };
-        Ok(tensor.expect("as many values as the extents say"))
+        Ok(checks::tap_tensor(value.images(), value.dims, values))
     }
 
     fn affine(&self) -> &[f32] {
@@ -194,13 +122,7 @@ impl Executor for ReferenceExecutor {
     }
 
     fn set_norm_mode(&mut self, mode: NormMode) -> Result<(), ExecError> {
-        if let NormMode::Mixed { source_weight } = mode
-            && !(0.0..=1.0).contains(&source_weight)
-        {
-            return Err(ExecError::SourceWeight {
-                found: source_weight,
-            });
-        }
+        mode.check()?;
         self.mode = mode;
         self.ready = false;
         Ok(())
@@ -214,10 +136,6 @@ impl Executor for ReferenceExecutor {
         self.affine.copy_from_slice(&self.source);
     }
 }
-
-const NO_FORWARD_PASS: ExecError = ExecError::NotReady {
-    needed: "a forward pass of its own",
-};
 
 /// The executors' word for what the reference says.
 fn exec_error(error: ReferenceError) -> ExecError {

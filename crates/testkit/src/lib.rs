@@ -15,6 +15,7 @@ mod loss;
 mod pair;
 mod random;
 mod reference;
+mod wrapper;
 
 pub use cases::{Case, cases, random_graph};
 pub use conformance::{Failure, Subject, Suite, SuiteReport, SuiteTolerance, Worst, run_suite};
@@ -31,3 +32,4 @@ pub use random::Random;
 pub use reference::{
     Crossing, Reference, ReferenceError, ReferenceNorm, ReferenceRun, ReferenceValue, crossing_taps,
 };
+pub use wrapper::{Wrapped, Wrapper};

@@ -6,8 +6,9 @@ use crate::{
     Adapter, Cpl, CplConfig, Eata, EataConfig, EntropyMargin, Eta, EtaConfig, OptimiserConfig,
     ParamRule, Rdumb, RdumbConfig, RedundancyMargin, Rpl, RplConfig, Tent, TentConfig,
 };
-use flipcast_exec::{Executor, Network};
+use flipcast_exec::Executor;
 use flipcast_tensor::Batch;
+use flipcast_testkit::Wrapped;
 
 fn eta(optimiser: OptimiserConfig, published_code: bool) -> EtaConfig {
     EtaConfig {
@@ -127,7 +128,7 @@ fn run(adapter: &mut dyn Adapter, net: &mut dyn Executor, batch: &Batch) -> Trac
     let earlier = trace[1].4.clone();
     net.affine_mut().copy_from_slice(&earlier);
     note(&mut trace, adapter, net, batch);
-    adapter.reset(net);
+    adapter.reset(net).unwrap();
     assert_eq!(net.affine(), net.source_affine());
     note(&mut trace, adapter, net, &small);
     note(&mut trace, adapter, net, batch);
@@ -141,11 +142,11 @@ fn steps_on_a_device_are_those_of_the_host() {
     for (name, make) in methods() {
         let (mut host, batch) = residual_network();
         let expected = run(make().as_mut(), &mut host, &batch);
-        let mut device = FakeDevice::new(residual_network().0);
+        let mut device = Wrapped(FakeDevice::new(residual_network().0));
         let found = run(make().as_mut(), &mut device, &batch);
         assert!(found == expected, "{name}");
         let clean = if name == "eata" { 2 } else { 0 };
-        assert_eq!((device.steps, device.passes), (8, clean), "{name}");
+        assert_eq!((device.0.steps, device.0.passes), (8, clean), "{name}");
         let moved = expected.iter().any(|step| step.4 != host.source_affine());
         assert_eq!(moved, name != "eta starved", "{name}");
     }
@@ -161,26 +162,26 @@ fn runs_of_two_adapters_in_turns_do_not_mix() {
         for which in [0, 1, 0, 1, 1, 0] {
             note(&mut trace, adapters[which].as_mut(), net, batch);
         }
-        adapters[0].reset(net);
+        adapters[0].reset(net).unwrap();
         for which in [1, 0] {
             note(&mut trace, adapters[which].as_mut(), net, batch);
         }
         trace
     };
     let (mut host, batch) = residual_network();
-    let mut device = FakeDevice::new(residual_network().0);
+    let mut device = Wrapped(FakeDevice::new(residual_network().0));
     let expected = on(&mut host, &batch);
     assert!(on(&mut device, &batch) == expected);
-    assert_eq!(device.runs(), 2);
+    assert_eq!(device.0.runs(), 2);
     // The runs are over, and the next one's first step notices.
     let mut tent = Tent::new(TentConfig::imagenet()).unwrap();
     tent.step(&mut device, &batch).unwrap();
-    assert_eq!(device.runs(), 1);
+    assert_eq!(device.0.runs(), 1);
 }
 
 #[test]
 fn a_failed_step_is_an_error_of_the_adapter() {
-    let mut device: FakeDevice<Network> = FakeDevice::new(residual_network().0);
+    let mut device = Wrapped(FakeDevice::new(residual_network().0));
     let broken = Batch::new([1, 2, 2, 3], vec![0.0; 12]).unwrap();
     for (name, make) in methods() {
         let mut adapter = make();

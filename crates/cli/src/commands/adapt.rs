@@ -1,6 +1,8 @@
 use crate::commands::inputs::{
     BadImages, DataRequest, Labels, ModelArgs, OpenedData, open_data, open_model,
 };
+use crate::commands::numbers::parse_count;
+use crate::commands::scoring::check_writable;
 use crate::commands::{DeviceArgs, thread_count};
 use crate::failure::{Advised, Environment, Fired};
 use crate::output::print;
@@ -66,7 +68,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 64)]
     batch_size: usize,
     /// Only the first N images of the order
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     limit: Option<usize>,
     /// The order of the images
     #[arg(long, value_enum, default_value_t = OrderChoice::Auto)]
@@ -136,8 +138,11 @@ enum GuardChoice {
 }
 
 pub fn run(args: &Args) -> Result<()> {
+    // What cannot be written at the end should be noticed at the start.
+    for path in [&args.out, &args.save_affine].into_iter().flatten() {
+        check_writable(path)?;
+    }
     let format = args.out.as_deref().map(Format::of).transpose()?;
-    refuse_missing_folder(args.save_affine.as_deref())?;
     let threads = thread_count(args.threads)?;
     let device = args.device.device(threads)?;
     let model = open_model(&args.model)?;
@@ -386,19 +391,6 @@ fn clean_batches(args: &Args, model: &Model, method: &MethodConfig) -> Result<Ve
         "`{spec}` holds no usable image, expected clean ones"
     );
     Ok(batches)
-}
-
-/// A vector that cannot be written at the end should be noticed at the start.
-fn refuse_missing_folder(file: Option<&Path>) -> Result<()> {
-    let Some(folder) = file.and_then(Path::parent) else {
-        return Ok(());
-    };
-    ensure!(
-        folder.as_os_str().is_empty() || folder.is_dir(),
-        "--save-affine is in `{}`, which is no folder",
-        folder.display()
-    );
-    Ok(())
 }
 
 fn print_recorded(args: &Args, record: &RunRecord) -> Result<()> {

@@ -3,14 +3,18 @@
 use super::inputs::{DataRequest, Labels, ModelArgs, open_data, open_model};
 use super::scoring::{ScoringArgs, check_writable, flip_protocol, parse_marginal};
 use super::thread_count;
+use crate::failure::Advised;
 use crate::output::print;
-use crate::table::{Align, render};
+use crate::table::{Align, counted, render};
 use anyhow::{Context, Result};
 use flipcast_record::write_atomically;
 use flipcast_run::{
     Calibration, CalibrationJob, FlipProtocol, Scope, ScoreOptions, Setting, calibrate,
 };
 use std::path::PathBuf;
+
+/// Below this many images the errors of the fits are mostly chance.
+const FEW_IMAGES: usize = 200;
 
 /// Learn from labelled images how this model's accuracy shows in its outputs.
 ///
@@ -65,7 +69,27 @@ pub fn run(args: &Args) -> Result<()> {
         seed: args.scoring.seed,
         ..DataRequest::new(&args.data)
     };
+    if args.labels == Labels::None {
+        return Err(Advised {
+            problem:
+                "a calibration compares predictions with labels, but `--labels none` ignores them"
+                    .to_owned(),
+            hint: "leave the option out, or match classes by number with `--labels index`"
+                .to_owned(),
+        }
+        .into());
+    }
     let data = open_data(request, &model)?;
+    if data.spec.corruption.is_some() {
+        return Err(Advised {
+            problem: format!(
+                "--data is `{}`, with a corruption, but a calibration is made on clean images",
+                data.spec
+            ),
+            hint: "give the images alone; their corruptions are made while calibrating".to_owned(),
+        }
+        .into());
+    }
     let scope = Scope::new(model.num_classes(), data.class_space.clone());
     let job = CalibrationJob {
         setting: Setting {
@@ -75,7 +99,7 @@ pub fn run(args: &Args) -> Result<()> {
         },
         clean: args.scoring.request(&data, &scope)?,
         options: ScoreOptions {
-            marginal: parse_marginal(&args.marginal)?,
+            marginal: parse_marginal(&args.marginal, model.num_classes())?,
             temperature: args.temperature,
         },
     };
@@ -85,6 +109,12 @@ pub fn run(args: &Args) -> Result<()> {
     let text = calibration.to_json()?;
     write_atomically(&args.out, text.as_bytes())?;
     print(&summary(&calibration))?;
+    if calibration.basis.reference.images < FEW_IMAGES {
+        let images = counted(calibration.basis.reference.images, "clean image");
+        print(&format!(
+            "\nonly {images}: chance decides much of what was learned; {FEW_IMAGES} are few, a thousand a start\n"
+        ))?;
+    }
     if !model.graph().has_batch_norm() {
         print(
             "\nno batch norm, hence no running statistics: both anchors of flips coincide, and nothing flips before the first step\n",
@@ -97,10 +127,10 @@ pub fn run(args: &Args) -> Result<()> {
 fn summary(calibration: &Calibration) -> String {
     let basis = &calibration.basis;
     let mut text = format!(
-        "{}: {:.2}% of {} clean images right, confidence {:.2}%, calibration error {:.2} points (temperature {:.3})\n\n",
+        "{}: {:.2}% of {} right, confidence {:.2}%, calibration error {:.2} points (temperature {:.3})\n\n",
         calibration.model.name,
         100.0 * basis.reference.accuracy,
-        basis.reference.images,
+        counted(basis.reference.images, "clean image"),
         100.0 * basis.reference.mean_confidence,
         100.0 * basis.reference.ece,
         basis.temperature.value,

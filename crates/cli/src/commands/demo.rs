@@ -10,31 +10,16 @@ use super::{DeviceArgs, thread_count};
 use crate::output::print;
 use crate::progress::duration;
 use anyhow::{Context, Result};
+use flipcast_corrupt::CorruptionSet;
+use flipcast_corrupt::registry::names;
 use flipcast_images::loader::LoaderConfig;
 use flipcast_record::write_atomically;
-use flipcast_run::{Calibration, CellRequest, Ledger, MEMORY_LIMIT, Scope, Setting, Watcher};
+use flipcast_run::{
+    Calibration, CellRequest, HELD_OUT, Ledger, MEMORY_LIMIT, Scope, Setting, Watcher,
+};
 use rows::Row;
 use std::path::PathBuf;
 use std::time::Instant;
-
-/// The corruptions of CIFAR-10-C in their published order. None is among those the model was calibrated with.
-const SHIFTS: [&str; 15] = [
-    "gaussian_noise",
-    "shot_noise",
-    "impulse_noise",
-    "defocus_blur",
-    "glass_blur",
-    "motion_blur",
-    "zoom_blur",
-    "snow",
-    "frost",
-    "fog",
-    "brightness",
-    "contrast",
-    "elastic_transform",
-    "pixelate",
-    "jpeg_compression",
-];
 
 /// Probability with which intervals are meant to hold the truth.
 const LEVEL: f64 = 0.9;
@@ -78,8 +63,9 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let mut watcher = CellProgress::for_terminal();
     let mut rows = Vec::new();
-    for (number, name) in shifts().into_iter().enumerate() {
-        watcher.cell(&name, number, SHIFTS.len() + 1);
+    let shifts = shifts();
+    for (number, name) in shifts.iter().enumerate() {
+        watcher.cell(name, number, shifts.len());
         let spec = match name.as_str() {
             "clean" => folder.images(),
             shift => format!("{}@{shift}", folder.images()),
@@ -110,7 +96,7 @@ pub fn run(args: &Args) -> Result<()> {
             )
             .with_context(|| format!("cannot show `{name}`"))?;
         let estimates = calibration.estimate(&cell, LEVEL);
-        rows.extend(Row::new(name, &cell, estimates));
+        rows.extend(Row::new(name.clone(), &cell, estimates));
     }
     drop(watcher);
     let page = report::render(&rows, &calibration, LEVEL)?;
@@ -124,9 +110,11 @@ pub fn run(args: &Args) -> Result<()> {
     folder.close(args.keep.is_some())
 }
 
-/// The clean images and one severity of every corruption.
+/// The clean images, and one severity of every corruption of CIFAR-10-C that the model was not calibrated with.
 fn shifts() -> Vec<String> {
-    let shifted = SHIFTS.iter().enumerate();
+    let mut unseen = names(CorruptionSet::CifarC);
+    unseen.retain(|name| !HELD_OUT.contains(name));
+    let shifted = unseen.into_iter().enumerate();
     let shifted = shifted.map(|(i, shift)| format!("{shift}:{}", i % 5 + 1));
     std::iter::once("clean".to_owned()).chain(shifted).collect()
 }

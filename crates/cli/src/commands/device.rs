@@ -21,8 +21,11 @@ impl DeviceArgs {
     /// The device asked for; the processor works with `threads`.
     pub fn device(&self, threads: usize) -> Result<Device> {
         let precision = Precision::from_name(&self.precision).ok_or_else(|| Advised {
-            problem: format!("--precision is `{}`", self.precision),
-            hint: "use tf32, bf16 or f32".to_owned(),
+            problem: format!(
+                "--precision is `{}`, expected tf32, bf16 or f32",
+                self.precision
+            ),
+            hint: "it matters on a GPU alone".to_owned(),
         })?;
         let cuda = |index| Device::Cuda { index, precision };
         match self.device.split_once(':') {
@@ -34,9 +37,11 @@ impl DeviceArgs {
                 Ok(cuda(index.parse().expect("it was just parsed")))
             }
             _ => Err(Advised {
-                problem: format!("--device is `{}`", self.device),
-                hint: "use cpu, cuda, cuda:1 or auto; `flipcast env` lists what is there"
-                    .to_owned(),
+                problem: format!(
+                    "--device is `{}`, expected cpu, cuda, cuda:1, ... or auto",
+                    self.device
+                ),
+                hint: "`flipcast env` lists what is there".to_owned(),
             }
             .into()),
         }

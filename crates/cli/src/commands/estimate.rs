@@ -1,12 +1,12 @@
 //! `flipcast estimate`: how accurate is the model on images nobody labelled?
 
-use super::inputs::{DataRequest, Labels, ModelArgs, open_data, open_model};
-use super::scoring::{ScoringArgs, parse_marginal};
+use super::inputs::{DataArgs, ModelArgs, open_data, open_model};
+use super::scoring::{ScoringArgs, check_level, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
-use crate::table::{Align, grouped, render};
-use anyhow::{Context, Result, ensure};
+use crate::table::{Align, counted, grouped, render};
+use anyhow::{Context, Result};
 use flipcast_estimate::{Estimate, Flag};
 use flipcast_run::{
     Calibration, Cell, CellEstimates, Estimates, FlipProtocol, PaperFit, Scope, Setting, Watcher,
@@ -27,18 +27,8 @@ pub struct Args {
     /// fits: `paper-resnet50`, `paper-cifar100`, `paper-cifar10`
     #[arg(long, value_name = "FILE")]
     calibration: PathBuf,
-    /// Images, perhaps with a corruption (`DIR@gaussian_noise:3`); may be given several times
-    #[arg(long, required = true)]
-    data: Vec<String>,
-    /// The published dataset whose root --data is
-    #[arg(long)]
-    dataset: Option<String>,
-    /// Which split of it
-    #[arg(long)]
-    split: Option<String>,
-    /// How the dataset's classes become the model's, to show the truth
-    #[arg(long, value_enum, default_value = "auto")]
-    labels: Labels,
+    #[command(flatten)]
+    images: DataArgs,
     /// The protocol the calibration must have been made with
     #[arg(long)]
     protocol: Option<String>,
@@ -77,11 +67,7 @@ pub fn run(args: &Args) -> Result<()> {
     let threads = thread_count(args.scoring.threads)?;
     let device = args.scoring.device.device(threads)?;
     args.scoring.end_on_interrupt()?;
-    ensure!(
-        args.level > 0.0 && args.level < 1.0,
-        "--level is {}, expected more than 0 and less than 1",
-        args.level
-    );
+    check_level(args.level)?;
     let published = args.calibration.to_str().and_then(PaperFit::find);
     let calibration = match published {
         Some(_) => None,
@@ -96,19 +82,14 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(fit) = published {
         fit.check(&model)?;
     }
-    let marginal = args.marginal.as_deref().map(parse_marginal).transpose()?;
+    let marginal = args.marginal.as_deref();
+    let marginal = marginal.map(|text| parse_marginal(text, model.num_classes()));
+    let marginal = marginal.transpose()?;
     let mut ledger = args.scoring.ledger()?;
     let mut watcher = args.scoring.watcher();
-    for (number, spec) in args.data.iter().enumerate() {
-        watcher.cell(spec, number, args.data.len());
-        let request = DataRequest {
-            dataset: args.dataset.as_deref(),
-            split: args.split.as_deref(),
-            labels: args.labels,
-            seed: args.scoring.seed,
-            ..DataRequest::new(spec)
-        };
-        let data = open_data(request, &model)?;
+    for (number, spec) in args.images.data.iter().enumerate() {
+        watcher.cell(spec, number, args.images.data.len());
+        let data = open_data(args.images.request(spec, args.scoring.seed), &model)?;
         let scope = Scope::new(model.num_classes(), data.class_space.clone());
         let setting = Setting {
             model: &model,
@@ -185,7 +166,7 @@ fn to_json(
 }
 
 fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, args: &Args) -> String {
-    let mut text = format!("{spec}: {} images", grouped(cell.images));
+    let mut text = format!("{spec}: {}", counted(cell.images, "image"));
     if cell.skipped > 0 {
         text += &format!(", {} unreadable", grouped(cell.skipped));
     }
@@ -198,12 +179,17 @@ fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, args: &Args) -> S
     for (what, estimates, truth) in parts.into_iter().filter(|(_, e, _)| !e.is_empty()) {
         text += &part(what, estimates, truth, args, &mut flags);
     }
-    for flag in flags {
+    text + &tell_flags(flags) + "\n"
+}
+
+/// What each flag means, a line each.
+pub(super) fn tell_flags(flags: impl IntoIterator<Item = Flag>) -> String {
+    let tell = |flag: Flag| {
         let name = serde_json::to_value(flag).ok();
         let name = name.as_ref().and_then(Value::as_str).unwrap_or_default();
-        text += &format!("  {name}: {}\n", flag.text());
-    }
-    text + "\n"
+        format!("  {name}: {}\n", flag.text())
+    };
+    flags.into_iter().map(tell).collect()
 }
 
 /// The table of one of the two numbers.

@@ -58,6 +58,36 @@ pub enum Labels {
     None,
 }
 
+/// Which images, one dataset after the other: flatten into a command's arguments.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DataArgs {
+    /// Images, perhaps with a corruption (`DIR@gaussian_noise:3`); may be given several times
+    #[arg(long, required = true)]
+    pub data: Vec<String>,
+    /// The published dataset whose root --data is
+    #[arg(long)]
+    dataset: Option<String>,
+    /// Which split of it
+    #[arg(long)]
+    split: Option<String>,
+    /// How the dataset's classes become the model's, to show the truth
+    #[arg(long, value_enum, default_value = "auto")]
+    labels: Labels,
+}
+
+impl DataArgs {
+    /// What is asked of `spec`, one of the data, whose corruption has the seed `seed`.
+    pub fn request<'a>(&'a self, spec: &'a str, seed: u64) -> DataRequest<'a> {
+        DataRequest {
+            spec,
+            dataset: self.dataset.as_deref(),
+            split: self.split.as_deref(),
+            labels: self.labels,
+            seed,
+        }
+    }
+}
+
 /// Which images.
 #[derive(Clone, Copy, Debug)]
 pub struct DataRequest<'a> {

@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 pub mod adapt;
+pub mod agree;
 pub mod analyse;
 pub mod bench;
 mod bench_cuda;
@@ -15,6 +16,7 @@ pub mod figure;
 pub mod inputs;
 pub mod models;
 mod nearest;
+mod numbers;
 mod places;
 mod profile;
 pub mod report;

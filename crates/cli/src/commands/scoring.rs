@@ -1,11 +1,12 @@
-//! Arguments and progress that `calibrate` and `estimate` share.
+//! Arguments and progress that `calibrate`, `estimate` and `agree` share.
 
 use super::DeviceArgs;
 use super::inputs::{BadImages, OpenedData};
+use super::numbers::parse_count;
 use crate::failure::Advised;
 use crate::progress::duration;
 use crate::table::grouped;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use flipcast_estimate::Marginal;
 use flipcast_images::dataset::take_evenly;
 use flipcast_images::loader::LoaderConfig;
@@ -27,7 +28,7 @@ pub struct ScoringArgs {
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Use at most this many images of a dataset, drawn by the seed from all over it; of a stream, the first
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub limit: Option<usize>,
     /// What to do about images that cannot be read
     #[arg(long, value_enum, default_value = "fail")]
@@ -82,7 +83,7 @@ impl ScoringArgs {
     pub fn request<'a>(&self, data: &'a OpenedData, scope: &'a Scope) -> Result<CellRequest<'a>> {
         let mut request = self.request_all(data, scope);
         match self.limit {
-            Some(limit) if data.dataset.is_stream() || limit == 0 => {
+            Some(limit) if data.dataset.is_stream() => {
                 request.config.limit = Some(limit);
             }
             Some(limit) if limit < data.dataset.len() => {
@@ -134,8 +135,8 @@ pub fn flip_protocol(name: &str, model: &Model, seed: u64) -> Result<FlipProtoco
 }
 
 /// The class shares asked for: `uniform`, `em`, `bbse`, the numbers of the classes that occur, `subset:3,17,42`, or a weight for
-/// every class, `given:5,1,1`.
-pub fn parse_marginal(text: &str) -> Result<Marginal> {
+/// each of the `classes`, `given:5,1,1`.
+pub fn parse_marginal(text: &str, classes: usize) -> Result<Marginal> {
     let refused = || Advised {
         problem: format!(
             "--marginal is `{text}`, expected `uniform`, `em`, `bbse`, `subset:` and class numbers or `given:` and weights"
@@ -147,16 +148,38 @@ pub fn parse_marginal(text: &str) -> Result<Marginal> {
         None if text == "uniform" => Marginal::Uniform,
         None if text == "em" => Marginal::Em,
         None if text == "bbse" => Marginal::Bbse,
-        Some(("subset", classes)) => {
-            let classes = classes.split(',').map(|class| class.trim().parse());
-            Marginal::Subset(classes.collect::<Result<_, _>>().map_err(|_| refused())?)
+        Some(("subset", numbers)) => {
+            let numbers = numbers.split(',').map(|class| class.trim().parse());
+            let subset: Vec<usize> = numbers.collect::<Result<_, _>>().map_err(|_| refused())?;
+            if let Some(class) = subset.iter().find(|&&class| class >= classes) {
+                bail!(
+                    "--marginal names class {class}, expected 0 to {}",
+                    classes - 1
+                );
+            }
+            Marginal::Subset(subset)
         }
         Some(("given", weights)) => {
             let weights = weights.split(',').map(|weight| weight.trim().parse());
-            Marginal::Given(weights.collect::<Result<_, _>>().map_err(|_| refused())?)
+            let weights: Vec<f64> = weights.collect::<Result<_, _>>().map_err(|_| refused())?;
+            ensure!(
+                weights.len() == classes,
+                "--marginal gives {} weights, expected one for each of the {classes} classes",
+                weights.len()
+            );
+            Marginal::Given(weights)
         }
         _ => return Err(refused().into()),
     })
+}
+
+/// Refuses a probability outside of 0 and 1.
+pub fn check_level(level: f64) -> Result<()> {
+    ensure!(
+        level > 0.0 && level < 1.0,
+        "--level is {level}, expected more than 0 and less than 1"
+    );
+    Ok(())
 }
 
 /// Refuses to write where nothing can be written, before hours of work.

@@ -7,6 +7,7 @@ mod progress;
 mod run;
 mod status;
 
+use super::numbers::parse_count;
 use crate::failure::Advised;
 use anyhow::{Context, Result};
 use clap::Subcommand;
@@ -53,7 +54,7 @@ pub struct PlanArgs {
     #[arg(long)]
     seed: Option<u64>,
     /// Use at most this many images of a dataset, drawn by the seed from all over it; of a stream, the first
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     limit: Option<usize>,
     /// Only cells whose model, protocol and data hold this text
     #[arg(long, value_name = "TEXT")]

@@ -198,7 +198,9 @@ fn what_cannot_work_is_refused_with_a_reason() {
     adapt(&scratch, &model, "tent", &["--steps", "0"]).expect(2, &["number of steps is 0"]);
     adapt(&scratch, &model, "tent", &["--out", "rows.xlsx"]).expect(2, &["`.xlsx`", "`.csv`"]);
     let lost = scratch.path("no/such/folder/a.safetensors");
-    adapt(&scratch, &model, "tent", &["--save-affine", &lost]).expect(2, &["which is no folder"]);
+    adapt(&scratch, &model, "tent", &["--save-affine", &lost]).expect(2, &["does not exist"]);
+    adapt(&scratch, &model, "tent", &["--lr", "nan"]).expect(2, &["--lr is NaN"]);
+    adapt(&scratch, &model, "tent", &["--lr", "-1"]).expect(2, &["--lr is -1"]);
     let data = scratch.path("no-data");
     let missing = [
         "adapt", "--model", &model, "--data", &data, "--method", "tent",

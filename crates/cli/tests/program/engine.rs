@@ -47,6 +47,8 @@ fn bench_refuses_what_cannot_be_run() {
     .expect(2, &["error: cannot run `cifar_resnet20`", "0"]);
     flipcast(&["bench", "--model", "cifar_resnet20", "--repeat", "0"])
         .expect(2, &["--repeat is 0, expected at least 1"]);
+    flipcast(&["bench", "--model", "resnet50", "--batch", "100000000"])
+        .expect(2, &["cannot be had", "hint: make the batches smaller"]);
     flipcast(&["bench", "--bathc", "2"]).expect(2, &["--batch"]);
 }
 

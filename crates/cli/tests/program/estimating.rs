@@ -248,6 +248,14 @@ fn calibration_needs_labels_of_the_models_classes() {
         &scratch.path("data"),
     ])
     .expect(2, &["classes"]);
+    let spec = format!("{}@fog:3", scratch.path("data"));
+    calibrate(&spec, &[]).expect(2, &["with a corruption", "clean images"]);
+    calibrate(&scratch.path("data"), &["--labels", "none"]).expect(2, &["--labels none", "hint:"]);
+    calibrate(&scratch.path("data"), &["--limit", "0"]).expect(2, &["at least 1"]);
+    calibrate(&scratch.path("data"), &["--limit", "-3"]).expect(2, &["'-3'", "at least 1"]);
+    calibrate(&scratch.path("data"), &["--marginal", "subset:0,2"])
+        .expect(2, &["class 2, expected 0 to 1"]);
+    calibrate(&scratch.path("data"), &["--marginal", "given:1"]).expect(2, &["1 weights"]);
     calibrate(&scratch.path("data"), &["--protocol", "papr"]).expect(2, &["`papr`", "paper"]);
     assert!(
         !fs::exists(scratch.path("c.json")).expect("readable"),

@@ -1,14 +1,13 @@
 //! Depthwise convolutions: one filter per channel, vectors run along the channels.
 
+use super::call::{Call, Step};
 use super::chunks::Chunking;
 use super::pass::{Class, Pass};
 use super::window::Window;
 use crate::Buffer;
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task, load, store};
-use crate::scratch::SharedScratch;
-use crate::sink::{OutRun, Region, SharedSink};
-use crate::{Scratch, Sink, Source, Workers};
+use crate::sink::OutRun;
 
 /// Floats of window and of output per chunk.
 const CHUNK_FLOATS: usize = 48 << 10;
@@ -81,72 +80,22 @@ impl Depthwise {
             .sum::<usize>()
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the four algorithms share this signature"
-    )]
-    pub fn run(
-        &self,
-        isa: Isa,
-        pass: &Pass,
-        workers: &mut Workers,
-        scratch: &mut Scratch,
-        images: usize,
-        source: Source,
-        sink: Sink,
-    ) {
-        let chunks = self.chunks(images);
-        let (scratch, partials) = scratch.split();
-        let region = Region {
-            pixels: images * pass.target.pixels(),
-            channels: pass.target.channels,
-            chunks,
-            partials,
-        };
-        sink.receive(
-            workers,
-            region,
-            |sink, index, worker| {
-                isa.run(Step {
-                    depthwise: self,
-                    pass,
-                    scratch,
-                    worker,
-                    images,
-                    index,
-                    source,
-                    sink,
-                });
-            },
-            |index| {
-                let chunk = self.chunking.get(index, images);
-                chunk.images * chunk.rows * pass.target.width
-            },
-        );
+    pub fn run(&self, call: Call) {
+        call.run_chunks(self, self.chunking);
     }
 }
 
-/// One chunk.
-struct Step<'a> {
-    depthwise: &'a Depthwise,
-    pass: &'a Pass,
-    scratch: SharedScratch<'a>,
-    worker: usize,
-    images: usize,
-    index: usize,
-    source: Source<'a>,
-    sink: &'a SharedSink<'a>,
-}
-
-impl Task for Step<'_> {
+impl Task for Step<'_, Depthwise> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let Self {
-            depthwise, pass, ..
+            algorithm: depthwise,
+            pass,
+            chunk,
+            ..
         } = self;
-        let chunk = depthwise.chunking.get(self.index, self.images);
         let window_rows = depthwise.window.rows(pass, chunk.rows);
         let target = pass.target;
         // SAFETY: `of`: a worker runs one chunk at a time; the scratch has the lengths asked for (checked by slicing).

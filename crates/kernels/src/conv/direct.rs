@@ -1,15 +1,14 @@
 //! Any convolution, as a matrix product over windows read where they lie.
 
 use super::Exactness;
+use super::call::{Call, Step};
 use super::chunks::Chunking;
 use super::pass::{Class, Pass};
 use super::window::Window;
 use crate::gemm::{Packed, Run};
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
-use crate::scratch::SharedScratch;
-use crate::sink::{OutRun, Region, SharedSink};
-use crate::{Scratch, Sink, Source, Workers};
+use crate::sink::OutRun;
 
 /// Floats of window and of output per chunk: together they stay in a core's own cache.
 const CHUNK_FLOATS: usize = 48 << 10;
@@ -89,48 +88,8 @@ impl Direct {
         self.weights.iter().flatten().map(Packed::bytes).sum()
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the four algorithms share this signature"
-    )]
-    pub fn run(
-        &self,
-        isa: Isa,
-        pass: &Pass,
-        workers: &mut Workers,
-        scratch: &mut Scratch,
-        images: usize,
-        source: Source,
-        sink: Sink,
-    ) {
-        let chunks = self.chunks(images);
-        let (scratch, partials) = scratch.split();
-        let region = Region {
-            pixels: images * pass.target.pixels(),
-            channels: pass.target.channels,
-            chunks,
-            partials,
-        };
-        sink.receive(
-            workers,
-            region,
-            |sink, index, worker| {
-                isa.run(Step {
-                    direct: self,
-                    pass,
-                    scratch,
-                    worker,
-                    images,
-                    index,
-                    source,
-                    sink,
-                });
-            },
-            |index| {
-                let chunk = self.chunking.get(index, images);
-                chunk.images * chunk.rows * pass.target.width
-            },
-        );
+    pub fn run(&self, call: Call) {
+        call.run_chunks(self, self.chunking);
     }
 }
 
@@ -189,25 +148,17 @@ fn pack(
     )
 }
 
-/// One chunk.
-struct Step<'a> {
-    direct: &'a Direct,
-    pass: &'a Pass,
-    scratch: SharedScratch<'a>,
-    worker: usize,
-    images: usize,
-    index: usize,
-    source: Source<'a>,
-    sink: &'a SharedSink<'a>,
-}
-
-impl Task for Step<'_> {
+impl Task for Step<'_, Direct> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self { direct, pass, .. } = self;
-        let chunk = direct.chunking.get(self.index, self.images);
+        let Self {
+            algorithm: direct,
+            pass,
+            chunk,
+            ..
+        } = self;
         let window_rows = direct.window.rows(pass, chunk.rows);
         let target = pass.target;
         // SAFETY: `of`: a worker runs one chunk at a time. The scratch lengths are those `scratch_floats` and

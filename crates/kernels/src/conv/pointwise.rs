@@ -1,14 +1,15 @@
 //! 1x1 convolutions: one matrix product over pixels.
 
 use super::Exactness;
+use super::call::Call;
 use super::pass::Pass;
+use crate::Source;
 use crate::gemm::{Packed, Place, Run, Store};
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
 use crate::scratch::SharedScratch;
 use crate::sink::{OutRun, Region, SharedSink};
 use crate::source::PixelRun;
-use crate::{Scratch, Sink, Source, Workers};
 
 /// Most pixels per chunk, and the number of chunks to aim for when there are few pixels.
 const PIXELS: usize = 224;
@@ -102,20 +103,16 @@ impl Pointwise {
         self.weights.bytes()
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the four algorithms share this signature"
-    )]
-    pub fn run(
-        &self,
-        isa: Isa,
-        pass: &Pass,
-        workers: &mut Workers,
-        scratch: &mut Scratch,
-        images: usize,
-        source: Source,
-        mut sink: Sink,
-    ) {
+    pub fn run(&self, call: Call) {
+        let Call {
+            isa,
+            pass,
+            workers,
+            scratch,
+            images,
+            source,
+            mut sink,
+        } = call;
         let everywhere = self.grid == [pass.target.height, pass.target.width];
         let target_pixels = images * pass.target.pixels();
         if !everywhere && !sink.accumulate {

@@ -1,7 +1,8 @@
 //! Every algorithm, direction and instruction set against the definition of a convolution in double precision.
 
-use super::*;
-use crate::{Gather, NormTables, ThroughTables};
+use super::{Conv, ConvShape, Exactness};
+use crate::isa::Isa;
+use crate::{Gather, NormTables, Scratch, Sink, Source, ThroughTables, Workers};
 use flipcast_graph::Activation;
 use flipcast_tensor::Tolerance;
 

@@ -7,15 +7,14 @@
 //! Reference: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016.
 
 use super::Exactness;
+use super::call::{Call, Step};
 use super::chunks::{Chunk, Chunking};
 use super::pass::Pass;
 use super::window::Window;
 use crate::gemm::{Packed, Run};
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
-use crate::scratch::SharedScratch;
-use crate::sink::{OutRun, Region, SharedSink};
-use crate::{Scratch, Sink, Source, Workers};
+use crate::sink::OutRun;
 
 /// Outputs and inputs of a tile along one axis.
 const OUT: usize = 4;
@@ -144,48 +143,8 @@ impl Winograd {
         self.weights.iter().map(Packed::bytes).sum()
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the four algorithms share this signature"
-    )]
-    pub fn run(
-        &self,
-        isa: Isa,
-        pass: &Pass,
-        workers: &mut Workers,
-        scratch: &mut Scratch,
-        images: usize,
-        source: Source,
-        sink: Sink,
-    ) {
-        let chunks = self.chunks(images);
-        let (scratch, partials) = scratch.split();
-        let region = Region {
-            pixels: images * pass.target.pixels(),
-            channels: pass.target.channels,
-            chunks,
-            partials,
-        };
-        sink.receive(
-            workers,
-            region,
-            |sink, index, worker| {
-                isa.run(Step {
-                    winograd: self,
-                    pass,
-                    scratch,
-                    worker,
-                    images,
-                    index,
-                    source,
-                    sink,
-                });
-            },
-            |index| {
-                let chunk = self.chunking.get(index, images);
-                chunk.images * chunk.rows * pass.target.width
-            },
-        );
+    pub fn run(&self, call: Call) {
+        call.run_chunks(self, self.chunking);
     }
 }
 
@@ -239,25 +198,17 @@ fn filter_matrix() -> [[f64; 3]; IN] {
     ]
 }
 
-/// One chunk.
-struct Step<'a> {
-    winograd: &'a Winograd,
-    pass: &'a Pass,
-    scratch: SharedScratch<'a>,
-    worker: usize,
-    images: usize,
-    index: usize,
-    source: Source<'a>,
-    sink: &'a SharedSink<'a>,
-}
-
-impl Task for Step<'_> {
+impl Task for Step<'_, Winograd> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self { winograd, pass, .. } = self;
-        let chunk = winograd.chunking.get(self.index, self.images);
+        let Self {
+            algorithm: winograd,
+            pass,
+            chunk,
+            ..
+        } = self;
         let down = chunk.rows.div_ceil(OUT);
         let window_rows = down * OUT + 2;
         let tiles = chunk.images * down * winograd.across;

@@ -22,6 +22,9 @@ pub enum ImportError {
         /// The file asked for.
         path: String,
     },
+    /// Nothing in it.
+    #[error("the file is empty, expected safetensors or a file made by `torch.save`")]
+    Empty,
     /// Neither safetensors nor a torch file.
     #[error("the file starts with `{start}`, expected safetensors or a file made by `torch.save`")]
     UnknownFormat {
@@ -320,7 +323,7 @@ impl ImportError {
             Self::TorchScript | Self::ForbiddenGlobal { .. } => {
                 "save `model.state_dict()` instead of the model or the whole checkpoint"
             }
-            Self::Truncated { .. } => "the download may be incomplete",
+            Self::Truncated { .. } | Self::Empty => "the download may be incomplete",
             Self::Zip {
                 source: ZipError::NoEndRecord | ZipError::Truncated { .. },
             }

@@ -40,6 +40,9 @@ impl Format {
         if bytes.get(257..262) == Some(b"ustar") {
             return Err(ImportError::TarArchive);
         }
+        if bytes.is_empty() {
+            return Err(ImportError::Empty);
+        }
         let start = &bytes[..bytes.len().min(32)];
         Err(ImportError::UnknownFormat {
             start: shown(&String::from_utf8_lossy(start)),
@@ -200,7 +203,7 @@ mod tests {
 
     #[test]
     fn other_files_are_named_by_their_first_bytes() {
-        assert_eq!(unknown_start(b""), "");
+        assert!(matches!(Format::sniff(b""), Err(ImportError::Empty)));
         assert_eq!(unknown_start(b"GIF89a"), "GIF89a");
         assert_eq!(unknown_start(&[b'x'; 100]).len(), 32);
     }

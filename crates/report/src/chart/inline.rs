@@ -1,5 +1,5 @@
-use super::svg::{FAMILY, head, path, put, short};
-use super::{Anchor, Item, Paint, Scene};
+use super::svg::{FAMILY, anchor_attribute, head, path, put, short, turn_attribute};
+use super::{Item, Paint, Scene};
 use crate::html::escape;
 
 /// The rules inline charts need: classes for filling, drawing and both per colour, and what marks have in common.
@@ -165,16 +165,8 @@ fn alone(item: &Item) -> Part {
             paint,
         } => {
             let (x, y) = (short(*x), short(*y));
-            let anchor = match anchor {
-                Anchor::Start => "",
-                Anchor::Middle => " text-anchor=\"middle\"",
-                Anchor::End => " text-anchor=\"end\"",
-            };
-            let turn = if *upwards {
-                format!(" transform=\"rotate(-90 {x} {y})\"")
-            } else {
-                String::new()
-            };
+            let anchor = anchor_attribute(*anchor);
+            let turn = turn_attribute(*upwards, &x, &y);
             Part {
                 group: format!(
                     "class=\"{}\" font-size=\"{}\"{anchor}",

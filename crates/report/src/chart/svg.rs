@@ -113,16 +113,8 @@ fn write_item(svg: &mut String, item: &Item, theme: Theme) {
             paint,
         } => {
             let (x, y) = (short(*x), short(*y));
-            let anchor = match anchor {
-                Anchor::Start => "",
-                Anchor::Middle => " text-anchor=\"middle\"",
-                Anchor::End => " text-anchor=\"end\"",
-            };
-            let turn = if *upwards {
-                format!(" transform=\"rotate(-90 {x} {y})\"")
-            } else {
-                String::new()
-            };
+            let anchor = anchor_attribute(*anchor);
+            let turn = turn_attribute(*upwards, &x, &y);
             put(
                 svg,
                 format_args!(
@@ -142,6 +134,24 @@ fn fill(paint: Paint, theme: Theme) -> String {
 
 fn stroke(paint: Paint, theme: Theme) -> String {
     format!("fill=\"none\" stroke=\"{}\"", paint.hex(theme))
+}
+
+/// Which end of a text lies where it is put; the start needs no word.
+pub(super) fn anchor_attribute(anchor: Anchor) -> &'static str {
+    match anchor {
+        Anchor::Start => "",
+        Anchor::Middle => " text-anchor=\"middle\"",
+        Anchor::End => " text-anchor=\"end\"",
+    }
+}
+
+/// The turn of a text at `x`, `y` that runs upwards.
+pub(super) fn turn_attribute(upwards: bool, x: &str, y: &str) -> String {
+    if upwards {
+        format!(" transform=\"rotate(-90 {x} {y})\"")
+    } else {
+        String::new()
+    }
 }
 
 fn opacity_attribute(opacity: f64) -> String {

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 #[derive(clap::Args)]
 pub struct MethodArgs {
-    /// How the model adapts: source, bn, tent, eta, rdumb, ...
+    /// How the model adapts: source, bn, bn_cumulative, tent, rpl, cpl, eta, eata, rdumb, sar, cotta, roid,
+    /// deyo, come or asr
     #[arg(long)]
     pub method: String,
     /// Settings as published for these data; `auto` takes flipcast's own, which depend on the number of classes, on what
@@ -63,6 +64,10 @@ impl MethodArgs {
             set(&mut settings, "published_code", &Value::Bool(false));
         }
         if let Some(lr) = self.lr {
+            ensure!(
+                lr.is_finite() && lr > 0.0,
+                "--lr is {lr}, expected a finite number above 0"
+            );
             let found = set(&mut settings, "lr", &serde_json::to_value(lr)?);
             ensure!(
                 found > 0,

@@ -36,7 +36,8 @@ pub struct SubjectArgs {
     /// How the dataset's classes become the model's
     #[arg(long, value_enum, default_value = "auto")]
     pub labels: Labels,
-    /// How the model adapts, if not as the paper has it: tent, eta, rdumb, ...
+    /// How the model adapts, if not as the paper has it: source, bn, bn_cumulative, tent, rpl, cpl, eta, eata, rdumb, sar, cotta,
+    /// roid, deyo, come or asr
     #[arg(long)]
     pub method: Option<String>,
     /// Settings as published for these data; `auto` takes flipcast's own, which depend on the number of classes

@@ -46,7 +46,15 @@ pub(super) fn class_space(
     } else if classes.len() == outputs {
         LabelSpace::index("outputs", outputs)
     } else {
-        return Err(other_count(classes.len(), outputs));
+        return Err(Advised {
+            problem: format!(
+                "the dataset has {} classes, but the model has {outputs}, so that numbers do not match",
+                classes.len()
+            ),
+            hint: "match by name with `--labels auto`, or ignore the labels with `--labels none`"
+                .to_owned(),
+        }
+        .into());
     };
     Ok(Some(ClassSpace::new(Arc::new(space), Decision::Full)?))
 }

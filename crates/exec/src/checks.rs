@@ -1,0 +1,149 @@
+//! What every executor refuses, in the same words, and how it tells what it computed.
+
+use crate::{ExecError, Logits, NormMode};
+use flipcast_graph::{AffineTable, Dims, Graph, NormKind, Plan, Purpose, ValueId};
+use flipcast_tensor::{Batch, Tensor};
+use std::ops::Range;
+
+/// What [`ExecError::NotReady`] asks for where nothing was predicted yet.
+const FORWARD_PASS: &str = "a forward pass of its own";
+
+/// Refuses a batch of other extents than the plan's, of too many images or none, and of too few for statistics of the batch.
+pub fn check_extents(
+    graph: &Graph,
+    plan: &Plan,
+    mode: NormMode,
+    batch: &Batch,
+) -> Result<(), ExecError> {
+    let options = plan.options();
+    let expected = Dims::new(options.height, options.width, graph.input_channels());
+    let found = Dims::new(batch.height(), batch.width(), batch.channels());
+    if found != expected {
+        return Err(ExecError::BatchShape {
+            found: found.len(),
+            found_extents: found.to_string(),
+            expected: expected.to_string(),
+        });
+    }
+    if batch.images() == 0 || batch.images() > options.batch {
+        return Err(ExecError::BatchSize {
+            found: batch.images(),
+            planned: options.batch,
+        });
+    }
+    check_statistics(graph, plan, mode, batch.images())
+}
+
+/// Refuses a number of images of which some batch norm would see a single value per channel.
+pub fn check_statistics(
+    graph: &Graph,
+    plan: &Plan,
+    mode: NormMode,
+    images: usize,
+) -> Result<(), ExecError> {
+    if mode == NormMode::Running {
+        return Ok(());
+    }
+    let single = plan
+        .norms()
+        .iter()
+        .find(|slot| slot.layer.kind == NormKind::Batch && images * slot.dims.pixels() < 2);
+    match single {
+        Some(slot) => Err(ExecError::TooFewValues {
+            norm: graph.node(slot.node).name.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a batch that holds a NaN or an infinity.
+pub fn check_images(batch: &Batch) -> Result<(), ExecError> {
+    match (0..batch.images()).find(|&i| !flipcast_kernels::all_finite(batch.image(i))) {
+        Some(image) => Err(ExecError::NonFiniteInput { image }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses logits that hold a NaN or an infinity.
+pub fn check_logits(logits: Logits<'_>) -> Result<Logits<'_>, ExecError> {
+    match logits
+        .rows()
+        .position(|row| !flipcast_kernels::all_finite(row))
+    {
+        Some(image) => Err(ExecError::NonFiniteLogits { image }),
+        None => Ok(logits),
+    }
+}
+
+/// Refuses a backward pass in a network planned to predict only, without a forward pass before it, or of a logit gradient of
+/// another length than the `expected`. `ready` says whether there was such a forward pass, which serves once.
+pub fn check_backward(
+    plan: &Plan,
+    ready: &mut bool,
+    logit_gradient: &[f32],
+    expected: usize,
+) -> Result<(), ExecError> {
+    if plan.options().purpose == Purpose::Predict {
+        return Err(ExecError::NotReady {
+            needed: "a network planned to adapt, not only to predict",
+        });
+    }
+    if !std::mem::take(ready) {
+        return Err(ExecError::NotReady {
+            needed: FORWARD_PASS,
+        });
+    }
+    if logit_gradient.len() != expected {
+        return Err(ExecError::Length {
+            what: "the logit gradient",
+            found: logit_gradient.len(),
+            expected,
+        });
+    }
+    Ok(())
+}
+
+/// Refuses an affine gradient that holds a NaN or an infinity, naming the first parameter that does.
+pub fn check_gradient(table: &AffineTable, gradient: &[f32]) -> Result<(), ExecError> {
+    if flipcast_kernels::all_finite(gradient) {
+        return Ok(());
+    }
+    let bad = |(_, range): &(String, Range<usize>)| {
+        !flipcast_kernels::all_finite(&gradient[range.clone()])
+    };
+    let found = table.names().find(bad);
+    Err(ExecError::NonFiniteGradient {
+        parameter: found.map_or_else(String::new, |(name, _)| name),
+    })
+}
+
+/// Refuses to use a forward pass over no images, which means that there was none.
+pub fn check_predicted(images: usize) -> Result<(), ExecError> {
+    if images == 0 {
+        return Err(ExecError::NotReady {
+            needed: FORWARD_PASS,
+        });
+    }
+    Ok(())
+}
+
+/// The value of the tapped node called `name`.
+pub fn find_tap(graph: &Graph, plan: &Plan, name: &str) -> Result<ValueId, ExecError> {
+    let value = graph.find(name).and_then(|node| plan.tap(node));
+    value.ok_or_else(|| ExecError::UnknownTap {
+        name: name.to_owned(),
+    })
+}
+
+/// What a tap gives: `[image, channel]`, or `[image, y, x, channel]`.
+///
+/// # Panics
+/// If `values` are not `dims` for each of `images`.
+pub fn tap_tensor(images: usize, dims: Dims, values: Vec<f32>) -> Tensor {
+    let tensor = if dims.pixels() == 1 {
+        Tensor::new([images, dims.channels], values)
+    } else {
+        Tensor::new([images, dims.height, dims.width, dims.channels], values)
+    };
+    tensor.expect("as many values as the extents say")
+}
