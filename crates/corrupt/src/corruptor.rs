@@ -77,9 +77,18 @@ impl Corruptor {
         image_index: u64,
     ) -> Result<Image, CorruptError> {
         let entry = spec.entry()?;
-        let hundredths = 100 * u32::from(spec.severity.number());
-        let key = self.key(spec.set.name(), spec.name, hundredths, image_index);
+        let key = self.spec_key(spec, image_index);
         self.run(image, entry, entry.rows[spec.severity.index()], &key)
+    }
+
+    pub(crate) fn spec_key(&self, spec: &CorruptionSpec, image_index: u64) -> StreamKey<'static> {
+        let hundredths = 100 * u32::from(spec.severity.number());
+        self.key(spec.set.name(), spec.name, hundredths, image_index)
+    }
+
+    /// The storage step.
+    pub(crate) fn storage(&self) -> Storage {
+        self.storage
     }
 
     pub(crate) fn key<'a>(
@@ -106,7 +115,7 @@ impl Corruptor {
         row: &[f64],
         key: &StreamKey<'_>,
     ) -> Result<Image, CorruptError> {
-        check_size(image)?;
+        check_size(image.width(), image.height())?;
         let frost = self
             .frost
             .as_ref()
@@ -121,8 +130,7 @@ impl Corruptor {
     }
 }
 
-fn check_size(image: &Image) -> Result<(), CorruptError> {
-    let (width, height) = (image.width(), image.height());
+pub(crate) fn check_size(width: usize, height: usize) -> Result<(), CorruptError> {
     if width == 0 || height == 0 {
         return Err(CorruptError::EmptyImage { width, height });
     }

@@ -5,9 +5,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use flipcast_images::Image;
-use flipcast_images::loader::{LoaderConfig, Transform};
+use flipcast_images::loader::LoaderConfig;
 use flipcast_images::preprocess::{Preprocess, PreprocessError, Resize};
+use flipcast_tensor::ByteChange;
 
+use crate::change::{Both, Corruption};
 use crate::corruptor::Corruptor;
 use crate::error::CorruptError;
 use crate::registry::find_any;
@@ -103,15 +105,14 @@ pub enum StepError {
 
 /// A corruption between decoding and normalising, in the published order: resize, crop, corrupt.
 ///
-/// The network's rule is split in two: its resize and crop come before the corruption, the rest after it. A resize on
-/// float pixels belongs to the network and stays behind the corruption, as with stored corrupted images. Image `i` of
-/// the dataset draws from (seed, `i`), so that neither order nor threads matter.
+/// The network's resize and crop come before the corruption, the rest of its rule after it. A resize on float pixels
+/// belongs to the network and stays behind the corruption, as with stored corrupted images. Image `i` of the dataset draws
+/// from (seed, `i`), so that neither order nor threads matter.
 ///
 /// The published ImageNet sets are stored as JPEG; a `corruptor` with [`Storage::Jpeg85`](crate::Storage) adds that.
 #[derive(Clone, Debug)]
 pub struct CorruptionStep {
-    request: CorruptionRequest,
-    corruptor: Arc<Corruptor>,
+    corruption: Corruption,
     preprocess: Preprocess,
 }
 
@@ -123,8 +124,7 @@ impl CorruptionStep {
         preprocess: Preprocess,
     ) -> Self {
         Self {
-            request,
-            corruptor,
+            corruption: Corruption { request, corruptor },
             preprocess,
         }
     }
@@ -139,40 +139,23 @@ impl CorruptionStep {
                 Some(sized.map_err(|source| StepError::Size { source })?)
             }
         };
-        let sized = sized.as_ref().unwrap_or(image);
-        self.request
-            .resolve(sized.width(), sized.height())
-            .and_then(|spec| self.corruptor.corrupt(sized, &spec, index as u64))
-            .map_err(|source| StepError::Corrupt { source })
+        self.corruption
+            .apply(index, sized.as_ref().unwrap_or(image))
     }
 
-    /// The step for a loader, to be used with [`CorruptionStep::remaining`]. The loader counts and names an image that
-    /// cannot be corrupted, with the [`StepError`] as its cause.
-    pub fn transform(&self) -> Transform {
-        let step = self.clone();
-        Arc::new(move |index, image| Ok(step.apply(index, &image)?))
-    }
-
-    /// What is left of the network's rule once the step is done.
-    pub fn remaining(&self) -> Preprocess {
-        self.preprocess.for_ready_images()
-    }
-
-    /// `config` with the corruption between its own transform, if it has one, and its preprocessing.
+    /// `config` with the corruption once images have their size, behind its own change, if it has one.
     pub fn join(
         config: LoaderConfig,
         request: CorruptionRequest,
         corruptor: Arc<Corruptor>,
     ) -> LoaderConfig {
-        let step = Self::new(request, corruptor, config.preprocess.clone());
-        let corrupt = step.transform();
-        let transform: Transform = match config.transform.clone() {
-            None => corrupt,
-            Some(earlier) => Arc::new(move |index, image| corrupt(index, earlier(index, image)?)),
+        let corruption = Arc::new(Corruption { request, corruptor });
+        let change: Arc<dyn ByteChange> = match config.change {
+            None => corruption,
+            Some(earlier) => Arc::new(Both([earlier, corruption])),
         };
         LoaderConfig {
-            preprocess: step.remaining(),
-            transform: Some(transform),
+            change: Some(change),
             ..config
         }
     }
@@ -182,7 +165,7 @@ impl CorruptionStep {
 mod tests {
     use flipcast_images::Label;
     use flipcast_images::dataset::{DataError, Dataset, Layout, Payload, Sample};
-    use flipcast_images::loader::{BadImageCause, LoadError, Loader, OnBadImage, Order};
+    use flipcast_images::loader::{BadImageCause, LoadError, Loader, OnBadImage, Order, Transform};
     use flipcast_images::preprocess::Normalise;
 
     use super::*;
@@ -364,10 +347,31 @@ mod tests {
             request("cifar-c/contrast:1"),
             Arc::new(Corruptor::new(1)),
         );
-        let transform = config.transform.expect("joined");
-        let image = transform(0, picture(0)).expect("small");
-        assert_eq!((image.width(), image.height()), (32, 32));
-        assert!(image.rgb().iter().all(|&byte| byte >= 254));
+        let mut loader = Loader::new(Arc::new(Pictures(1)), config).expect("settings work");
+        let loaded = loader.next_batch().expect("small").expect("one image");
+        assert_eq!((loaded.batch.width(), loaded.batch.height()), (32, 32));
+        let bytes = loaded.batch.image_bytes(0).expect("it ends in bytes");
+        assert!(bytes.iter().all(|&byte| byte >= 254));
+    }
+
+    #[test]
+    fn corruptions_follow_each_other() {
+        let config = LoaderConfig::new(Preprocess::torchvision(40, 32));
+        let join =
+            |config, text| CorruptionStep::join(config, request(text), Arc::new(Corruptor::new(1)));
+        let config = join(join(config, "cifar-c/brightness:5"), "cifar-c/contrast:5");
+        let mut loader = Loader::new(Arc::new(Pictures(1)), config).expect("settings work");
+        let loaded = loader.next_batch().expect("small").expect("one image");
+        let mut image = Preprocess::torchvision(40, 32).crop_bytes(&picture(0));
+        for text in ["cifar-c/brightness:5", "cifar-c/contrast:5"] {
+            let spec = request(text).resolve(32, 32).expect("listed");
+            let before = image.expect("small");
+            image = Ok(corrupt(&before, &spec, 1, 0).expect("small"));
+        }
+        assert_eq!(
+            loaded.batch.image_bytes(0),
+            Some(image.expect("small").rgb())
+        );
     }
 
     #[test]

@@ -17,6 +17,7 @@
 pub mod blocks;
 pub mod c_bar;
 pub mod ccc;
+mod change;
 mod corruptor;
 mod dataset;
 mod error;

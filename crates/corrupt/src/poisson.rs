@@ -57,6 +57,16 @@ impl Poisson {
         }
     }
 
+    /// The smallest count it gives.
+    pub(crate) fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// The cumulative probabilities of the counts from the smallest on.
+    pub(crate) fn cumulative(&self) -> &[f64] {
+        &self.cumulative
+    }
+
     /// The count that belongs to a uniform draw of 0..1.
     #[inline]
     pub fn quantile(&self, uniform: f64) -> u32 {

@@ -1,6 +1,6 @@
 //! Random draws that depend on what is corrupted, never on when or by which thread.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// Blocks of the counter generator made at a time, four words each.
 const BLOCKS: usize = 8;
@@ -36,6 +36,18 @@ pub struct CounterRng {
 impl CounterRng {
     /// The stream that belongs to `key`.
     pub fn new(key: &StreamKey<'_>) -> Self {
+        Self {
+            key: Self::key_of(key),
+            image_index: key.image_index,
+            next_block: 0,
+            buffer: [0; 4 * BLOCKS],
+            used: 4 * BLOCKS,
+            ziggurat: &ZIGGURAT,
+        }
+    }
+
+    /// The generator's key, which all images of a dataset share.
+    pub(crate) fn key_of(key: &StreamKey<'_>) -> [u64; 2] {
         let mut hash = 0;
         for text in [key.set, key.corruption] {
             hash = mix(hash ^ text.len() as u64);
@@ -43,15 +55,7 @@ impl CounterRng {
                 hash = mix(hash ^ u64::from(byte));
             }
         }
-        hash = mix(hash ^ u64::from(key.severity_hundredths));
-        Self {
-            key: [key.seed, hash],
-            image_index: key.image_index,
-            next_block: 0,
-            buffer: [0; 4 * BLOCKS],
-            used: 4 * BLOCKS,
-            ziggurat: &ZIGGURAT,
-        }
+        [key.seed, mix(hash ^ u64::from(key.severity_hundredths))]
     }
 
     /// 64 random bits.
@@ -194,6 +198,12 @@ static ZIGGURAT: LazyLock<Ziggurat> = LazyLock::new(|| {
         density: edge.map(density_at),
     }
 });
+
+/// The edges of the layers of normal draws, then the densities there.
+pub(crate) fn ziggurat() -> Arc<[f64]> {
+    let Ziggurat { edge, density } = &*ZIGGURAT;
+    edge.iter().chain(density).copied().collect()
+}
 
 #[cfg(test)]
 mod tests {

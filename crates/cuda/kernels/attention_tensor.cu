@@ -276,55 +276,57 @@ static __device__ __forceinline__ void backward_keys(const Unit &unit, const ele
         pass<D, NOTHING>(__VA_ARGS__);                       \
     }
 
-// Arguments as in attention.cu. A kernel per head width, since each needs another number of registers.
+// Arguments as in attention.cu.
+#define TABLES const unsigned *order, const float *bias, const unsigned char *regions
+#define EXTENTS int tokens, int group, int groups, int heads, int head_channels, float scale
+#define UNIT Unit unit({order, bias, regions, tokens, group, groups, heads, head_channels, scale}, blockIdx.x)
+
+#define FORWARD_ARGUMENTS const element *values, TABLES, element *out, element *kept, float *log_sums, EXTENTS
+#define FORWARD(D) \
+    UNIT;          \
+    WITH_EXTRA(forward, D, unit, values, out, kept, log_sums)
+
+#define QUERIES_ARGUMENTS                                                                                      \
+    const element *values, TABLES, const element *kept, const element *gradient, const float *log_sums,       \
+        float *pulls, element *target, EXTENTS, int add
+#define BACKWARD_QUERIES(D) \
+    UNIT;                   \
+    WITH_EXTRA(backward_queries, D, unit, values, kept, gradient, log_sums, pulls, target, add)
+
+#define KEYS_ARGUMENTS                                                                                         \
+    const element *values, TABLES, const element *gradient, const float *log_sums, const float *pulls,        \
+        element *target, EXTENTS, int add
+#define BACKWARD_KEYS(D) \
+    UNIT;                \
+    WITH_EXTRA(backward_keys, D, unit, values, gradient, log_sums, pulls, target, add)
+
+// A kernel per head width, since each needs another number of registers. Their names are read from this text.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_64)
-attention_forward_tensor_64(const element *values, const unsigned *order, const float *bias, const unsigned char *regions,
-                            element *out, element *kept, float *log_sums, int tokens, int group, int groups, int heads,
-                            int head_channels, float scale) {
-    Unit unit({order, bias, regions, tokens, group, groups, heads, head_channels, scale}, blockIdx.x);
-    WITH_EXTRA(forward, 64, unit, values, out, kept, log_sums)
+attention_forward_tensor_64(FORWARD_ARGUMENTS) {
+    FORWARD(64)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_64)
-attention_backward_queries_tensor_64(const element *values, const unsigned *order, const float *bias,
-                                     const unsigned char *regions, const element *kept, const element *gradient,
-                                     const float *log_sums, float *pulls, element *target, int tokens, int group, int groups,
-                                     int heads, int head_channels, float scale, int add) {
-    Unit unit({order, bias, regions, tokens, group, groups, heads, head_channels, scale}, blockIdx.x);
-    WITH_EXTRA(backward_queries, 64, unit, values, kept, gradient, log_sums, pulls, target, add)
+attention_backward_queries_tensor_64(QUERIES_ARGUMENTS) {
+    BACKWARD_QUERIES(64)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_64)
-attention_backward_keys_tensor_64(const element *values, const unsigned *order, const float *bias,
-                                  const unsigned char *regions, const element *gradient, const float *log_sums,
-                                  const float *pulls, element *target, int tokens, int group, int groups, int heads,
-                                  int head_channels, float scale, int add) {
-    Unit unit({order, bias, regions, tokens, group, groups, heads, head_channels, scale}, blockIdx.x);
-    WITH_EXTRA(backward_keys, 64, unit, values, gradient, log_sums, pulls, target, add)
+attention_backward_keys_tensor_64(KEYS_ARGUMENTS) {
+    BACKWARD_KEYS(64)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_32)
-attention_forward_tensor_32(const element *values, const unsigned *order, const float *bias, const unsigned char *regions,
-                            element *out, element *kept, float *log_sums, int tokens, int group, int groups, int heads,
-                            int head_channels, float scale) {
-    Unit unit({order, bias, regions, tokens, group, groups, heads, head_channels, scale}, blockIdx.x);
-    WITH_EXTRA(forward, 32, unit, values, out, kept, log_sums)
+attention_forward_tensor_32(FORWARD_ARGUMENTS) {
+    FORWARD(32)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_32)
-attention_backward_queries_tensor_32(const element *values, const unsigned *order, const float *bias,
-                                     const unsigned char *regions, const element *kept, const element *gradient,
-                                     const float *log_sums, float *pulls, element *target, int tokens, int group, int groups,
-                                     int heads, int head_channels, float scale, int add) {
-    Unit unit({order, bias, regions, tokens, group, groups, heads, head_channels, scale}, blockIdx.x);
-    WITH_EXTRA(backward_queries, 32, unit, values, kept, gradient, log_sums, pulls, target, add)
+attention_backward_queries_tensor_32(QUERIES_ARGUMENTS) {
+    BACKWARD_QUERIES(32)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_32)
-attention_backward_keys_tensor_32(const element *values, const unsigned *order, const float *bias,
-                                  const unsigned char *regions, const element *gradient, const float *log_sums,
-                                  const float *pulls, element *target, int tokens, int group, int groups, int heads,
-                                  int head_channels, float scale, int add) {
-    Unit unit({order, bias, regions, tokens, group, groups, heads, head_channels, scale}, blockIdx.x);
-    WITH_EXTRA(backward_keys, 32, unit, values, gradient, log_sums, pulls, target, add)
+attention_backward_keys_tensor_32(KEYS_ARGUMENTS) {
+    BACKWARD_KEYS(32)
 }

@@ -75,7 +75,7 @@ static __device__ __forceinline__ lanes load_lanes(const element *from) {
     return unpack(*reinterpret_cast<const words *>(from));
 }
 
-static __device__ __forceinline__ void store_lanes(element *to, const lanes &x) {
+static __device__ __forceinline__ words pack_lanes(const lanes &x) {
     words raw;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -85,5 +85,20 @@ static __device__ __forceinline__ void store_lanes(element *to, const lanes &x) 
         raw.at[i] = __float_as_uint(x.at[i]);
 #endif
     }
+    return raw;
+}
+
+static __device__ __forceinline__ void store_lanes(element *to, const lanes &x) {
+    *reinterpret_cast<words *>(to) = pack_lanes(x);
+}
+
+// The same to global memory, in one instruction whatever surrounds it: compilers split the other one where they cannot order it.
+static __device__ __forceinline__ void store_lanes_global(element *to, const lanes &x) {
+    words raw = pack_lanes(x);
+#if defined(__CUDA_ARCH__)
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(raw.at[0]), "r"(raw.at[1]), "r"(raw.at[2]), "r"(raw.at[3])
+                 : "memory");
+#else
     *reinterpret_cast<words *>(to) = raw;
+#endif
 }

@@ -24,19 +24,3 @@ extern "C" __global__ void widen(const element *from, float *to, long long count
         to[i] = load(from + i);
     }
 }
-
-// Images of floats as the first convolution reads them: `block` by `block` pixels to one with all their channels, blocks of
-// zeros before and after, zeros behind the channels.
-extern "C" __global__ void spread_input(const float *from, element *to, int images, int height, int width, int channels, int block,
-                                        int rows, int columns, int padded, int top, int left) {
-    long long count = (long long)images * rows * columns * padded;
-    long long step = (long long)gridDim.x * blockDim.x;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        unsigned p = (unsigned)(i % padded), pixel = (unsigned)(i / padded);
-        int q = (int)(pixel % columns), r = (int)(pixel / columns % rows), image = (int)(pixel / columns / rows);
-        int c = (int)(p % channels), inner = (int)(p / channels);
-        int y = (r - top) * block + inner / block, x = (q - left) * block + inner % block;
-        bool inside = inner < block * block && y >= 0 && y < height && x >= 0 && x < width;
-        store(to + i, inside ? from[((long long)(image * height + y) * width + x) * channels + c] : 0.0f);
-    }
-}

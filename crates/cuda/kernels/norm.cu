@@ -211,26 +211,29 @@ extern "C" __global__ void statistics_narrow(const element *values, float *parti
 }
 
 // Tables of a batch norm. `parts` blocks gathered the batch's statistics, or none; `source_weight` is the share of the
-// running ones, and `unbiased` asks for the variance over count - 1. Blocks are 32 channels by 32 slices of the parts. Sums are
-// shifted by the first part's mean.
-extern "C" __global__ void batch_tables(const float *partial, const float *counts, int parts, const float *running_mean,
-                                        const float *running_variance, const float *scale, const float *shift, float eps,
-                                        float source_weight, int unbiased, float *tables, int channels) {
-    __shared__ double room[3 * 32 * 32];
-    int c = blockIdx.x * 32 + threadIdx.x;
-    bool active = c < channels;
-    int safe = active ? c : 0;
+// running ones, and `unbiased` asks for the variance over count - 1. Sums are shifted by the first part's mean.
+extern "C" __global__ void __launch_bounds__(MERGED * SLICES)
+batch_tables(const float *partial, const float *counts, int parts, const float *running_mean,
+             const float *running_variance, const float *scale, const float *shift, float eps,
+             float source_weight, int unbiased, float *tables, int channels) {
+    __shared__ double room[3 * MERGED * 32];
+    int c = blockIdx.x * MERGED + threadIdx.x;
+    int safe = c < channels ? c : 0;
+    // The channel that this thread's warp finishes, and what that takes.
+    int own = blockIdx.x * MERGED + merging_warp();
+    bool finishes = merging_warp() < MERGED && own < channels;
+    float own_scale = finishes ? scale[own] : 0.0f, own_shift = finishes ? shift[own] : 0.0f;
     const float *squares = partial + (long long)parts * channels;
     double count = 0.0, mean = 0.0, variance = 0.0;
     if (parts) {
         // Count, distance from the origin, its square.
         double found[3] = {0.0, 0.0, 0.0};
-        float origin = partial[safe];
-        for (int first = threadIdx.y; first < parts; first += PARTS * 32) {
+        float origin = partial[safe], own_origin = finishes ? partial[own] : 0.0f;
+        for (int first = threadIdx.y; first < parts; first += PARTS * SLICES) {
             float size[PARTS], middle[PARTS], spread[PARTS];
 #pragma unroll
             for (int i = 0; i < PARTS; i++) {
-                int p = first + 32 * i;
+                int p = first + SLICES * i;
                 bool there = p < parts;
                 long long at = (long long)(there ? p : 0) * channels + safe;
                 size[i] = there ? counts[p] : 0.0f;
@@ -247,16 +250,17 @@ extern "C" __global__ void batch_tables(const float *partial, const float *count
         }
         over_slices<3>(found, room);
         count = found[0];
-        mean = (double)origin + found[1] / count;
-        variance = (found[2] - found[1] * found[1] / count) / count;
+        double share = 1.0 / count;
+        mean = (double)own_origin + found[1] * share;
+        variance = (found[2] - found[1] * found[1] * share) * share;
         variance = variance < 0.0 ? 0.0 : variance;
     }
-    if (!active || threadIdx.y != 0) {
+    if (!finishes || merging_lane() != 0) {
         return;
     }
-    tables[BATCH_MEAN * channels + c] = (float)mean;
-    statistics used = mix_statistics({mean, variance}, count, unbiased, source_weight, running_mean, running_variance, c);
-    set_tables(tables, channels, c, used.mean, used.variance, scale[c], shift[c], eps);
+    tables[BATCH_MEAN * channels + own] = (float)mean;
+    statistics used = mix_statistics({mean, variance}, count, unbiased, source_weight, running_mean, running_variance, own);
+    set_tables(tables, channels, own, used.mean, used.variance, own_scale, own_shift, eps);
 }
 
 // Sums over a block of up to 128 threads, in a fixed order; every thread gets the result.

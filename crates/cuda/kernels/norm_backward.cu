@@ -162,18 +162,25 @@ extern "C" __global__ void join_back_other_narrow(JOIN_BACK) {
 }
 
 // Gradients of scale and shift, and the tables that carry a gradient through a batch norm. `of_mean` and `of_variance` are
-// how much of them comes from the batch, per value. Blocks are 32 channels by 32 slices of the parts.
-extern "C" __global__ void batch_finish(const float *sums, const float *products, int parts, float of_mean, float of_variance,
-                                        float *tables, float *scale_gradient, float *shift_gradient, int channels) {
-    __shared__ double room[2 * 32 * 32];
-    int c = blockIdx.x * 32 + threadIdx.x;
+// how much of them comes from the batch, per value.
+extern "C" __global__ void __launch_bounds__(MERGED * SLICES)
+batch_finish(const float *sums, const float *products, int parts, float of_mean, float of_variance,
+             float *tables, float *scale_gradient, float *shift_gradient, int channels) {
+    __shared__ double room[2 * MERGED * 32];
+    int c = blockIdx.x * MERGED + threadIdx.x;
     int safe = c < channels ? c : 0;
+    // The channel that this thread's warp finishes, and what that takes.
+    int own = blockIdx.x * MERGED + merging_warp();
+    bool finishes = merging_warp() < MERGED && own < channels;
+    int entry = finishes ? own : 0;
+    float inverse = tables[INVERSE * channels + entry], slope = tables[SCALE * channels + entry];
+    float mean = tables[BATCH_MEAN * channels + entry];
     double found[2] = {0.0, 0.0};
-    for (int first = threadIdx.y; first < parts; first += PARTS * 32) {
+    for (int first = threadIdx.y; first < parts; first += PARTS * SLICES) {
         float sum[PARTS], product[PARTS];
 #pragma unroll
         for (int i = 0; i < PARTS; i++) {
-            int p = first + 32 * i;
+            int p = first + SLICES * i;
             long long at = (long long)(p < parts ? p : 0) * channels + safe;
             sum[i] = p < parts ? sums[at] : 0.0f;
             product[i] = p < parts ? products[at] : 0.0f;
@@ -185,10 +192,16 @@ extern "C" __global__ void batch_finish(const float *sums, const float *products
         }
     }
     over_slices<2>(found, room);
-    if (c >= channels || threadIdx.y != 0) {
+    if (!finishes || merging_lane() != 0) {
         return;
     }
-    set_gradients(tables, channels, c, (float)found[0], (float)found[1], of_mean, of_variance, scale_gradient, shift_gradient);
+    float sum = (float)found[0], product = (float)found[1];
+    scale_gradient[own] = product * inverse;
+    shift_gradient[own] = sum;
+    float pull = -slope * inverse * inverse * product * of_variance;
+    tables[SLOPE * channels + own] = slope;
+    tables[PULL * channels + own] = pull;
+    tables[CONSTANT * channels + own] = -slope * sum * of_mean - pull * mean;
 }
 
 static __device__ __forceinline__ double over_block(double value, double *room) {

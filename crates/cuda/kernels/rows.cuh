@@ -5,6 +5,7 @@
 #pragma once
 #include "element.cuh"
 #include "shared.cuh"
+#include "warp.cuh"
 
 template <int V> struct pack {
     float at[V];
@@ -120,30 +121,39 @@ static __device__ __forceinline__ int row_step() {
     return gridDim.x * blockDim.y;
 }
 
-// Partial results that a thread has on their way at a time.
+// What blocks left is merged by blocks of MERGED channels (x, 32 bytes) by SLICES slices of the parts (y). A thread has PARTS of them
+// on their way at a time: since such a kernel only waits for memory, it should do so once.
+#define MERGED 8
+#define SLICES 128
 #define PARTS 8
 
-// Adds up what the 32 slices (y) of a block of 32 channels (x) found, in a fixed order. Slice 0 gets the sums; `room` has
-// 32 * 32 places per value.
+// The warp of this thread, one of 32, and its lane.
+static __device__ __forceinline__ int merging_warp() {
+    return (threadIdx.y * MERGED + threadIdx.x) / 32;
+}
+
+static __device__ __forceinline__ int merging_lane() {
+    return (threadIdx.y * MERGED + threadIdx.x) % 32;
+}
+
+// Adds up what the slices found, in a fixed order. The first MERGED warps get the sums of one channel each, in every lane; `room`
+// has MERGED * 32 places per value.
 template <int N> static __device__ __forceinline__ void over_slices(double (&values)[N], double *room) {
-    int at = threadIdx.y * 32 + threadIdx.x;
+    int lane = merging_lane(), warp = merging_warp();
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        room[i * 1024 + at] = values[i];
-    }
-    for (int half = 16; half > 0; half /= 2) {
-        __syncthreads();
-        if (threadIdx.y < half) {
-#pragma unroll
-            for (int i = 0; i < N; i++) {
-                room[i * 1024 + at] += room[i * 1024 + at + half * 32];
-            }
+        values[i] += __shfl_xor_sync(ALL_LANES, values[i], MERGED);
+        values[i] += __shfl_xor_sync(ALL_LANES, values[i], 2 * MERGED);
+        if (lane < MERGED) {
+            room[(i * MERGED + lane) * 32 + warp] = values[i];
         }
     }
     __syncthreads();
+    if (warp < MERGED) {
 #pragma unroll
-    for (int i = 0; i < N; i++) {
-        values[i] = room[i * 1024 + threadIdx.x];
+        for (int i = 0; i < N; i++) {
+            values[i] = warp_sum(room[(i * MERGED + warp) * 32 + lane]);
+        }
     }
 }
 

@@ -41,16 +41,3 @@ static __device__ __forceinline__ statistics mix_statistics(statistics batch, do
     }
     return batch;
 }
-
-// Gradients of scale and shift of a batch norm, from the sum of its gradient and that of its products with the centred values,
-// and the tables that carry a gradient through it. `of_mean` and `of_variance` are how much of them comes from the batch.
-static __device__ __forceinline__ void set_gradients(float *tables, int channels, int c, float sum, float product, float of_mean,
-                                                     float of_variance, float *scale_gradient, float *shift_gradient) {
-    float inverse = tables[INVERSE * channels + c], slope = tables[SCALE * channels + c];
-    scale_gradient[c] = product * inverse;
-    shift_gradient[c] = sum;
-    float pull = -slope * inverse * inverse * product * of_variance;
-    tables[SLOPE * channels + c] = slope;
-    tables[PULL * channels + c] = pull;
-    tables[CONSTANT * channels + c] = -slope * sum * of_mean - pull * tables[BATCH_MEAN * channels + c];
-}

@@ -1,21 +1,22 @@
-//! Batches on their way to the device: checked, and sent from the host or put together from a set that lies there.
+//! Batches on their way to the device: checked, and sent from the host or taken from a set that lies there.
 
-use crate::device::{DeviceMemory, Pinned};
+use crate::buffers::{ImageMemory, Sent};
+use crate::device::{Device, DeviceMemory, Pinned};
 use crate::error::CudaError;
-use crate::launch::gather;
+use crate::launch::preprocess::BatchSource;
 use crate::network::CudaNetwork;
 use crate::norms::Norm;
 use crate::precision::Element;
 use crate::resident;
 use flipcast_exec::{ExecError, NormMode};
 use flipcast_graph::{Dims, NormKind};
-use flipcast_tensor::{Batch, ImageSet};
+use flipcast_tensor::{Batch, ByteScale, ImageSet, Pixels};
 use std::sync::Arc;
 
 /// A batch that was checked and lies on the device, so that it can be run many times.
 #[derive(Debug)]
 pub struct StagedBatch {
-    memory: DeviceMemory,
+    memory: ImageMemory,
     images: usize,
 }
 
@@ -23,6 +24,34 @@ impl StagedBatch {
     /// Number of images.
     pub fn images(&self) -> usize {
         self.images
+    }
+}
+
+impl ImageMemory {
+    /// A copy of images on the device.
+    pub fn upload(
+        device: &Arc<Device>,
+        what: &'static str,
+        pixels: Pixels,
+    ) -> Result<Self, CudaError> {
+        Ok(match pixels {
+            Pixels::Values(values) => Self {
+                pixels: device.upload(what, Element::F32, values)?,
+                scale: None,
+            },
+            Pixels::Bytes(bytes, scale) => Self {
+                pixels: device.upload_bytes(what, bytes)?,
+                scale: Some(device.upload(what, Element::F32, scale.values())?),
+            },
+        })
+    }
+
+    fn source<'a>(&self, positions: Option<&'a [u32]>) -> BatchSource<'a> {
+        BatchSource {
+            pixels: self.pixels.slice(),
+            scale: self.scale.as_ref().map(DeviceMemory::slice),
+            positions,
+        }
     }
 }
 
@@ -34,10 +63,12 @@ impl CudaNetwork {
             check_image(batch, image)?;
         }
         self.device.enter()?;
+        let pixels = match batch.bytes() {
+            Some((bytes, scale)) => Pixels::Bytes(bytes, scale),
+            None => Pixels::Values(batch.values()),
+        };
         Ok(StagedBatch {
-            memory: self
-                .device
-                .upload("a batch", Element::F32, batch.values())?,
+            memory: ImageMemory::upload(&self.device, "a batch", pixels)?,
             images: batch.images(),
         })
     }
@@ -46,71 +77,65 @@ impl CudaNetwork {
         self.device.enter()?;
         self.check_count(batch.images)?;
         self.images = batch.images;
-        let from = batch.memory.slice();
-        self.device
-            .copy(from, self.memory.staged.slice().first(from.len))?;
+        self.point_to(&batch.memory.source(None))?;
         self.send_affine()
     }
 
     pub(crate) fn take_batch(&mut self, batch: &Batch) -> Result<(), CudaError> {
         self.check_extents(batch)?;
         self.device.enter()?;
-        match batch.selection() {
-            None => self.send_images(batch, check_image)?,
-            Some((set, positions)) => {
-                check_positions(set, positions)?;
-                match resident::copy_of(&self.device, set)? {
-                    Some(copy) => self.gather(&copy, positions, set.image_len())?,
-                    None => self.send_images(batch, |_, _| Ok(()))?,
-                }
+        let mut copy = None;
+        if let Some((set, positions)) = batch.selection() {
+            check_positions(set, positions)?;
+            copy = resident::copy_of(&self.kernels, set)?.map(|copy| (copy, positions));
+        }
+        match copy {
+            Some((copy, positions)) => {
+                self.point_to(&copy.source(Some(positions)))?;
+                self.memory.held = Some(copy);
             }
+            None => self.send_images(batch)?,
         }
         self.images = batch.images();
         self.send_affine()
     }
 
-    /// Queues the copy of a batch to the device. Every image is checked while it is near.
-    fn send_images(
-        &mut self,
-        batch: &Batch,
-        check: impl Fn(&Batch, usize) -> Result<(), ExecError>,
-    ) -> Result<(), CudaError> {
+    /// Queues the copy of a batch to the device, as bytes where it has them. Every image is checked while it is near.
+    fn send_images(&mut self, batch: &Batch) -> Result<(), CudaError> {
         let len = batch.height() * batch.width() * batch.channels();
-        let room = self.memory.host_batch.values_mut();
-        for (image, to) in room.chunks_exact_mut(len).take(batch.images()).enumerate() {
-            check(batch, image)?;
-            to.copy_from_slice(batch.image(image));
-        }
-        let to = self.memory.staged.slice().first(batch.images() * len);
-        self.memory.host_batch.send(to)
+        let bytes = batch.images() * len * if batch.scale().is_some() { 1 } else { 4 };
+        let mut sent = match self.memory.sent.take() {
+            Some(sent) if sent.images.pixels.slice().len >= bytes => sent,
+            _ => self.room(self.batch() * (bytes / batch.images()))?,
+        };
+        let filled = fill(batch, &mut sent.host);
+        let queued = filled.map_err(CudaError::from).and_then(|()| {
+            sent.follow(&self.device, batch.scale())?;
+            sent.host.send(sent.images.pixels.slice().first(bytes))?;
+            self.point_to(&sent.images.source(None))
+        });
+        self.memory.sent = Some(sent);
+        queued
     }
 
-    /// Puts a batch together on the device, from images of `len` values that lie there.
-    fn gather(
-        &mut self,
-        set: &DeviceMemory,
-        positions: &[u32],
-        len: usize,
-    ) -> Result<(), CudaError> {
-        let batch = self.batch();
-        let device = Arc::clone(&self.device);
-        let state = self.step_state();
-        let room = match state.positions.take() {
-            Some(room) => room,
-            None => (
-                Pinned::new(&device, batch)?,
-                device.allocate("positions", Element::I32, batch)?,
-            ),
-        };
-        let (host, places) = state.positions.insert(room);
-        for (to, &position) in host.values_mut().iter_mut().zip(positions) {
-            // The bits of an integer: page-locked memory is of floats, which here only travel.
-            *to = f32::from_bits(position);
-        }
-        let places = places.slice().first(positions.len());
-        host.send(places)?;
-        let to = self.memory.staged.slice();
-        gather::gather_images(&self.kernels, set.slice(), places, to, len)
+    /// Room for batches of so many bytes.
+    fn room(&self, bytes: usize) -> Result<Sent, CudaError> {
+        Ok(Sent {
+            host: Pinned::new(&self.device, bytes.div_ceil(4))?,
+            images: ImageMemory {
+                pixels: self.device.allocate("the batch", Element::U8, bytes)?,
+                scale: None,
+            },
+            of: None,
+        })
+    }
+
+    /// Queues the word of where the batch lies.
+    fn point_to(&mut self, source: &BatchSource) -> Result<(), CudaError> {
+        let place = self.memory.staged.slice();
+        let host = &mut self.memory.host_staged;
+        let words = source.write(place, host.values_mut());
+        host.send(place.first(words))
     }
 
     fn check_count(&self, images: usize) -> Result<(), ExecError> {
@@ -147,8 +172,82 @@ impl CudaNetwork {
     }
 }
 
+impl Sent {
+    /// Sees to it that the scale on the device is `scale`.
+    fn follow(
+        &mut self,
+        device: &Arc<Device>,
+        scale: Option<&Arc<ByteScale>>,
+    ) -> Result<(), CudaError> {
+        let same = match (&self.of, scale) {
+            (Some(of), Some(scale)) => Arc::ptr_eq(of, scale),
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            let upload =
+                |scale: &Arc<ByteScale>| device.upload("the batch", Element::F32, scale.values());
+            self.images.scale = scale.map(upload).transpose()?;
+            self.of = scale.cloned();
+        }
+        Ok(())
+    }
+}
+
+/// Copies the images of a batch to page-locked memory, unless one of them holds a NaN or an infinity.
+fn fill(batch: &Batch, host: &mut Pinned) -> Result<(), ExecError> {
+    let len = batch.height() * batch.width() * batch.channels();
+    match batch.scale() {
+        None => fill_with(
+            batch,
+            &mut host.values_mut()[..batch.images() * len],
+            |at| batch.image(at),
+        ),
+        Some(_) => fill_with(batch, &mut host.bytes_mut()[..batch.images() * len], |at| {
+            let bytes = batch.image_bytes(at);
+            bytes.expect("a batch with a scale has bytes")
+        }),
+    }
+}
+
+/// Threads that copy a large batch: one alone is slower than the way to the device.
+const COPIERS: usize = 4;
+/// Bytes of a batch that is worth starting them.
+const LARGE: usize = 8 << 20;
+
+fn fill_with<'a, T: Copy + Send + Sync + 'a>(
+    batch: &Batch,
+    to: &mut [T],
+    image: impl Fn(usize) -> &'a [T] + Sync,
+) -> Result<(), ExecError> {
+    let (images, len) = (batch.images(), to.len() / batch.images());
+    let copy = |first: usize, to: &mut [T]| {
+        for (at, to) in (first..).zip(to.chunks_exact_mut(len)) {
+            check_image(batch, at)?;
+            to.copy_from_slice(image(at));
+        }
+        Ok(())
+    };
+    if size_of_val(to) < LARGE {
+        return copy(0, to);
+    }
+    let share = images.div_ceil(COPIERS);
+    std::thread::scope(|scope| {
+        let parts = to.chunks_mut(share * len).enumerate();
+        let copiers: Vec<_> = parts
+            .map(|(part, to)| scope.spawn(move || copy(part * share, to)))
+            .collect();
+        let mut done = copiers.into_iter();
+        done.try_for_each(|copier| copier.join().expect("copying does not panic"))
+    })
+}
+
 fn check_image(batch: &Batch, image: usize) -> Result<(), ExecError> {
-    if flipcast_kernels::all_finite(batch.image(image)) {
+    let all_finite = flipcast_kernels::all_finite;
+    let whole = batch
+        .scale()
+        .is_some_and(|scale| all_finite(scale.values()));
+    if whole || all_finite(batch.image(image)) {
         return Ok(());
     }
     Err(ExecError::NonFiniteInput { image })

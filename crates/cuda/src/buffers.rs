@@ -2,7 +2,7 @@
 
 use crate::device::{Device, DeviceMemory, DeviceSlice, Pinned};
 use crate::error::CudaError;
-use crate::launch::elementwise::InputLayout;
+use crate::launch::preprocess::{InputLayout, SOURCE_WORDS};
 use crate::launch::{layer_norm, norm, pointwise};
 use crate::layers::Rooms;
 use crate::module::Kernels;
@@ -10,6 +10,8 @@ use crate::network::{CudaOptions, extent};
 use crate::precision::Element;
 use flipcast_exec::Purpose;
 use flipcast_graph::{Activation, Graph, NormKind, Plan, Step};
+use flipcast_tensor::ByteScale;
+use std::sync::Arc;
 
 /// The device memory of a network, and the host memory it exchanges with.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ pub(crate) struct Memory {
     pub workspace: DeviceMemory,
     partials: DeviceMemory,
     merged: DeviceMemory,
-    /// The batch as it was given, and as layers read it.
+    /// Where the batch lies, as `launch::preprocess` tells it, and the batch as layers read it.
     pub staged: DeviceMemory,
     pub input: DeviceMemory,
     pub affine: DeviceMemory,
@@ -30,10 +32,29 @@ pub(crate) struct Memory {
     /// Winning taps of max pools, and slopes of joins, by value.
     pub choices: Vec<Option<DeviceMemory>>,
     pub masks: Vec<Option<DeviceMemory>>,
-    pub host_batch: Pinned,
+    pub host_staged: Pinned,
+    /// Where batches lie that are sent from the host, once there was one.
+    pub sent: Option<Sent>,
+    /// The set that the batch was taken from, until its pass is queued.
+    pub held: Option<Arc<ImageMemory>>,
     pub host_affine: Pinned,
     pub host_gradient: Pinned,
     pub host_logits: Pinned,
+}
+
+/// Images on the device: floats, or bytes with 256 values per channel that they stand for.
+#[derive(Debug)]
+pub(crate) struct ImageMemory {
+    pub pixels: DeviceMemory,
+    pub scale: Option<DeviceMemory>,
+}
+
+/// Room for batches that are sent, on both sides, and the scale of the last one's bytes.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub host: Pinned,
+    pub images: ImageMemory,
+    pub of: Option<Arc<ByteScale>>,
 }
 
 impl Memory {
@@ -65,7 +86,6 @@ pub(crate) fn allocate(
     let (device, element) = (&kernels.device, options.precision.element());
     let batch = options.batch;
     let classes = graph.num_classes();
-    let pixels = options.height * options.width;
     let longest = plan
         .values()
         .iter()
@@ -112,7 +132,7 @@ pub(crate) fn allocate(
     }
     let affine = graph.affine_table().len();
     let floats = |what, len| device.allocate(what, Element::F32, len);
-    let staged = batch * pixels * graph.input_channels();
+    let staged = SOURCE_WORDS + batch;
     Ok(Memory {
         arena: device.allocate("activations", element, plan.arena_len())?,
         source_room: device.allocate("normalised values", element, room)?,
@@ -120,7 +140,7 @@ pub(crate) fn allocate(
         workspace: device.allocate("convolutions", Element::U8, crate::gemm::WORKSPACE)?,
         partials: floats("partial sums", partials)?,
         merged: floats("partial sums", merged)?,
-        staged: floats("the batch", staged)?,
+        staged: device.allocate("the batch", Element::I32, staged)?,
         input: device.allocate("the batch", element, batch * input.len())?,
         affine: floats("scales and shifts", affine)?,
         gradient: floats("scales and shifts", affine)?,
@@ -128,7 +148,9 @@ pub(crate) fn allocate(
         logit_gradient: floats("logits", batch * classes)?,
         choices,
         masks,
-        host_batch: Pinned::new(device, staged)?,
+        host_staged: Pinned::new(device, staged)?,
+        sent: None,
+        held: None,
         host_affine: Pinned::new(device, affine)?,
         host_gradient: Pinned::new(device, affine)?,
         host_logits: Pinned::new(device, batch * classes)?,

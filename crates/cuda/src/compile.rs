@@ -1,6 +1,7 @@
 //! Compiling kernels at run time, and keeping what was compiled.
 
 use crate::error::CudaError;
+use crate::launch::panel::CAPABILITY;
 use crate::library::libraries;
 use crate::precision::{Element, Precision};
 pub(crate) use crate::sources::{HEADERS, SOURCES, Source};
@@ -36,8 +37,10 @@ pub(crate) fn compile_all(
 
 fn options(precision: Precision, capability: i32) -> Vec<String> {
     let brain = i32::from(precision.element() == Element::Bf16);
+    // Products of warpgroups are not part of the plain architecture.
+    let own = if capability == CAPABILITY { "a" } else { "" };
     vec![
-        format!("--gpu-architecture=sm_{capability}"),
+        format!("--gpu-architecture=sm_{capability}{own}"),
         format!("-DFLIPCAST_BF16={brain}"),
         "--std=c++17".to_owned(),
         "-default-device".to_owned(),

@@ -6,7 +6,7 @@ use crate::gate;
 use crate::graphs::Recording;
 use crate::launch::elementwise;
 use crate::network::{CudaNetwork, Pass, RecordingKey};
-use flipcast_exec::{DeviceSteps, ExecError, Executor, Logits, NormMode, Purpose};
+use flipcast_exec::{DeviceSteps, ExecError, Executor, Logits, NormMode, Purpose, checks};
 use flipcast_graph::AffineTable;
 use flipcast_tensor::{Batch, Tensor};
 use std::collections::HashMap;
@@ -92,6 +92,8 @@ impl CudaNetwork {
     /// Queues the copy of the logits to the host.
     pub(crate) fn receive_logits(&mut self) -> Result<(), CudaError> {
         let logits = self.logits();
+        // What reads the images is queued by now, and freeing them waits for it.
+        self.memory.held = None;
         self.memory.host_logits.receive(logits)
     }
 
@@ -99,14 +101,7 @@ impl CudaNetwork {
     pub(crate) fn host_logits(&self) -> Result<Logits<'_>, ExecError> {
         let classes = self.graph.num_classes();
         let values = &self.memory.host_logits.values()[..self.images * classes];
-        let logits = Logits::new(values, classes);
-        match logits
-            .rows()
-            .position(|row| !flipcast_kernels::all_finite(row))
-        {
-            Some(image) => Err(ExecError::NonFiniteLogits { image }),
-            None => Ok(logits),
-        }
+        checks::check_logits(Logits::new(values, classes))
     }
 
     fn finish_forward(&mut self) -> Result<Logits<'_>, ExecError> {
@@ -119,16 +114,7 @@ impl CudaNetwork {
     }
 
     pub(crate) fn check_gradient(&self) -> Result<(), ExecError> {
-        if flipcast_kernels::all_finite(&self.gradient) {
-            return Ok(());
-        }
-        let bad = |(_, range): &(String, std::ops::Range<usize>)| {
-            !flipcast_kernels::all_finite(&self.gradient[range.clone()])
-        };
-        let found = self.table.names().find(bad);
-        Err(ExecError::NonFiniteGradient {
-            parameter: found.map_or_else(String::new, |(name, _)| name),
-        })
+        checks::check_gradient(&self.table, &self.gradient)
     }
 }
 
@@ -140,24 +126,8 @@ impl Executor for CudaNetwork {
     }
 
     fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError> {
-        if self.plan.options().purpose == Purpose::Predict {
-            return Err(ExecError::NotReady {
-                needed: "a network planned to adapt, not only to predict",
-            });
-        }
-        if !std::mem::take(&mut self.ready) {
-            return Err(ExecError::NotReady {
-                needed: "a forward pass of its own",
-            });
-        }
         let expected = self.images * self.num_classes();
-        if logit_gradient.len() != expected {
-            return Err(ExecError::Length {
-                what: "the logit gradient",
-                found: logit_gradient.len(),
-                expected,
-            });
-        }
+        checks::check_backward(&self.plan, &mut self.ready, logit_gradient, expected)?;
         self.device.enter()?;
         self.send_affine()?;
         let Some(buffer) = self.plan.logit_gradient() else {
@@ -181,29 +151,12 @@ impl Executor for CudaNetwork {
     }
 
     fn tap(&mut self, name: &str) -> Result<Tensor, ExecError> {
-        let node = self.graph.find(name);
-        let Some(value) = node.and_then(|node| self.plan.tap(node)) else {
-            return Err(ExecError::UnknownTap {
-                name: name.to_owned(),
-            });
-        };
-        if self.images == 0 {
-            return Err(ExecError::NotReady {
-                needed: "a forward pass of its own",
-            });
-        }
+        let value = checks::find_tap(&self.graph, &self.plan, name)?;
+        checks::check_predicted(self.images)?;
         self.device.enter()?;
         let dims = self.plan.value(value).dims;
         let values = self.read_value(value)?;
-        let tensor = if dims.pixels() == 1 {
-            Tensor::new([self.images, dims.channels], values)
-        } else {
-            Tensor::new(
-                [self.images, dims.height, dims.width, dims.channels],
-                values,
-            )
-        };
-        Ok(tensor.expect("as many values as the extents say"))
+        Ok(checks::tap_tensor(self.images, dims, values))
     }
 
     fn affine(&self) -> &[f32] {
@@ -228,24 +181,14 @@ impl Executor for CudaNetwork {
     }
 
     fn set_norm_mode(&mut self, mode: NormMode) -> Result<(), ExecError> {
-        if let NormMode::Mixed { source_weight } = mode
-            && !(0.0..=1.0).contains(&source_weight)
-        {
-            return Err(ExecError::SourceWeight {
-                found: source_weight,
-            });
-        }
+        mode.check()?;
         self.mode = mode;
         self.ready = false;
         Ok(())
     }
 
     fn absorb_statistics(&mut self) -> Result<(), ExecError> {
-        if self.images == 0 {
-            return Err(ExecError::NotReady {
-                needed: "a forward pass of its own",
-            });
-        }
+        checks::check_predicted(self.images)?;
         self.device.enter()?;
         for norm in &self.norms {
             norm.absorb(&self.device)?;
@@ -253,12 +196,12 @@ impl Executor for CudaNetwork {
         Ok(())
     }
 
-    fn reset_statistics(&mut self) {
-        // The trait has no way to tell that the device is gone; the next pass tells it.
-        let _ = self.device.enter();
+    fn reset_statistics(&mut self) -> Result<(), ExecError> {
+        self.device.enter()?;
         for norm in &self.norms {
-            let _ = norm.restore(&self.device);
+            norm.restore(&self.device)?;
         }
+        Ok(())
     }
 
     fn num_classes(&self) -> usize {

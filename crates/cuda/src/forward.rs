@@ -4,7 +4,7 @@ use crate::device::DeviceSlice;
 use crate::error::CudaError;
 use crate::launch::norm::{self, Statistics, Term};
 use crate::launch::pool::{self, PoolKind};
-use crate::launch::{elementwise, layer_norm, tokens};
+use crate::launch::{elementwise, layer_norm, preprocess, tokens};
 use crate::network::CudaNetwork;
 use crate::norms::mixture;
 use crate::precision::Element;
@@ -36,7 +36,7 @@ impl CudaNetwork {
         let options = self.plan.options();
         let dims = [options.height, options.width, self.graph.input_channels()];
         let (from, to) = (self.memory.staged.slice(), self.memory.input.slice());
-        elementwise::spread_input(&self.kernels, self.images, dims, self.input, from, to)
+        preprocess::spread_input(&self.kernels, self.images, dims, self.input, from, to)
     }
 
     /// Where the logits lie as 32-bit floats.
@@ -101,10 +101,15 @@ impl CudaNetwork {
                 statistics,
             } => {
                 if let Some(norm) = statistics
-                    && self.fused[index]
                     && self.mode != NormMode::Running
                 {
-                    return self.fused_conv(*node, *source, *target, norm.index());
+                    let values = [*source, *target];
+                    if let Some(panels) = &self.panels[index] {
+                        return self.panel_conv(panels, *node, values, norm.index());
+                    }
+                    if self.fused[index] {
+                        return self.fused_conv(*node, values, norm.index());
+                    }
                 }
                 let layer = self.layer(*node);
                 let rooms = self.memory.rooms();

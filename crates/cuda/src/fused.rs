@@ -8,6 +8,7 @@ use crate::launch::norm_backward::{JoinGradient, NormGradient};
 use crate::launch::pointwise::{self, Back, End, Forward};
 use crate::network::CudaNetwork;
 use crate::norms::mixture;
+use crate::panels::Panels;
 use crate::timer::Timer;
 use flipcast_exec::NormMode;
 use flipcast_graph::{
@@ -16,10 +17,32 @@ use flipcast_graph::{
 };
 use std::sync::Arc;
 
-/// Runs to time either way.
+/// Runs to time a way.
 const RUNS: usize = 3;
-/// Names of the ways a step can run: kernel by kernel, or in one.
-const WAYS: [&str; 2] = ["apart", "fused"];
+
+/// How a step can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Kernel by kernel.
+    Apart,
+    /// In one kernel with the norms around it.
+    Fused,
+    /// In one that keeps the weights in shared memory.
+    Panels,
+}
+
+impl Way {
+    const ALL: [Self; 3] = [Self::Apart, Self::Fused, Self::Panels];
+    const UNFUSED: [Self; 2] = [Self::Apart, Self::Panels];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Apart => "apart",
+            Self::Fused => "fused",
+            Self::Panels => "panels",
+        }
+    }
+}
 
 impl CudaNetwork {
     /// Finds out which steps run faster in one kernel, as far as that is not known. What lies in memory does not matter.
@@ -30,67 +53,95 @@ impl CudaNetwork {
         let (mode, images) = (self.mode, self.images);
         (self.mode, self.images) = (NormMode::Batch, self.batch());
         for (index, step) in plan.forward().iter().enumerate() {
-            if let Some(key) = self.fusable(&plan, step) {
-                self.tune(&timer, &mut choices, (index, key), |net| {
-                    net.forward_step(&plan, index, step)
-                })?;
+            let fusable = self.fusable(&plan, step).map(|key| (key, &Way::ALL[..]));
+            let patched = || self.patched(step).map(|key| (key, &Way::UNFUSED[..]));
+            if let Some((key, ways)) = fusable.or_else(patched) {
+                let run = |net: &Self| net.forward_step(&plan, index, step);
+                let panels = |net: &Self| net.panels(step);
+                self.tune(&timer, &mut choices, (index, key, ways), run, panels)?;
             }
         }
         for (index, step) in plan.backward().iter().enumerate() {
             let index = plan.forward().len() + index;
             if let Some(key) = self.fusable_back(&plan, step) {
-                self.tune(&timer, &mut choices, (index, key), |net| {
-                    net.backward_step(&plan, index, step)
-                })?;
+                let run = |net: &Self| net.backward_step(&plan, index, step);
+                let panels = |net: &Self| net.panels_back(&plan, step);
+                let of = (index, key, &Way::ALL[..]);
+                self.tune(&timer, &mut choices, of, run, panels)?;
             }
         }
         (self.mode, self.images) = (mode, images);
         Ok(())
     }
 
-    /// Tries a step both ways, unless `choices` knows the one of its `key`.
+    /// Lets a step run in a way; whether it can.
+    fn take_way(
+        &mut self,
+        index: usize,
+        way: Way,
+        panels: impl Fn(&Self) -> Result<Option<Panels>, CudaError>,
+    ) -> Result<bool, CudaError> {
+        self.fused[index] = way == Way::Fused;
+        self.panels[index] = match way {
+            Way::Panels => panels(self)?,
+            _ => None,
+        };
+        Ok(way != Way::Panels || self.panels[index].is_some())
+    }
+
+    /// Tries a step in every way that it can take, unless `choices` knows the one of its `key`.
     fn tune(
         &mut self,
         timer: &Timer,
         choices: &mut Choices,
-        (index, key): (usize, String),
+        (index, key, ways): (usize, String, &[Way]),
         run: impl Fn(&Self) -> Result<(), CudaError>,
+        panels: impl Fn(&Self) -> Result<Option<Panels>, CudaError>,
     ) -> Result<(), CudaError> {
         let known = choices.find(&key).map(|choice| choice.way.clone());
-        if let Some(at) = WAYS.iter().position(|way| known.as_deref() == Some(*way)) {
-            self.fused[index] = at == 1;
+        let known = ways.iter().find(|way| known.as_deref() == Some(way.name()));
+        if let Some(&way) = known
+            && self.take_way(index, way, &panels)?
+        {
             return Ok(());
         }
-        let mut times = [0.0; 2];
-        for (way, time) in times.iter_mut().enumerate() {
-            self.fused[index] = way == 1;
-            *time = timer.fastest(RUNS, || run(self))?;
+        let mut best = (Way::Apart, f32::INFINITY);
+        for &way in ways {
+            if self.take_way(index, way, &panels)? {
+                let time = timer.fastest(RUNS, || run(self))?;
+                if time < best.1 {
+                    best = (way, time);
+                }
+            }
         }
-        let best = usize::from(times[1] < times[0]);
-        self.fused[index] = best == 1;
+        self.take_way(index, best.0, &panels)?;
         let choice = Choice {
-            way: WAYS[best].to_owned(),
-            milliseconds: times[best],
+            way: best.0.name().to_owned(),
+            milliseconds: best.1,
         };
         choices.keep(key, choice);
         Ok(())
     }
 
-    /// Whether the convolution of `node` runs in one kernel with its norms, forward and backward.
-    pub(crate) fn is_fused(&self, node: NodeId) -> [bool; 2] {
-        let (there, back) = self.fused.split_at(self.plan.forward().len());
-        let of = |step: &Step| matches!(step, Step::Conv { node: own, .. } if *own == node);
-        let back_of = |step: &BackwardStep| matches!(step, BackwardStep::Conv { node: own, .. } if *own == node);
-        let mut steps = self.plan.forward().iter().zip(there);
-        let mut back_steps = self.plan.backward().iter().zip(back);
-        [
-            steps.any(|(step, fused)| *fused && of(step)),
-            back_steps.any(|(step, fused)| *fused && back_of(step)),
-        ]
+    /// How the convolution of `node` runs in one kernel with its norms, forward and backward, if it does.
+    pub(crate) fn ways_of(&self, node: NodeId) -> [Option<&'static str>; 2] {
+        let (forward, backward) = (self.plan.forward(), self.plan.backward());
+        let there = forward
+            .iter()
+            .position(|step| matches!(step, Step::Conv { node: own, .. } if *own == node));
+        let back = backward
+            .iter()
+            .position(|step| matches!(step, BackwardStep::Conv { node: own, .. } if *own == node));
+        let indices = [there, back.map(|at| forward.len() + at)];
+        indices.map(|index| match index? {
+            index if self.panels[index].is_some() => Some("fused, weights kept"),
+            index if self.fused[index] => Some("fused with its norms"),
+            _ => None,
+        })
     }
 
     /// Whether a value is normalised by a batch norm below an activation that the kernels know.
-    fn knows_norm(&self, plan: &Plan, value: ValueId) -> bool {
+    pub(crate) fn knows_norm(&self, plan: &Plan, value: ValueId) -> bool {
         match plan.value(value).storage {
             Storage::Derived {
                 norm: Some(norm),
@@ -123,7 +174,7 @@ impl CudaNetwork {
             && pointwise::fits(self.precision(), outs, ins)
             && (stored || self.knows_norm(plan, *source));
         let batch = self.batch();
-        fits.then(|| format!("{batch} {:?} step stored {stored}", layer.shape))
+        fits.then(|| format!("{batch} {:?} way stored {stored}", layer.shape))
     }
 
     /// The same for a backward step.
@@ -149,20 +200,19 @@ impl CudaNetwork {
             && self.knows_norm(plan, *value)
             && below;
         let (batch, add) = (self.batch(), target.accumulate);
-        fits.then(|| format!("{batch} {:?} step back {end} add {add}", layer.shape))
+        fits.then(|| format!("{batch} {:?} way back {end} add {add}", layer.shape))
     }
 
-    /// Runs a pointwise convolution of `source` and makes the tables of the norm on top.
-    pub(crate) fn fused_conv(
+    /// A pointwise convolution of `source`, with the norm on top of `target`.
+    pub(crate) fn forward_of(
         &self,
         node: NodeId,
-        source: ValueId,
-        target: ValueId,
+        [source, target]: [ValueId; 2],
         norm: usize,
-    ) -> Result<(), CudaError> {
+    ) -> Forward {
         let (layer, norm) = (self.layer(node), &self.norms[norm]);
         let affine = self.memory.affine.slice();
-        let of = Forward {
+        Forward {
             ins: layer.shape.in_channels,
             source: self.term(source),
             weights: layer.weights(),
@@ -178,8 +228,19 @@ impl CudaNetwork {
                 eps: norm.slot.layer.eps,
                 tables: norm.tables(),
             },
-        };
-        let running = norm.running().expect("only batch norms are fused");
+        }
+    }
+
+    /// Runs it and makes the tables of the norm.
+    pub(crate) fn fused_conv(
+        &self,
+        node: NodeId,
+        values: [ValueId; 2],
+        norm: usize,
+    ) -> Result<(), CudaError> {
+        let running = self.norms[norm].running();
+        let running = running.expect("only batch norms are fused");
+        let of = self.forward_of(node, values, norm);
         pointwise::forward(&self.kernels, of, running, mixture(self.mode))
     }
 
@@ -253,6 +314,8 @@ impl CudaNetwork {
 
 #[cfg(test)]
 mod tests {
+    use super::Way;
+    use crate::launch::panel::CAPABILITY;
     use crate::{CudaNetwork, CudaOptions, Precision, report};
     use flipcast_exec::{Executor, NormMode};
     use flipcast_testkit::{Random, cases};
@@ -265,17 +328,27 @@ mod tests {
         (apart / squares(&mut expected.iter().map(|&x| f64::from(x)))).sqrt()
     }
 
-    /// Logits and gradients of a network that runs every step it can in one kernel, or none.
-    fn run(net: &mut CudaNetwork, fused: bool, case: &flipcast_testkit::Case) -> [Vec<f32>; 2] {
+    /// Logits and gradients of a network that runs every step it can in a way.
+    fn run(net: &mut CudaNetwork, way: Way, case: &flipcast_testkit::Case) -> [Vec<f32>; 2] {
         let plan = std::sync::Arc::clone(&net.plan);
-        let forward = plan.forward().iter().map(|step| net.fusable(&plan, step));
-        let backward = plan
-            .backward()
-            .iter()
-            .map(|step| net.fusable_back(&plan, step));
-        let can: Vec<bool> = forward.chain(backward).map(|key| key.is_some()).collect();
-        assert!(can.contains(&true), "{}: nothing can be fused", case.name);
-        net.fused = can.iter().map(|can| *can && fused).collect();
+        let mut taken = 0;
+        for (index, step) in plan.forward().iter().enumerate() {
+            if net.fusable(&plan, step).is_some()
+                || (way != Way::Fused && net.patched(step).is_some())
+            {
+                let can = net.take_way(index, way, |net| net.panels(step)).unwrap();
+                taken += usize::from(can);
+            }
+        }
+        for (index, step) in plan.backward().iter().enumerate() {
+            if net.fusable_back(&plan, step).is_some() {
+                let index = plan.forward().len() + index;
+                let can = net.take_way(index, way, |net| net.panels_back(&plan, step));
+                taken += usize::from(can.unwrap());
+            }
+        }
+        let can_all = way != Way::Panels || net.device.capability == CAPABILITY;
+        assert!(taken > 0 || !can_all, "{}: no step can {way:?}", case.name);
         net.recordings.clear();
         let logits = net.forward(&case.batch()).unwrap().values().to_vec();
         let mut random = Random::new(71);
@@ -284,9 +357,9 @@ mod tests {
         [logits, gradient]
     }
 
-    /// Both ways round factors, at different places. Bounds are those of the conformance suite.
+    /// All ways round factors, at different places. Bounds are those of the conformance suite.
     #[test]
-    fn fused_steps_give_what_separate_ones_give() {
+    fn steps_give_the_same_in_every_way() {
         if !report().usable() {
             println!("skipped: nothing was compared, since this machine has no usable GPU");
             return;
@@ -307,11 +380,14 @@ mod tests {
                 let mut net = CudaNetwork::new(&case.graph, &case.params, &options).unwrap();
                 for mode in [NormMode::Batch, NormMode::Mixed { source_weight: 0.4 }] {
                     net.set_norm_mode(mode).unwrap();
-                    let (apart, fused) = (run(&mut net, false, &case), run(&mut net, true, &case));
-                    for ((found, expected), bound) in fused.iter().zip(&apart).zip(bounds) {
-                        let off = distance(found, expected);
-                        println!("{precision:?} {} {mode:?}: {off:.2e}", case.name);
-                        assert!(off < bound, "{}: off by {off}, bound {bound}", case.name);
+                    let apart = run(&mut net, Way::Apart, &case);
+                    for way in [Way::Fused, Way::Panels] {
+                        let other = run(&mut net, way, &case);
+                        for ((found, expected), bound) in other.iter().zip(&apart).zip(bounds) {
+                            let off = distance(found, expected);
+                            println!("{precision:?} {} {mode:?} {way:?}: {off:.2e}", case.name);
+                            assert!(off < bound, "{}: off by {off}, bound {bound}", case.name);
+                        }
                     }
                 }
             }

@@ -120,7 +120,13 @@ impl Pinned {
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 
-    /// Queues a copy of the first `to.len` floats to the device.
+    /// The same as bytes.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `values_mut`; floats are read and written as the bytes they are.
+        unsafe { std::slice::from_raw_parts_mut(self.start.cast(), 4 * self.len) }
+    }
+
+    /// Queues a copy of the first `to.bytes()` bytes to the device.
     pub fn send(&self, to: DeviceSlice) -> Result<(), CudaError> {
         assert!(to.bytes() <= 4 * self.len, "the copy fits its source");
         // SAFETY: the lengths were compared; this memory outlives the stream's work, which its owner waits for.

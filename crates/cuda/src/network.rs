@@ -6,7 +6,7 @@ use crate::error::CudaError;
 use crate::gate;
 use crate::gemm::{Blas, Direction};
 use crate::graphs::Recording;
-use crate::launch::elementwise::InputLayout;
+use crate::launch::preprocess::InputLayout;
 use crate::layers::Layer;
 use crate::module::Kernels;
 use crate::norms::Norm;
@@ -89,6 +89,8 @@ pub struct CudaNetwork {
     pub(crate) layers: Vec<Option<Layer>>,
     /// Steps that run in one kernel with the norms around them, backward steps after forward ones.
     pub(crate) fused: Vec<bool>,
+    /// The same for steps whose weights stay in shared memory.
+    pub(crate) panels: Vec<Option<crate::panels::Panels>>,
     pub(crate) token_layers: Vec<Option<TokenLayer>>,
     pub(crate) norms: Vec<Norm>,
     pub(crate) kernels: Kernels,
@@ -197,7 +199,10 @@ impl CudaNetwork {
             recordings: HashMap::new(),
             step: None,
             layers,
-            fused: vec![false; plan.forward().len() + plan.backward().len()],
+            fused: crate::backward::sums_of_max_pools(&plan),
+            panels: (0..plan.forward().len() + plan.backward().len())
+                .map(|_| None)
+                .collect(),
             token_layers,
             norms,
             kernels,
@@ -242,11 +247,11 @@ impl CudaNetwork {
 
     /// Names of the convolutions and linear layers with the ways chosen for them and their milliseconds, forward and backward.
     pub fn algorithms(&self) -> Vec<(String, String, Option<String>)> {
-        let tell = |chosen: Option<&crate::layers::Chosen>, fused| {
+        let tell = |chosen: Option<&crate::layers::Chosen>, way: Option<&str>| {
             let chosen = chosen?;
-            Some(match fused {
-                true => "fused with its norms".to_owned(),
-                false => format!("{} ({:.3} ms)", chosen.name(), chosen.milliseconds),
+            Some(match way {
+                Some(way) => way.to_owned(),
+                None => format!("{} ({:.3} ms)", chosen.name(), chosen.milliseconds),
             })
         };
         let steps = self.plan.forward().iter().filter_map(|step| match step {
@@ -255,10 +260,10 @@ impl CudaNetwork {
         });
         steps
             .map(|node| {
-                let (layer, fused) = (self.layer(node), self.is_fused(node));
-                let forward = tell(layer.forward.as_ref(), fused[0]).unwrap_or_default();
+                let (layer, ways) = (self.layer(node), self.ways_of(node));
+                let forward = tell(layer.forward.as_ref(), ways[0]).unwrap_or_default();
                 let name = self.graph.node(node).name.clone();
-                (name, forward, tell(layer.backward.as_ref(), fused[1]))
+                (name, forward, tell(layer.backward.as_ref(), ways[1]))
             })
             .collect()
     }

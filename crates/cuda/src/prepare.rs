@@ -1,7 +1,7 @@
 //! What a graph's layers come to on the device.
 
 use crate::error::CudaError;
-use crate::launch::elementwise::InputLayout;
+use crate::launch::preprocess::InputLayout;
 use crate::layers::Layer;
 use crate::module::Kernels;
 use crate::precision::{Element, Precision};

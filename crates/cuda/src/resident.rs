@@ -3,9 +3,10 @@
 //! A set that many batches are taken from is copied to a GPU once, and batches of it are put together there. The copy goes
 //! when the set does, or when the memory is needed for something else.
 
-use crate::device::{Device, DeviceMemory};
+use crate::buffers::ImageMemory;
+use crate::derive::derive;
 use crate::error::CudaError;
-use crate::precision::Element;
+use crate::module::Kernels;
 use flipcast_tensor::ImageSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -17,7 +18,7 @@ struct Resident {
     set: Weak<ImageSet>,
     gpu: i32,
     /// `None` if it did not fit, or had to go.
-    memory: Option<Arc<DeviceMemory>>,
+    memory: Option<Arc<ImageMemory>>,
 }
 
 static RESIDENTS: Mutex<Vec<Resident>> = Mutex::new(Vec::new());
@@ -28,25 +29,33 @@ fn residents() -> MutexGuard<'static, Vec<Resident>> {
 
 /// The copy of `set` on a device, made if this is the first time; `None` if there is too little memory for it.
 pub(crate) fn copy_of(
-    device: &Arc<Device>,
+    kernels: &Kernels,
     set: &Arc<ImageSet>,
-) -> Result<Option<Arc<DeviceMemory>>, CudaError> {
+) -> Result<Option<Arc<ImageMemory>>, CudaError> {
     let mut residents = residents();
     residents.retain(|resident| resident.set.strong_count() > 0);
     // Freeing may have left another GPU's context current.
-    device.enter()?;
-    let gpu = device.number();
+    kernels.device.enter()?;
+    find_or_make(&mut residents, kernels, set)
+}
+
+fn find_or_make(
+    residents: &mut Vec<Resident>,
+    kernels: &Kernels,
+    set: &Arc<ImageSet>,
+) -> Result<Option<Arc<ImageMemory>>, CudaError> {
+    let gpu = kernels.device.number();
     let is_it = |resident: &&Resident| {
         resident.gpu == gpu && std::ptr::eq(resident.set.as_ptr(), Arc::as_ptr(set))
     };
     if let Some(found) = residents.iter().find(is_it) {
         return Ok(found.memory.clone());
     }
-    let (free, _) = device.memory()?;
-    let memory = if size_of_val(set.values()) > free / SHARE {
+    let (free, _) = kernels.device.memory()?;
+    let memory = if set.size() > free / SHARE {
         None
     } else {
-        match device.upload("a set of images", Element::F32, set.values()) {
+        match make(residents, kernels, set) {
             Ok(memory) => Some(Arc::new(memory)),
             Err(CudaError::OutOfMemory { .. }) => None,
             Err(error) => return Err(error),
@@ -58,6 +67,21 @@ pub(crate) fn copy_of(
         memory: memory.clone(),
     });
     Ok(memory)
+}
+
+/// Makes the copy: where the set is a change of another that fits too, on the device, else from what the host has.
+fn make(
+    residents: &mut Vec<Resident>,
+    kernels: &Kernels,
+    set: &Arc<ImageSet>,
+) -> Result<ImageMemory, CudaError> {
+    if let (Some(derived), Some(scale)) = (set.derived(), set.scale())
+        && let Some(base) = find_or_make(residents, kernels, derived.base())?
+        && let Some(memory) = derive(kernels, derived, &base, scale)?
+    {
+        return Ok(memory);
+    }
+    ImageMemory::upload(&kernels.device, "a set of images", set.pixels())
 }
 
 /// Frees the copies of image sets on a GPU, so that there is room for something else. Batches of these sets are sent from the

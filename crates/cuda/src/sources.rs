@@ -13,6 +13,10 @@ pub(crate) const HEADERS: &[Source] = &[
         text: include_str!("../kernels/element.cuh"),
     },
     Source {
+        file: "corrupt.cuh",
+        text: include_str!("../kernels/corrupt.cuh"),
+    },
+    Source {
         file: "activation.cuh",
         text: include_str!("../kernels/activation.cuh"),
     },
@@ -49,6 +53,14 @@ pub(crate) const HEADERS: &[Source] = &[
         text: include_str!("../kernels/pointwise.cuh"),
     },
     Source {
+        file: "warpgroup.cuh",
+        text: include_str!("../kernels/warpgroup.cuh"),
+    },
+    Source {
+        file: "panel.cuh",
+        text: include_str!("../kernels/panel.cuh"),
+    },
+    Source {
         file: "rows.cuh",
         text: include_str!("../kernels/rows.cuh"),
     },
@@ -61,8 +73,16 @@ pub(crate) const SOURCES: &[Source] = &[
         text: include_str!("../kernels/elementwise.cu"),
     },
     Source {
-        file: "gather.cu",
-        text: include_str!("../kernels/gather.cu"),
+        file: "corrupt.cu",
+        text: include_str!("../kernels/corrupt.cu"),
+    },
+    Source {
+        file: "corrupt_bar.cu",
+        text: include_str!("../kernels/corrupt_bar.cu"),
+    },
+    Source {
+        file: "preprocess.cu",
+        text: include_str!("../kernels/preprocess.cu"),
     },
     Source {
         file: "attention.cu",
@@ -103,6 +123,18 @@ pub(crate) const SOURCES: &[Source] = &[
     Source {
         file: "pointwise_back.cu",
         text: include_str!("../kernels/pointwise_back.cu"),
+    },
+    Source {
+        file: "panel_pack.cu",
+        text: include_str!("../kernels/panel_pack.cu"),
+    },
+    Source {
+        file: "panel_forward.cu",
+        text: include_str!("../kernels/panel_forward.cu"),
+    },
+    Source {
+        file: "panel_back.cu",
+        text: include_str!("../kernels/panel_back.cu"),
     },
     Source {
         file: "pool.cu",

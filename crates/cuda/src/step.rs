@@ -21,8 +21,6 @@ pub(crate) struct StepState {
     runs: Vec<RunMemory>,
     /// The run of [`CudaNetwork::start_steps`].
     own: Option<Arc<StepRun>>,
-    /// Positions of a batch in its set, on both sides.
-    pub positions: Option<(Pinned, DeviceMemory)>,
 }
 
 /// What the steps of one run remember.
@@ -95,7 +93,7 @@ impl CudaNetwork {
         })
     }
 
-    pub(crate) fn step_state(&mut self) -> &mut StepState {
+    fn step_state(&mut self) -> &mut StepState {
         self.step.get_or_insert_default()
     }
 

@@ -167,7 +167,7 @@ fn run(case: &GoldenCase, adapter: &mut dyn Adapter, net: &mut dyn Executor) -> 
         let delta: Vec<f64> = now.iter().zip(then).map(|(now, then)| now - then).collect();
         distance.delta = relative_l2(&delta, &published);
     }
-    adapter.reset(net);
+    adapter.reset(net).unwrap();
     assert_eq!(net.affine(), net.source_affine());
     distance
 }

@@ -3,6 +3,7 @@
 use crate::basis::{Basis, ScoreOptions};
 use crate::calibration::{CALIBRATION_FORMAT, Calibration, CalibrationCell, Fits, ModelIdentity};
 use crate::cell::{Cell, CellRequest, Setting};
+use crate::clean_images::CleanImages;
 use crate::ledger::{Ledger, cell_protocol};
 use crate::{RunError, Watcher};
 use flipcast_corrupt::{CorruptionStep, Corruptor};
@@ -40,8 +41,9 @@ pub fn calibrate(
     let setting = &job.setting;
     let mut cells = Vec::new();
 
+    let images = CleanImages::default();
     watcher.cell("clean", 0, 1 + 5 * HELD_OUT.len());
-    let clean = clean_cell(job, ledger, watcher)?;
+    let clean = clean_cell(job, &images, ledger, watcher)?;
     let basis = clean.basis;
     cells.push(CalibrationCell {
         name: "clean".to_owned(),
@@ -53,7 +55,7 @@ pub fn calibrate(
     while let Some((name, group)) = plan.get(next).cloned() {
         watcher.cell(&name, cells.len(), 1 + plan.len());
         let request = corrupted(&job.clean, &name)?;
-        let cell = setting.cell("calibrate", &request, &basis, ledger, watcher)?;
+        let cell = setting.cell_of("calibrate", &request, &basis, &images, ledger, watcher)?;
         cells.push(CalibrationCell { name, group, cell });
         next += 1;
         if next == 5 * HELD_OUT.len() && spans_too_little(&cells, job.clean.scope.num_classes()) {
@@ -85,6 +87,7 @@ pub fn calibrate(
 /// The cell of the clean images and what they teach, from `ledger` or else made and kept there.
 pub(crate) fn clean_cell(
     job: &CalibrationJob,
+    images: &CleanImages,
     ledger: &mut Ledger,
     watcher: &mut dyn Watcher,
 ) -> Result<CleanCell, RunError> {
@@ -94,7 +97,7 @@ pub(crate) fn clean_cell(
         return Ok(found);
     }
     let scope = job.clean.scope;
-    let look = setting.open_and_look(&job.clean, watcher)?;
+    let look = setting.look_with(&job.clean, images, watcher)?;
     let basis = Basis::fit(&look.source, scope, job.options.clone())?;
     let cell = Cell::score(&look, scope, setting, &basis)?;
     let clean = CleanCell { basis, cell };

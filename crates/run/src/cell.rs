@@ -1,6 +1,7 @@
 //! One dataset as all estimators see it: a cell of a table.
 
 use crate::basis::Basis;
+use crate::clean_images::CleanImages;
 use crate::flips::{Adaptation, FlipEvidence, collect_flips};
 use crate::images::Images;
 use crate::ledger::{Ledger, scored_protocol};
@@ -8,7 +9,7 @@ use crate::scores::{Scores, score_adapted, score_source};
 use crate::source_pass::{SourcePass, accuracy, run_source};
 use crate::{Device, FlipProtocol, RunError, Scope, Watcher};
 use flipcast_estimate::{Flag, Score, standard_error};
-use flipcast_images::dataset::Dataset;
+use flipcast_images::dataset::{Dataset, Subset, spread_evenly};
 use flipcast_images::loader::LoaderConfig;
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
@@ -128,11 +129,25 @@ impl Setting<'_> {
         ledger: &mut Ledger,
         watcher: &mut dyn Watcher,
     ) -> Result<Cell, RunError> {
+        let alone = CleanImages::default();
+        self.cell_of(kind, request, basis, &alone, ledger, watcher)
+    }
+
+    /// [`Setting::cell`] with clean images that other cells may have read.
+    pub(crate) fn cell_of(
+        &self,
+        kind: &str,
+        request: &CellRequest,
+        basis: &Basis,
+        clean: &CleanImages,
+        ledger: &mut Ledger,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Cell, RunError> {
         let protocol = scored_protocol(kind, self, request, basis)?;
         if let Some(cell) = ledger.find(&protocol)? {
             return Ok(cell);
         }
-        let look = self.open_and_look(request, watcher)?;
+        let look = self.look_with(request, clean, watcher)?;
         let cell = Cell::score(&look, request.scope, self, basis)?;
         ledger.keep(protocol, &cell, cell.seconds.total())?;
         Ok(cell)
@@ -144,12 +159,43 @@ impl Setting<'_> {
         request: &CellRequest,
         watcher: &mut dyn Watcher,
     ) -> Result<Look, RunError> {
-        let mut config = request.config.clone();
-        if let Some(limit) = self.protocol.image_limit {
-            config.limit = Some(config.limit.unwrap_or(usize::MAX).min(limit));
-        }
-        let images = Images::open(request.dataset.clone(), config, request.memory_limit)?;
+        self.look_with(request, &CleanImages::default(), watcher)
+    }
+
+    /// [`Setting::open_and_look`] with clean images that other cells may have read.
+    pub(crate) fn look_with(
+        &self,
+        request: &CellRequest,
+        clean: &CleanImages,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Look, RunError> {
+        let (dataset, config) = self.limited(request)?;
+        let limit = request.memory_limit;
+        let images = match self.device {
+            Device::Cuda { .. } => clean.open(dataset, config, limit)?,
+            // The processor would have to hold the clean images beside those it looks at.
+            _ => Images::open(dataset, config, limit)?,
+        };
         self.look(&images, request.scope, watcher)
+    }
+
+    /// The images of `request` that the protocol uses: all, some from all over the dataset, or the first of a stream.
+    fn limited(&self, request: &CellRequest) -> Result<(Arc<dyn Dataset>, LoaderConfig), RunError> {
+        let mut config = request.config.clone();
+        let dataset = request.dataset.clone();
+        let Some(limit) = self.protocol.image_limit else {
+            return Ok((dataset, config));
+        };
+        let earlier = config.limit.unwrap_or(usize::MAX);
+        if dataset.is_stream() {
+            config.limit = Some(earlier.min(limit));
+        } else if limit < dataset.len().min(earlier) {
+            config.limit = None;
+            let indices = spread_evenly(dataset.len().min(earlier), limit, self.protocol.seed);
+            let sample = Subset::new(dataset, indices)?;
+            return Ok((Arc::new(sample), config));
+        }
+        Ok((dataset, config))
     }
 
     /// Looks at `images`: one pass of the source model, then the flips.
@@ -195,7 +241,7 @@ impl Setting<'_> {
 }
 
 /// Below this many images chance moves an accuracy by several points, whatever the estimator.
-const FEW_IMAGES: usize = 200;
+pub(crate) const FEW_IMAGES: usize = 200;
 
 /// Whether neighbours share a predicted class far more often than chance would have it.
 fn is_class_sorted(classes: &[usize]) -> bool {
@@ -279,6 +325,8 @@ fn summarise(scores: Scores) -> BTreeMap<String, ScoreSummary> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flipcast_images::dataset::{DataError, Layout, Sample};
+    use flipcast_images::preprocess::Normalise;
 
     #[test]
     fn a_sorted_stream_is_told_from_a_shuffled_one() {
@@ -289,5 +337,68 @@ mod tests {
         // A network that always says the same is no evidence of sorting.
         assert!(!is_class_sorted(&[4; 1000]));
         assert!(!is_class_sorted(&[1]));
+    }
+
+    /// Images of one pixel each.
+    struct Pixels {
+        is_stream: bool,
+    }
+
+    impl Dataset for Pixels {
+        fn layout(&self) -> Layout {
+            Layout::FlatFolder
+        }
+        fn len(&self) -> usize {
+            1000
+        }
+        fn classes(&self) -> &[String] {
+            &[]
+        }
+        fn id(&self, index: usize) -> String {
+            index.to_string()
+        }
+        fn sample(&self, _: usize) -> Result<Sample, DataError> {
+            unreachable!("no image is read")
+        }
+        fn is_stream(&self) -> bool {
+            self.is_stream
+        }
+    }
+
+    #[test]
+    fn a_limit_takes_images_from_all_over_a_dataset_and_the_first_of_a_stream() {
+        let model = Model::random("cifar_resnet8_w4", 5, 1).unwrap();
+        let preprocess = Preprocess::normalise_only(Normalise::cifar10());
+        let scope = Scope::new(5, None);
+        let mut protocol = FlipProtocol::named("flipcast").unwrap();
+        let mut limited = |image_limit, is_stream| {
+            protocol.image_limit = image_limit;
+            let setting = Setting {
+                model: &model,
+                protocol: &protocol,
+                device: Device::cpu(1),
+            };
+            let request = CellRequest {
+                data: String::new(),
+                dataset: Arc::new(Pixels { is_stream }),
+                config: LoaderConfig::new(preprocess.clone()),
+                preprocess: &preprocess,
+                scope: &scope,
+                seed: 0,
+                memory_limit: 0,
+            };
+            let (dataset, config) = setting.limited(&request).unwrap();
+            let ids: Vec<String> = (0..dataset.len()).map(|i| dataset.id(i)).collect();
+            (ids, config.limit)
+        };
+        assert_eq!(limited(None, false).0.len(), 1000);
+        assert_eq!(limited(Some(1000), false).0.len(), 1000);
+        let (some, limit) = limited(Some(10), false);
+        assert_eq!(limit, None);
+        let piece = |id: &String| id.parse::<usize>().unwrap() / 100;
+        assert!(some.iter().map(piece).eq(0..10), "{some:?}");
+        assert_eq!(limited(Some(10), false).0, some);
+        let (all, limit) = limited(Some(10), true);
+        assert_eq!((all.len(), limit), (1000, Some(10)));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::RunError;
 use flipcast_cuda::{CudaError, CudaNetwork, CudaOptions, Precision, release_image_sets};
-use flipcast_exec::{ExecError, Executor, Isa, Network, NetworkOptions, NormMode};
+use flipcast_exec::{ExecError, Executor, Isa, NetworkOptions, NormMode, Weights};
 use flipcast_graph::Purpose;
 use flipcast_models::Model;
 use flipcast_record::Protocol;
@@ -49,7 +49,10 @@ impl Device {
                     isa,
                     ..NetworkOptions::adapt(batch, size.height, size.width)
                 };
-                Box::new(Network::new(model.graph(), model.params(), &options)?)
+                // Packed weights are the same for every network of a model.
+                let weights =
+                    model.derived(|| Weights::new(model.graph().clone(), model.params().clone()));
+                Box::new(weights.network(&options)?)
             }
             Self::Cuda { index, precision } => {
                 let options = CudaOptions {

@@ -25,10 +25,37 @@ pub struct FlipProtocol {
     pub probe_images: usize,
     /// Probe images that share batch statistics, at most.
     pub probe_chunk: usize,
-    /// Images of the dataset that are used at all; `None` is all.
+    /// Images that are used at all, drawn by the seed from all over the dataset; of a stream, the first. `None` is all.
+    #[serde(default, with = "even_limit")]
     pub image_limit: Option<usize>,
     /// Seed of the shuffles and of the method.
     pub seed: u64,
+}
+
+/// A limit in files and keys: `{"evenly": 1000}`. A bare number took the first images, as limits once did; what was made with it is
+/// no longer made.
+mod even_limit {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Evenly {
+        evenly: usize,
+    }
+
+    pub fn serialize<S: Serializer>(
+        limit: &Option<usize>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        limit.map(|evenly| Evenly { evenly }).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<usize>, D::Error> {
+        let limit = Option::<Evenly>::deserialize(deserializer)?;
+        Ok(limit.map(|limit| limit.evenly))
+    }
 }
 
 /// The protocols and what they are, in one line each.
@@ -229,6 +256,15 @@ mod tests {
             FlipProtocol::named("limited-data").unwrap().image_limit,
             Some(1000)
         );
+    }
+
+    #[test]
+    fn files_tell_an_even_limit_from_the_first_images() {
+        let protocol = FlipProtocol::named("limited-data").unwrap();
+        let mut value = serde_json::to_value(&protocol).unwrap();
+        assert_eq!(value["image_limit"], serde_json::json!({"evenly": 1000}));
+        value["image_limit"] = 1000.into();
+        assert!(serde_json::from_value::<FlipProtocol>(value).is_err());
     }
 
     fn graph(kind: NormKind) -> Graph {

@@ -1,10 +1,11 @@
 //! Images that can be passed over again and again: kept in memory where they fit, read anew where they do not.
 
 use crate::RunError;
+use crate::clean_images::Slot;
 use flipcast_images::Label;
 use flipcast_images::dataset::Dataset;
 use flipcast_images::loader::{LoadedBatch, Loader, LoaderConfig, Order, Skipped};
-use flipcast_tensor::{Batch, ImageSet};
+use flipcast_tensor::{Batch, ByteChange, ImageSet};
 use std::sync::Arc;
 
 /// Bytes of preprocessed images kept in memory unless the caller says otherwise.
@@ -16,11 +17,20 @@ pub struct Images {
     config: LoaderConfig,
     kept: Option<Kept>,
     skipped: Skipped,
+    /// Keeps clean images known for as long as others are made of them.
+    _clean: Option<Arc<Slot>>,
 }
 
 /// Preprocessed images in stored order, without the bad ones.
-struct Kept {
+#[derive(Clone)]
+pub(crate) struct Kept {
     set: Arc<ImageSet>,
+    samples: Arc<Samples>,
+}
+
+/// What belongs to images.
+#[derive(Default)]
+struct Samples {
     indices: Vec<usize>,
     ids: Vec<String>,
     labels: Vec<Label>,
@@ -43,39 +53,79 @@ impl Images {
             config,
             kept: None,
             skipped: Skipped::default(),
+            _clean: None,
         };
         images.keep(memory_limit)?;
         Ok(images)
+    }
+
+    /// Images that were read already.
+    pub(crate) fn of_kept(
+        dataset: Arc<dyn Dataset>,
+        config: LoaderConfig,
+        kept: Kept,
+        skipped: usize,
+        clean: Arc<Slot>,
+    ) -> Self {
+        Self {
+            dataset,
+            config,
+            kept: Some(kept),
+            skipped: Skipped {
+                count: skipped,
+                named: Vec::new(),
+            },
+            _clean: Some(clean),
+        }
+    }
+
+    /// The images, if they are in memory.
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
     }
 
     /// Keeps all images in memory, or none when they need more than `limit` bytes.
     fn keep(&mut self, limit: usize) -> Result<(), RunError> {
         let mut loader = Loader::new(self.dataset.clone(), self.config.clone())?;
         let samples = loader.samples();
-        let (mut values, mut size) = (Vec::new(), [0, 0]);
-        let (mut indices, mut ids, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut bytes, mut values) = (Vec::new(), Vec::new());
+        let (mut size, mut scale) = ([0, 0], None);
+        let mut kept = Samples::default();
         while let Some(loaded) = loader.next_batch()? {
-            let image = loaded.batch.values().len() / loaded.batch.images();
-            if samples.saturating_mul(4 * image) > limit {
+            let batch = &loaded.batch;
+            size = [batch.height(), batch.width()];
+            let all = samples.saturating_mul(size[0] * size[1] * batch.channels());
+            let each = if batch.bytes().is_some() { 1 } else { 4 };
+            if all.saturating_mul(each) > limit {
                 return Ok(());
             }
-            values.reserve_exact(samples * image - values.len());
-            size = [loaded.batch.height(), loaded.batch.width()];
-            values.extend_from_slice(loaded.batch.values());
-            indices.extend(loaded.indices);
-            ids.extend(loaded.ids);
-            labels.extend(loaded.labels);
+            match batch.bytes() {
+                Some((more, of)) => {
+                    bytes.reserve_exact(all - bytes.len());
+                    bytes.extend_from_slice(more);
+                    scale = Some(Arc::clone(of));
+                }
+                None => {
+                    values.reserve_exact(all - values.len());
+                    values.extend_from_slice(batch.values());
+                }
+            }
+            kept.indices.extend(loaded.indices);
+            kept.ids.extend(loaded.ids);
+            kept.labels.extend(loaded.labels);
             loader.recycle(loaded.batch);
         }
-        if ids.is_empty() {
+        if kept.ids.is_empty() {
             return Err(RunError::NoImages);
         }
-        let set = ImageSet::new([ids.len(), size[0], size[1], 3], values);
+        let extents = [kept.ids.len(), size[0], size[1], 3];
+        let set = match scale {
+            Some(scale) => ImageSet::from_bytes(extents, bytes, scale),
+            None => ImageSet::new(extents, values),
+        };
         self.kept = Some(Kept {
             set: Arc::new(set.expect("every image has the same size")),
-            indices,
-            ids,
-            labels,
+            samples: Arc::new(kept),
         });
         self.skipped = Skipped {
             count: loader.skipped().count,
@@ -87,7 +137,7 @@ impl Images {
     /// Images a pass gives; bad ones that are not known yet included.
     pub fn len(&self) -> usize {
         match &self.kept {
-            Some(kept) => kept.ids.len(),
+            Some(kept) => kept.samples.ids.len(),
             None => self
                 .config
                 .limit
@@ -126,7 +176,7 @@ impl Images {
         let limit = limit.unwrap_or(usize::MAX).min(self.len());
         Ok(match &self.kept {
             Some(kept) => {
-                let mut order = order.indices(kept.ids.len());
+                let mut order = order.indices(kept.samples.ids.len());
                 order.truncate(limit);
                 Pass(Batches::Kept {
                     kept,
@@ -190,7 +240,7 @@ impl Pass<'_> {
     pub fn recycle(&mut self, batch: Batch) {
         match &mut self.0 {
             Batches::Read(loader) => loader.recycle(batch),
-            Batches::Kept { spare, .. } => *spare = batch.into_memory(),
+            Batches::Kept { spare, .. } => *spare = batch.into_memory().values,
         }
     }
 }
@@ -199,24 +249,42 @@ impl Kept {
     /// A selection from the set, so that an executor that keeps the set needs no values. `spare` is memory for them.
     fn batch(&self, positions: &[usize], spare: Vec<f32>) -> LoadedBatch {
         let selected = positions.iter().map(|&position| position as u32).collect();
+        let samples = &self.samples;
         LoadedBatch {
             batch: Batch::select(&self.set, selected, spare),
-            indices: positions.iter().map(|&p| self.indices[p]).collect(),
-            ids: positions.iter().map(|&p| self.ids[p].clone()).collect(),
-            labels: positions.iter().map(|&p| self.labels[p].clone()).collect(),
+            indices: positions.iter().map(|&p| samples.indices[p]).collect(),
+            ids: positions.iter().map(|&p| samples.ids[p].clone()).collect(),
+            labels: positions
+                .iter()
+                .map(|&p| samples.labels[p].clone())
+                .collect(),
         }
+    }
+
+    /// The same images of `dataset` after `change`, if it can be told to executors.
+    pub(crate) fn changed(
+        &self,
+        change: Arc<dyn ByteChange>,
+        dataset: &dyn Dataset,
+    ) -> Option<Self> {
+        let indices = self.samples.indices.iter();
+        let numbers = indices.map(|&index| dataset.stored_index(index)).collect();
+        Some(Self {
+            set: Arc::new(ImageSet::derive(&self.set, change, numbers)?),
+            samples: Arc::clone(&self.samples),
+        })
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use flipcast_images::Image;
     use flipcast_images::dataset::{DataError, Layout, Payload, Sample};
     use flipcast_images::preprocess::{Normalise, Preprocess};
 
     /// Small pictures of different greys.
-    struct Greys(usize);
+    pub(crate) struct Greys(pub usize);
 
     impl Dataset for Greys {
         fn layout(&self) -> Layout {
@@ -277,6 +345,19 @@ mod tests {
                 [3, 3, 1]
             );
         }
+    }
+
+    #[test]
+    fn images_are_kept_as_bytes_unless_a_resize_on_floats_is_to_come() {
+        // A byte per sample is enough room for bytes only.
+        let room = 11 * 18;
+        let bytes = open(room, None);
+        assert_eq!(bytes.kept.as_ref().unwrap().set.size(), room);
+        assert!(open(room - 1, None).kept.is_none());
+        let config = LoaderConfig::new(Preprocess::tiny_imagenet_128());
+        let floats = Images::open(Arc::new(Greys(2)), config, 1 << 20).unwrap();
+        let set = floats.kept.unwrap().set;
+        assert_eq!((set.size(), set.scale()), (2 * 4 * 3 * 128 * 128, None));
     }
 
     #[test]

@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 pub mod adapt;
+mod agreement;
 pub mod analysis;
 mod basis;
 mod calibrate;
 mod calibration;
 mod cell;
+mod clean_images;
 mod device;
 mod error;
 mod estimate;
@@ -27,6 +29,7 @@ mod source_pass;
 pub mod study;
 mod watcher;
 
+pub use agreement::{Agreement, Witness, measure_agreement};
 pub use basis::{Basis, ScoreOptions};
 pub use calibrate::{CalibrationJob, HELD_OUT, calibrate};
 pub use calibration::{CALIBRATION_FORMAT, Calibration, CalibrationCell, Fits, ModelIdentity};

@@ -24,11 +24,13 @@ impl Calibration {
             path: path.to_owned(),
             source,
         };
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         let file = File::open(path).map_err(unreadable)?;
         file.take(MAX_BYTES)
-            .read_to_string(&mut text)
+            .read_to_end(&mut bytes)
             .map_err(unreadable)?;
+        // What is no text is no JSON either, and is refused as such.
+        let text = String::from_utf8_lossy(&bytes);
         let malformed = |source| RunError::CalibrationJson {
             path: path.to_owned(),
             source,

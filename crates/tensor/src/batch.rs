@@ -1,10 +1,10 @@
-use crate::{ImageSet, TensorError};
+use crate::{ByteScale, ImageSet, Pixels, Shape, TensorError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Preprocessed images, channels-last: `values[((image * height + y) * width + x) * channels + channel]`.
 ///
-/// A batch holds its values, or it is a selection from an [`ImageSet`], whose values are put together when they are first
-/// asked for: an executor that keeps the set needs only the positions.
+/// A batch holds its values; or it holds bytes and what they stand for, or is a selection from an [`ImageSet`], and the
+/// values are put together when they are first asked for: an executor that takes bytes, or keeps the set, needs none.
 #[derive(Debug)]
 pub struct Batch {
     images: usize,
@@ -12,47 +12,58 @@ pub struct Batch {
     width: usize,
     channels: usize,
     values: OnceLock<Vec<f32>>,
-    selection: Option<Selection>,
-}
-
-/// Images of a set.
-#[derive(Debug)]
-struct Selection {
-    set: Arc<ImageSet>,
-    positions: Vec<u32>,
+    /// Where the values come from, unless they were given.
+    source: Option<Source>,
     /// Memory for the values.
     spare: Mutex<Vec<f32>>,
 }
 
-impl Selection {
-    /// Puts the values together.
-    fn gather(&self) -> Vec<f32> {
-        let spare = self.spare.lock();
-        let mut values = std::mem::take(&mut *spare.unwrap_or_else(PoisonError::into_inner));
-        values.clear();
-        values.reserve_exact(self.positions.len() * self.set.image_len());
-        for &position in &self.positions {
-            values.extend_from_slice(self.set.image(position as usize));
-        }
-        values
-    }
+#[derive(Clone, Debug)]
+enum Source {
+    Bytes {
+        bytes: Vec<u8>,
+        scale: Arc<ByteScale>,
+    },
+    Set {
+        set: Arc<ImageSet>,
+        positions: Vec<u32>,
+    },
+}
+
+/// Memory of batches that are gone, for the next ones.
+#[derive(Debug, Default)]
+pub struct BatchMemory {
+    /// Memory of values.
+    pub values: Vec<f32>,
+    /// Memory of bytes.
+    pub bytes: Vec<u8>,
 }
 
 impl Batch {
     /// A batch of `images` images of `height` x `width` x `channels`, which `values` must fill exactly.
-    pub fn new(
-        [images, height, width, channels]: [usize; 4],
-        values: Vec<f32>,
-    ) -> Result<Self, TensorError> {
-        let tensor = crate::Tensor::new([images, height, width, channels], values)?;
+    pub fn new(extents: [usize; 4], values: Vec<f32>) -> Result<Self, TensorError> {
+        Shape::from(extents).expect_len(values.len())?;
         Ok(Self {
-            images,
-            height,
-            width,
-            channels,
-            values: OnceLock::from(tensor.into_values()),
-            selection: None,
+            values: OnceLock::from(values),
+            ..Self::of(extents, None, Vec::new())
         })
+    }
+
+    /// The same from bytes on a scale of as many channels. `spare` is memory that may be filled with their values.
+    pub fn from_bytes(
+        extents: [usize; 4],
+        bytes: Vec<u8>,
+        scale: &Arc<ByteScale>,
+        spare: Vec<f32>,
+    ) -> Result<Self, TensorError> {
+        Shape::from(extents).expect_len(bytes.len())?;
+        Shape::from([extents[3], 256]).expect_len(scale.values().len())?;
+        let scale = Arc::clone(scale);
+        Ok(Self::of(
+            extents,
+            Some(Source::Bytes { bytes, scale }),
+            spare,
+        ))
     }
 
     /// The images of `set` at `positions`. `spare` is memory that may be filled with their values.
@@ -63,17 +74,24 @@ impl Batch {
         let within = |&position: &u32| (position as usize) < set.images();
         assert!(positions.iter().all(within), "positions lie in the set");
         let [height, width, channels] = set.extents();
+        let extents = [positions.len(), height, width, channels];
+        let set = Arc::clone(set);
+        Self::of(extents, Some(Source::Set { set, positions }), spare)
+    }
+
+    fn of(
+        [images, height, width, channels]: [usize; 4],
+        source: Option<Source>,
+        spare: Vec<f32>,
+    ) -> Self {
         Self {
-            images: positions.len(),
+            images,
             height,
             width,
             channels,
             values: OnceLock::new(),
-            selection: Some(Selection {
-                set: Arc::clone(set),
-                positions,
-                spare: Mutex::new(spare),
-            }),
+            source,
+            spare: Mutex::new(spare),
         }
     }
 
@@ -82,14 +100,14 @@ impl Batch {
         [images, channels, height, width]: [usize; 4],
         values: &[f32],
     ) -> Result<Self, TensorError> {
-        let tensor = crate::Tensor::new([images, channels, height, width], values.to_vec())?;
+        Shape::from([images, channels, height, width]).expect_len(values.len())?;
         let pixels = height * width;
-        let mut last = vec![0.0; tensor.values().len()];
+        let mut last = vec![0.0; values.len()];
         for image in 0..images {
             for channel in 0..channels {
                 for pixel in 0..pixels {
                     last[(image * pixels + pixel) * channels + channel] =
-                        tensor.values()[(image * channels + channel) * pixels + pixel];
+                        values[(image * channels + channel) * pixels + pixel];
                 }
             }
         }
@@ -118,22 +136,65 @@ impl Batch {
 
     /// The set it is a selection from, and the positions of its images there.
     pub fn selection(&self) -> Option<(&Arc<ImageSet>, &[u32])> {
-        let selection = self.selection.as_ref()?;
-        Some((&selection.set, &selection.positions))
+        match &self.source {
+            Some(Source::Set { set, positions }) => Some((set, positions)),
+            _ => None,
+        }
+    }
+
+    /// The bytes it was given, image after image, and what they stand for.
+    pub fn bytes(&self) -> Option<(&[u8], &Arc<ByteScale>)> {
+        match &self.source {
+            Some(Source::Bytes { bytes, scale }) => Some((bytes, scale)),
+            _ => None,
+        }
+    }
+
+    /// What its bytes stand for, if it was given bytes or is a selection from a set of them.
+    pub fn scale(&self) -> Option<&Arc<ByteScale>> {
+        match self.source.as_ref()? {
+            Source::Bytes { scale, .. } => Some(scale),
+            Source::Set { set, .. } => set.scale(),
+        }
+    }
+
+    /// The bytes of one image, if it was given bytes or is a selection from a set of them.
+    pub fn image_bytes(&self, index: usize) -> Option<&[u8]> {
+        let (bytes, position) = match self.source.as_ref()? {
+            Source::Bytes { bytes, .. } => (bytes.as_slice(), index),
+            Source::Set { set, positions } => match set.pixels() {
+                Pixels::Bytes(bytes, _) => (bytes, positions[index] as usize),
+                Pixels::Values(_) => return None,
+            },
+        };
+        let len = self.height * self.width * self.channels;
+        Some(&bytes[position * len..(position + 1) * len])
     }
 
     /// All values, image after image.
     pub fn values(&self) -> &[f32] {
-        self.values.get_or_init(|| match &self.selection {
-            Some(selection) => selection.gather(),
-            None => Vec::new(),
+        self.values.get_or_init(|| {
+            let spare = self.spare.lock();
+            let mut values = std::mem::take(&mut *spare.unwrap_or_else(PoisonError::into_inner));
+            values.clear();
+            values.reserve_exact(self.images * self.height * self.width * self.channels);
+            match &self.source {
+                Some(Source::Bytes { bytes, scale }) => scale.append(bytes, &mut values),
+                Some(Source::Set { set, positions }) => {
+                    for &position in positions {
+                        set.append_image(position as usize, &mut values);
+                    }
+                }
+                None => {}
+            }
+            values
         })
     }
 
-    /// All values, to change in place. A selection becomes a batch of its own.
+    /// All values, to change in place. Whatever they came from is left behind.
     pub fn values_mut(&mut self) -> &mut [f32] {
         self.values();
-        self.selection = None;
+        self.source = None;
         self.values
             .get_mut()
             .expect("the values were just asked for")
@@ -141,8 +202,10 @@ impl Batch {
 
     /// The values of one image.
     pub fn image(&self, index: usize) -> &[f32] {
-        if let (Some(selection), None) = (&self.selection, self.values.get()) {
-            return selection.set.image(selection.positions[index] as usize);
+        if let (Some((set, positions)), None) = (self.selection(), self.values.get())
+            && let Some(values) = set.image_values(positions[index] as usize)
+        {
+            return values;
         }
         let len = self.height * self.width * self.channels;
         &self.values()[index * len..(index + 1) * len]
@@ -151,18 +214,19 @@ impl Batch {
     /// Gives up the extents and returns the values.
     pub fn into_values(self) -> Vec<f32> {
         self.values();
-        self.into_memory()
+        self.into_memory().values
     }
 
     /// Memory that the batch no longer needs, whatever it holds, so that a loader can fill it again.
-    pub fn into_memory(self) -> Vec<f32> {
-        match (self.values.into_inner(), self.selection) {
-            (Some(values), _) => values,
-            (None, Some(selection)) => {
-                let spare = selection.spare.into_inner();
-                spare.unwrap_or_else(PoisonError::into_inner)
-            }
-            (None, None) => Vec::new(),
+    pub fn into_memory(self) -> BatchMemory {
+        let spare = self.spare.into_inner();
+        let spare = spare.unwrap_or_else(PoisonError::into_inner);
+        BatchMemory {
+            values: self.values.into_inner().unwrap_or(spare),
+            bytes: match self.source {
+                Some(Source::Bytes { bytes, .. }) => bytes,
+                _ => Vec::new(),
+            },
         }
     }
 }
@@ -171,11 +235,8 @@ impl Clone for Batch {
     fn clone(&self) -> Self {
         Self {
             values: self.values.clone(),
-            selection: self.selection.as_ref().map(|selection| Selection {
-                set: Arc::clone(&selection.set),
-                positions: selection.positions.clone(),
-                spare: Mutex::default(),
-            }),
+            source: self.source.clone(),
+            spare: Mutex::default(),
             ..*self
         }
     }
@@ -227,22 +288,43 @@ mod tests {
         assert!(batch.selection().is_some());
         batch.values_mut()[0] = -1.0;
         assert!(batch.selection().is_none());
-        assert_eq!(
-            (batch.image(0), set.image(1)),
-            (&[-1., 11.][..], &[10., 11.][..])
-        );
+        assert_eq!(batch.image(0), [-1., 11.]);
+        assert_eq!(set.image_values(1).unwrap(), [10., 11.]);
     }
 
     #[test]
     fn memory_goes_round_whether_or_not_it_was_needed() {
         let spare = Vec::with_capacity(100);
         let place = spare.as_ptr();
-        let unused = Batch::select(&set(), vec![0], spare).into_memory();
+        let unused = Batch::select(&set(), vec![0], spare).into_memory().values;
         assert_eq!(unused.as_ptr(), place);
         let used = Batch::select(&set(), vec![0], unused);
         assert_eq!(used.values(), [0., 1.]);
-        let back = used.into_memory();
+        let back = used.into_memory().values;
         assert_eq!(back.as_ptr(), place);
+    }
+
+    #[test]
+    fn bytes_stand_for_the_values_of_their_scale() {
+        let scale = Arc::new(ByteScale::new(2, |channel, byte| {
+            f32::from(byte) + 0.5 * channel as f32
+        }));
+        let bytes = vec![1, 2, 3, 4, 5, 6, 7, 8];
+        let place = bytes.as_ptr();
+        let batch = Batch::from_bytes([2, 1, 2, 2], bytes, &scale, Vec::new()).unwrap();
+        let values = vec![1., 2.5, 3., 4.5, 5., 6.5, 7., 8.5];
+        assert_eq!(batch, Batch::new([2, 1, 2, 2], values.clone()).unwrap());
+        assert_eq!(batch.image(1), [5., 6.5, 7., 8.5]);
+        let bytes = batch.bytes().unwrap().0;
+        let set = ImageSet::from_bytes([2, 1, 2, 2], bytes.to_vec(), scale.clone()).unwrap();
+        let both = Batch::select(&Arc::new(set), vec![1, 0], Vec::new());
+        assert_eq!(both.image_bytes(0), batch.image_bytes(1));
+        assert_eq!(both.scale(), batch.scale());
+        assert_eq!((both.image(0), both.image(1)), (&values[4..], &values[..4]));
+        let memory = batch.into_memory();
+        assert_eq!((memory.bytes.as_ptr(), memory.values), (place, values));
+        let short = Batch::from_bytes([2, 1, 2, 2], vec![0; 7], &scale, Vec::new());
+        assert!(short.is_err());
     }
 
     #[test]

@@ -5,15 +5,19 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod byte_change;
+mod byte_scale;
 mod dtype;
 mod image_set;
 mod shape;
 mod tensor;
 mod tolerance;
 
-pub use batch::Batch;
+pub use batch::{Batch, BatchMemory};
+pub use byte_change::{ByteChange, ByteRecipe, ChangeError};
+pub use byte_scale::ByteScale;
 pub use dtype::DType;
-pub use image_set::ImageSet;
+pub use image_set::{Derived, ImageSet, Pixels};
 pub use shape::Shape;
 pub use tensor::{Tensor, TensorError};
 pub use tolerance::{Comparison, Tolerance};

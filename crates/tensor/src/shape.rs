@@ -1,3 +1,4 @@
+use crate::TensorError;
 use std::fmt;
 
 /// The extents of a tensor, outermost first. A scalar has no extents and one element.
@@ -25,6 +26,19 @@ impl Shape {
         self.0
             .iter()
             .try_fold(1usize, |n, &extent| n.checked_mul(extent))
+    }
+
+    /// Refuses any number of elements but its own.
+    pub(crate) fn expect_len(self, found: usize) -> Result<Self, TensorError> {
+        match self.checked_len() {
+            None => Err(TensorError::TooLarge { shape: self }),
+            Some(expected) if expected != found => Err(TensorError::LengthMismatch {
+                shape: self,
+                expected,
+                found,
+            }),
+            Some(_) => Ok(self),
+        }
     }
 }
 

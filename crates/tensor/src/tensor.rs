@@ -32,17 +32,7 @@ pub enum TensorError {
 impl Tensor {
     /// A tensor of `shape` holding `values`, which must be exactly as many as the shape says.
     pub fn new(shape: impl Into<Shape>, values: Vec<f32>) -> Result<Self, TensorError> {
-        let shape = shape.into();
-        let Some(expected) = shape.checked_len() else {
-            return Err(TensorError::TooLarge { shape });
-        };
-        if expected != values.len() {
-            return Err(TensorError::LengthMismatch {
-                shape,
-                expected,
-                found: values.len(),
-            });
-        }
+        let shape = shape.into().expect_len(values.len())?;
         Ok(Self { shape, values })
     }
 

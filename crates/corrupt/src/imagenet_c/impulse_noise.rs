@@ -21,6 +21,12 @@ impl Constants {
     pub fn from_row(row: &[f64]) -> Self {
         Self { fraction: row[0] }
     }
+
+    /// The draw `(u + 1/2) / 2^32` is at most the fraction just when `u` is at most this; `None` if nothing is hit.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        let limit = (self.fraction * (1_u64 << 32) as f64 - 0.5).floor();
+        (limit >= 0.0).then_some(limit as u64)
+    }
 }
 
 /// Two uniform values per sample.
@@ -66,11 +72,8 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
 /// [`draw`] and [`apply`] in one pass: the same draws, compared as whole numbers, so that no plane is stored.
 pub(crate) fn run(job: &mut Job<'_>) -> Image {
     let constants = Constants::from_row(job.row);
-    // The draw `(u + 1/2) / 2^32` is at most the fraction just when `u` is at most this; below 0 nothing is hit.
-    let limit = (constants.fraction * (1_u64 << 32) as f64 - 0.5).floor();
     let mut rgb = job.image.rgb().to_vec();
-    if limit >= 0.0 {
-        let limit = limit as u64;
+    if let Some(limit) = constants.limit() {
         for byte in &mut rgb {
             let bits = job.rng.bits();
             // The second draw is at most 1/2 when its highest bit is not set.

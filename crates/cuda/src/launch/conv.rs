@@ -44,6 +44,28 @@ pub(crate) fn is_depthwise(shape: &ConvShape) -> bool {
         && shape.in_channels.is_multiple_of(4)
 }
 
+/// Arguments of a kernel that reads `source` and weights and writes `to`, whose lengths are checked. `kernel` is its name and what it
+/// calls its source.
+fn arguments(
+    kernel: (&'static str, &'static str),
+    images: usize,
+    shape: &ConvShape,
+    [source, weights]: [DeviceSlice; 2],
+    to: Target,
+    [from, out]: [usize; 2],
+) -> Result<Vec<Arg>, CudaError> {
+    let (name, what) = kernel;
+    expect_len(name, what, source, from)?;
+    expect_len(name, "the result", to.slice, out)?;
+    let fixed = [
+        Arg::Slice(source),
+        Arg::Slice(weights),
+        Arg::Slice(to.slice),
+        to.add(),
+    ];
+    Ok([fixed.as_slice(), &extents(images, shape)].concat())
+}
+
 /// Any convolution; weights `[out][row][column][in]`.
 pub(crate) fn plain(
     queue: &dyn Queue,
@@ -54,22 +76,10 @@ pub(crate) fn plain(
     to: Target,
 ) -> Result<(), CudaError> {
     let [from, out] = lens(images, shape);
-    expect_len("conv_plain", "the input", values, from)?;
-    expect_len("conv_plain", "the result", to.slice, out)?;
-    let fixed = [
-        Arg::Slice(values),
-        Arg::Slice(weights),
-        Arg::Slice(to.slice),
-        to.add(),
-    ];
-    let args = [fixed.as_slice(), &extents(images, shape)].concat();
-    queue.launch(
-        "conv_plain",
-        [blocks(queue, out), 1, 1],
-        [256, 1, 1],
-        0,
-        &args,
-    )
+    let kernel = ("conv_plain", "the input");
+    let args = arguments(kernel, images, shape, [values, weights], to, [from, out])?;
+    let grid = [blocks(queue, out), 1, 1];
+    queue.launch(kernel.0, grid, [256, 1, 1], 0, &args)
 }
 
 /// The gradient of [`plain`].
@@ -82,22 +92,10 @@ pub(crate) fn plain_backward(
     to: Target,
 ) -> Result<(), CudaError> {
     let [out, from] = lens(images, shape);
-    expect_len("conv_plain_back", "the gradient", gradient, from)?;
-    expect_len("conv_plain_back", "the result", to.slice, out)?;
-    let fixed = [
-        Arg::Slice(gradient),
-        Arg::Slice(weights),
-        Arg::Slice(to.slice),
-        to.add(),
-    ];
-    let args = [fixed.as_slice(), &extents(images, shape)].concat();
-    queue.launch(
-        "conv_plain_back",
-        [blocks(queue, out), 1, 1],
-        [256, 1, 1],
-        0,
-        &args,
-    )
+    let kernel = ("conv_plain_back", "the gradient");
+    let args = arguments(kernel, images, shape, [gradient, weights], to, [from, out])?;
+    let grid = [blocks(queue, out), 1, 1];
+    queue.launch(kernel.0, grid, [256, 1, 1], 0, &args)
 }
 
 /// A depthwise convolution; weights `[row][column][channel]`, 32-bit. The source may be derived.
@@ -162,22 +160,15 @@ pub(crate) fn depthwise_backward(
     to: Target,
 ) -> Result<(), CudaError> {
     let [out, from] = lens(images, shape);
-    expect_len("depthwise_back", "the gradient", gradient, from)?;
-    expect_len("depthwise_back", "the result", to.slice, out)?;
-    let fixed = [
-        Arg::Slice(gradient),
-        Arg::Slice(weights),
-        Arg::Slice(to.slice),
-        to.add(),
-    ];
-    let args = [fixed.as_slice(), &extents(images, shape)].concat();
+    let kernel = ("depthwise_back", "the gradient");
+    let args = arguments(kernel, images, shape, [gradient, weights], to, [from, out])?;
     let (name, count) = if shape.kernel == [3, 3] && shape.dilation == 1 && shape.stride == 2 {
         // Two by two inputs per thread, counted from the padding on.
         let along = |axis: usize| (shape.input[axis] - 1 + shape.padding[axis]) / 2 + 1;
         let squares = images * along(0) * along(1);
         ("depthwise_3_back_2", squares * shape.in_channels / 4)
     } else {
-        ("depthwise_back", out / 4)
+        (kernel.0, out / 4)
     };
     let blocks = count.div_ceil(256) as u32;
     queue.launch(name, [blocks, 1, 1], [256, 1, 1], 0, &args)

@@ -4,7 +4,6 @@ use super::{Queue, blocks};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
-use flipcast_graph::Dims;
 
 /// Copies `from` to `to`, or adds it.
 pub(crate) fn accumulate(
@@ -47,72 +46,4 @@ pub(crate) fn widen(
 
 fn launch(queue: &dyn Queue, name: &str, count: usize, args: &[Arg]) -> Result<(), CudaError> {
     queue.launch(name, [blocks(queue, count), 1, 1], [256, 1, 1], 0, args)
-}
-
-/// Images as the first layer reads them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct InputLayout {
-    /// Side of the blocks of pixels that become one.
-    pub block: usize,
-    /// Rows and columns of blocks, those of zeros included.
-    pub extents: [usize; 2],
-    /// Channels of a block, with zeros behind.
-    pub channels: usize,
-    /// Blocks of zeros above and left of the image.
-    pub before: [usize; 2],
-}
-
-impl InputLayout {
-    /// Pixels and channels as they are.
-    pub fn as_given(dims: Dims) -> Self {
-        Self {
-            block: 1,
-            extents: [dims.height, dims.width],
-            channels: dims.channels,
-            before: [0, 0],
-        }
-    }
-
-    /// Elements of an image.
-    pub fn len(&self) -> usize {
-        self.extents[0] * self.extents[1] * self.channels
-    }
-}
-
-/// Lays `images` of `[height, width, channels]` 32-bit floats out.
-pub(crate) fn spread_input(
-    queue: &dyn Queue,
-    images: usize,
-    dims: [usize; 3],
-    layout: InputLayout,
-    from: DeviceSlice,
-    to: DeviceSlice,
-) -> Result<(), CudaError> {
-    expect_len(
-        "spread_input",
-        "the input",
-        from,
-        images * dims.iter().product::<usize>(),
-    )?;
-    expect_len("spread_input", "the result", to, images * layout.len())?;
-    let [height, width, channels] = dims;
-    let ([rows, columns], [top, left]) = (layout.extents, layout.before);
-    let counts = [
-        images,
-        height,
-        width,
-        channels,
-        layout.block,
-        rows,
-        columns,
-        layout.channels,
-        top,
-        left,
-    ];
-    let args = [
-        [Arg::Slice(from), Arg::Slice(to)].as_slice(),
-        &counts.map(Arg::count),
-    ]
-    .concat();
-    launch(queue, "spread_input", images * layout.len(), &args)
 }

@@ -5,15 +5,17 @@
 
 pub(crate) mod attention;
 pub(crate) mod conv;
+pub(crate) mod corrupt;
 pub(crate) mod elementwise;
-pub(crate) mod gather;
 pub(crate) mod layer_norm;
 pub(crate) mod loss;
 pub(crate) mod norm;
 pub(crate) mod norm_backward;
 pub(crate) mod optimiser;
+pub(crate) mod panel;
 pub(crate) mod pointwise;
 pub(crate) mod pool;
+pub(crate) mod preprocess;
 mod queue;
 mod rows;
 pub(crate) mod tokens;

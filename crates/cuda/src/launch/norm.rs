@@ -11,6 +11,9 @@ use flipcast_kernels::Extent;
 /// Blocks per multiprocessor: as many as fit at once for a reduction, many for an element-wise pass.
 const STATISTICS_WAVES: usize = 4;
 pub(super) const PASS_WAVES: usize = 16;
+/// Channels and slices of a block that merges what others left, as in `rows.cuh`.
+pub(super) const MERGED: usize = 8;
+pub(super) const SLICES: u32 = 128;
 /// Rows of a norm's tables, in the order of `norm.cu`.
 const TABLES: usize = 9;
 const CENTRE: usize = 0;
@@ -221,8 +224,8 @@ pub(super) fn batch_finish(
     ];
     queue.launch(
         "batch_tables",
-        [channels.div_ceil(32) as u32, 1, 1],
-        [32, 32, 1],
+        [channels.div_ceil(MERGED) as u32, 1, 1],
+        [MERGED as u32, SLICES, 1],
         0,
         &args,
     )

@@ -1,6 +1,6 @@
 //! Gradients of batch and group norms, and of joins of what they normalise.
 
-use super::norm::{PASS_WAVES, Tables, Term, partials};
+use super::norm::{MERGED, PASS_WAVES, SLICES, Tables, Term, partials};
 use super::rows::RowGrid;
 use super::{Queue, Target, activation_code};
 use crate::device::DeviceSlice;
@@ -158,8 +158,8 @@ pub(super) fn batch_finish(
     ];
     queue.launch(
         "batch_finish",
-        [channels.div_ceil(32) as u32, 1, 1],
-        [32, 32, 1],
+        [channels.div_ceil(MERGED) as u32, 1, 1],
+        [MERGED as u32, SLICES, 1],
         0,
         &args,
     )

@@ -1,12 +1,22 @@
 //! Pools.
 
-use super::norm::Term;
+use super::norm::{Term, partials};
+use super::norm_backward::{NormGradient, batch_finish};
 use super::rows::RowGrid;
-use super::{Queue, Target, blocks};
+use super::{Queue, Target, activation_code, blocks, wide};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
+use flipcast_graph::Activation;
 use flipcast_kernels::{Extent, PoolShape};
+
+/// Side and step of the windows whose max pools walk strips.
+const STRIP_WINDOWS: [(usize, usize); 3] = [(2, 2), (3, 1), (3, 2)];
+/// Output rows of a strip: many, so that few rows are read twice, and few, so that there are threads enough.
+const STRIP_ROWS: usize = 8;
+/// Threads of a block that gathers sums, and blocks per multiprocessor.
+const SUMS_THREADS: usize = 256;
+const SUMS_WAVES: usize = 4;
 
 /// Which value of a window counts.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +55,40 @@ fn variant(name: &str, channels: usize, slices: &[DeviceSlice]) -> (String, usiz
     }
 }
 
+/// Whether a max pool can walk strips.
+fn strips(queue: &dyn Queue, shape: PoolShape, source: Term, slices: &[DeviceSlice]) -> bool {
+    STRIP_WINDOWS.contains(&(shape.kernel, shape.stride))
+        && 2 * shape.padding <= shape.kernel
+        && matches!(source.activation, Activation::Identity | Activation::Relu)
+        && wide(queue.precision(), shape.channels, slices)
+}
+
+fn max_pool_strips(
+    queue: &dyn Queue,
+    images: usize,
+    shape: PoolShape,
+    choices: DeviceSlice,
+    source: Term,
+    out: DeviceSlice,
+) -> Result<(), CudaError> {
+    let args = [
+        source.args(shape.input[0] * shape.input[1]).as_slice(),
+        &[
+            Arg::Slice(out),
+            Arg::Slice(choices),
+            Arg::count(images),
+            Arg::count(STRIP_ROWS),
+        ],
+        &window(shape),
+    ]
+    .concat();
+    let pack = 16 / queue.precision().element().bytes();
+    let columns = images * shape.output[0].div_ceil(STRIP_ROWS) * shape.output[1];
+    let blocks = (columns * shape.channels / pack).div_ceil(256) as u32;
+    let name = format!("max_pool_{}_{}", shape.kernel, shape.stride);
+    queue.launch(&name, [blocks, 1, 1], [256, 1, 1], 0, &args)
+}
+
 /// One value per window.
 pub(crate) fn pool(
     queue: &dyn Queue,
@@ -63,6 +107,9 @@ pub(crate) fn pool(
     };
     if let Some(choices) = choices {
         expect_len("pool", "the choices", choices, to)?;
+        if strips(queue, shape, source, &[source.values, out, choices]) {
+            return max_pool_strips(queue, images, shape, choices, source, out);
+        }
     }
     let (name, pack) = variant(name, shape.channels, &[source.values, out]);
     let args = [
@@ -106,6 +153,52 @@ pub(crate) fn pool_backward(
     .concat();
     let blocks = blocks(queue, out / pack);
     queue.launch(&name, [blocks, 1, 1], [256, 1, 1], 0, &args)
+}
+
+/// Gathers the sums of the batch norm below a max pool and makes what its gradient needs: as [`pool_backward`] and the norm's own
+/// sums do together, without a gradient for every pixel in between. `source` is what was pooled.
+pub(crate) fn max_pool_sums(
+    queue: &dyn Queue,
+    of: NormGradient,
+    shape: PoolShape,
+    choices: DeviceSlice,
+    gradient: DeviceSlice,
+    source: Term,
+) -> Result<(), CudaError> {
+    let (images, channels) = (of.extent.images, shape.channels);
+    let [from, to] = lens(images, shape);
+    expect_len("max_pool_sums", "the input", source.values, from)?;
+    expect_len("max_pool_sums", "the gradient", gradient, to)?;
+    expect_len("max_pool_sums", "the choices", choices, to)?;
+    let along = channels.clamp(1, SUMS_THREADS);
+    let tiles = channels.div_ceil(along);
+    let most = (SUMS_WAVES * queue.multiprocessors()).div_ceil(tiles);
+    let rows = images * shape.output[0];
+    let grid = RowGrid {
+        wide: false,
+        block: [along as u32, (SUMS_THREADS / along) as u32, 1],
+        grid: [rows.min(most) as u32, tiles as u32, 1],
+    };
+    let [room, _] = partials("max_pool_sums", of.room, &grid, channels, 2)?;
+    let args = [
+        [
+            Arg::Slice(gradient),
+            Arg::Slice(choices),
+            Arg::Slice(source.values),
+            Arg::Slice(of.tables.slice),
+            Arg::I32(activation_code(source.activation)),
+            Arg::Slice(room),
+            Arg::count(images),
+        ]
+        .as_slice(),
+        &window(shape),
+    ]
+    .concat();
+    let shared = grid.shared(1);
+    queue.launch("max_pool_sums", grid.grid, grid.block, shared, &args)?;
+    let half = room.len / 2;
+    let sums = [room.first(half), room.part(half..room.len)];
+    batch_finish(queue, of, sums, grid.parts())
 }
 
 /// Mean over all pixels of an image.

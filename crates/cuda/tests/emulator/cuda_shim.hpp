@@ -282,6 +282,11 @@ inline float __uint_as_float(unsigned bits) {
 }
 inline float __int_as_float(int bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
 inline int __float_as_int(float x) { return static_cast<int>(__float_as_uint(x)); }
+inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+    return static_cast<unsigned long long>((static_cast<unsigned __int128>(x) * y) >> 64);
+}
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __ffs(unsigned bits) { return __builtin_ffs(static_cast<int>(bits)); }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
 inline float __fdividef(float x, float y) { return x / y; }

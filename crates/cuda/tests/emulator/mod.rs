@@ -6,16 +6,18 @@
 mod activation;
 mod attention;
 mod conv;
+mod corrupt;
 mod driver;
-mod gather;
 mod layer_norm;
 mod loss;
 mod norm;
 mod norm_backward;
 mod optimiser;
+mod panel;
 mod place;
 mod pointwise;
 mod pool;
+mod preprocess;
 mod tokens;
 
 pub(crate) use driver::Emulator;

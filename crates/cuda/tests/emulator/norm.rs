@@ -25,6 +25,59 @@ fn expected(extent: Extent, values: &[f32], scale: &[f32], shift: &[f32]) -> Vec
     out
 }
 
+/// What more blocks left than one thread per slice takes at a time.
+#[test]
+fn statistics_of_many_parts_are_merged() {
+    let Some(queue) = Emulator::new("norm.cu", Precision::F32) else {
+        return;
+    };
+    for (parts, channels) in [(1, 8), (130, 13), (1100, 9)] {
+        let mut random = Random::new(30);
+        let [means, squares, affine] = [parts, parts, 2].map(|rows| {
+            let values = normals(&mut random, Precision::F32, rows * channels);
+            values.iter().map(|x| x.abs()).collect::<Vec<f32>>()
+        });
+        let counts: Vec<f32> = (0..parts).map(|part| (1 + part % 5) as f32).collect();
+        let all: f64 = counts.iter().map(|&n| f64::from(n)).sum();
+        let (mut mean, mut variance) = (vec![0.0; channels], vec![0.0; channels]);
+        for c in 0..channels {
+            let of = |values: &[f32], part: usize| f64::from(values[part * channels + c]);
+            let n = |part: usize| f64::from(counts[part]);
+            let middle = (0..parts).map(|p| n(p) * of(&means, p)).sum::<f64>() / all;
+            let spread = |p: usize| of(&squares, p) + n(p) * (of(&means, p) - middle).powi(2);
+            mean[c] = middle as f32;
+            variance[c] = ((0..parts).map(spread).sum::<f64>() / all) as f32;
+        }
+        let mut partial = Place::floats(&[means, squares].concat());
+        let mut sizes = Place::floats(&counts);
+        let mut affine = Place::floats(&affine);
+        let mut table = Place::new(Element::F32, Tables::floats(channels));
+        let whole = affine.slice();
+        let of = Statistics {
+            extent: Extent {
+                images: 1,
+                pixels: all as usize,
+                channels,
+            },
+            values: None,
+            room: partial.slice(),
+            affine: [whole.first(channels), whole.part(channels..2 * channels)],
+            eps: EPS,
+            tables: Tables {
+                slice: table.slice(),
+                len: channels,
+                per_image: false,
+            },
+        };
+        let places = [partial.slice(), sizes.slice()];
+        let running = [whole.first(channels); 2];
+        norm::batch_finish(&queue, of, running, (0.0, false), (places, parts)).unwrap();
+        let found = table.values();
+        assert_close("mean", &found[..channels], &mean, 2e-7);
+        assert_close("variance", &found[channels..2 * channels], &variance, 2e-7);
+    }
+}
+
 #[test]
 fn batch_statistics_joins_and_means_equal_the_definition() {
     for (precision, bound) in [(Precision::F32, 2e-6), (Precision::Bf16, 1.0 / 256.0)] {

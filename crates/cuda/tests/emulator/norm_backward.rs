@@ -42,6 +42,49 @@ fn expected(extent: Extent, x: &[f32], g: &[f32], scale: &[f32], shift: &[f32]) 
     out
 }
 
+/// What more blocks left than one thread per slice takes at a time.
+#[test]
+fn sums_of_many_parts_are_merged() {
+    let Some(queue) = Emulator::new("norm_backward.cu", Precision::F32) else {
+        return;
+    };
+    for (parts, channels) in [(1, 8), (130, 13), (1100, 9)] {
+        let mut random = Random::new(38);
+        let [sums, products] =
+            [(); 2].map(|()| normals(&mut random, Precision::F32, parts * channels));
+        let tables = normals(&mut random, Precision::F32, Tables::floats(channels));
+        let total = |of: &[f32], c: usize| -> f64 {
+            let column = of[c..].iter().step_by(channels);
+            column.map(|&x| f64::from(x)).sum()
+        };
+        let of_shift: Vec<f32> = (0..channels).map(|c| total(&sums, c) as f32).collect();
+        let of_scale: Vec<f32> = (0..channels)
+            .map(|c| total(&products, c) as f32 * tables[2 * channels + c])
+            .collect();
+        let [mut a, mut b] = [&sums, &products].map(|x| Place::floats(x));
+        let mut table = Place::floats(&tables);
+        let [mut da, mut db] = [(); 2].map(|()| Place::new(Element::F32, channels));
+        let of = NormGradient {
+            extent: Extent {
+                images: 1,
+                pixels: parts,
+                channels,
+            },
+            tables: Tables {
+                slice: table.slice(),
+                len: channels,
+                per_image: false,
+            },
+            room: a.slice(),
+            affine: [da.slice(), db.slice()],
+            of_batch: [0.0; 2],
+        };
+        norm_backward::batch_finish(&queue, of, [a.slice(), b.slice()], parts).unwrap();
+        assert_close("scale", &da.values(), &of_scale, 2e-7);
+        assert_close("shift", &db.values(), &of_shift, 2e-7);
+    }
+}
+
 #[test]
 fn gradients_of_a_batch_norm_equal_the_definition() {
     for (precision, bound) in [(Precision::F32, 2e-5), (Precision::Bf16, 1.0 / 64.0)] {

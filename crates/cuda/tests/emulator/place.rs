@@ -69,6 +69,11 @@ impl Place {
         Self::from_bytes(Element::U8, values.len(), values.iter().copied())
     }
 
+    /// Overwrites its first bytes.
+    pub fn fill(&mut self, bytes: &[u8]) {
+        self.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+    }
+
     fn from_bytes(element: Element, len: usize, bytes: impl Iterator<Item = u8>) -> Self {
         let mut place = Self::new(element, len);
         let bytes: Vec<u8> = bytes.collect();
@@ -132,7 +137,7 @@ impl Place {
         &mut bytes[start..start + len]
     }
 
-    fn check(&self) {
+    pub fn check(&self) {
         let start = GUARD + self.shift;
         let (before, rest) = all(&self.words).split_at(start);
         let after = &rest[self.len * self.element.bytes()..];

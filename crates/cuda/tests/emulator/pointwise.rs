@@ -1,5 +1,6 @@
 use super::driver::own_shared;
 use super::{Emulator, Place, assert_close, normals};
+use crate::device::DeviceSlice;
 use crate::launch::Target;
 use crate::launch::norm::{Statistics, Tables, Term};
 use crate::launch::norm_backward::NormGradient;
@@ -9,15 +10,15 @@ use flipcast_graph::Activation;
 use flipcast_kernels::Extent;
 use flipcast_testkit::Random;
 
-const ROWS: usize = 150;
+pub(super) const ROWS: usize = 150;
 /// Rows of a norm's tables, as in `tables.cuh`.
-const CENTRE: usize = 0;
-const INVERSE: usize = 2;
-const SCALE: usize = 3;
-const SHIFT: usize = 4;
-const SLOPE: usize = 5;
-const PULL: usize = 6;
-const CONSTANT: usize = 7;
+pub(super) const CENTRE: usize = 0;
+pub(super) const INVERSE: usize = 2;
+pub(super) const SCALE: usize = 3;
+pub(super) const SHIFT: usize = 4;
+pub(super) const SLOPE: usize = 5;
+pub(super) const PULL: usize = 6;
+pub(super) const CONSTANT: usize = 7;
 
 fn emulator(precision: Precision) -> Option<Emulator> {
     let kernels =
@@ -79,7 +80,7 @@ impl Product {
     }
 }
 
-fn tables_of(place: &mut Place, len: usize) -> Tables {
+pub(super) fn tables_of(place: &mut Place, len: usize) -> Tables {
     Tables {
         slice: place.slice(),
         len,
@@ -88,7 +89,7 @@ fn tables_of(place: &mut Place, len: usize) -> Tables {
 }
 
 /// Sums over rows of the gradient, and of it times the centred values, times the inverse deviation.
-fn sums(gradient: &[f64], values: &[f32], tables: &[f32], ins: usize) -> [Vec<f32>; 2] {
+pub(super) fn sums(gradient: &[f64], values: &[f32], tables: &[f32], ins: usize) -> [Vec<f32>; 2] {
     let mut out = [vec![0.0f64; ins], vec![0.0; ins]];
     for (at, (g, y)) in gradient.iter().zip(values).enumerate() {
         let c = at % ins;
@@ -99,7 +100,7 @@ fn sums(gradient: &[f64], values: &[f32], tables: &[f32], ins: usize) -> [Vec<f3
     out.map(|of| of.iter().map(|&x| x as f32).collect())
 }
 
-fn narrow(values: &[f64]) -> Vec<f32> {
+pub(super) fn narrow(values: &[f64]) -> Vec<f32> {
     values.iter().map(|&x| x as f32).collect()
 }
 
@@ -220,13 +221,21 @@ fn convolutions_of_normalised_values_equal_the_definition() {
         let Some(queue) = Emulator::build(&source, &names, precision) else {
             return;
         };
-        for (ins, outs) in [(64, 64), (64, 128), (128, 192)] {
-            compare_forward(&queue, precision, ins, outs, bound);
+        for channels in [[64, 64], [64, 128], [128, 192]] {
+            compare_forward(precision, channels, bound, |of, running| {
+                pointwise::forward(&queue, of, running, (0.0, false)).unwrap();
+            });
         }
     }
 }
 
-fn compare_forward(queue: &Emulator, precision: Precision, ins: usize, outs: usize, bound: f32) {
+/// Runs a convolution with the statistics of its result and compares both with their definitions.
+pub(super) fn compare_forward(
+    precision: Precision,
+    [ins, outs]: [usize; 2],
+    bound: f32,
+    run: impl Fn(Forward, [DeviceSlice; 2]),
+) {
     let mut random = Random::new(59);
     let values = normals(&mut random, precision, ROWS * ins);
     let weights = normals(&mut random, Precision::Bf16, outs * ins);
@@ -274,7 +283,7 @@ fn compare_forward(queue: &Emulator, precision: Precision, ins: usize, outs: usi
             tables: tables_of(&mut above, outs),
         },
     };
-    pointwise::forward(queue, of, [running.slice(); 2], (0.0, false)).unwrap();
+    run(of, [running.slice(); 2]);
     assert_close("result", &out.values(), &narrow(&expected), bound);
     let stored = out.values();
     let (mut means, mut variances) = (Vec::new(), Vec::new());

@@ -3,10 +3,9 @@
 use crate::{CLEAN_BATCHES, adapter, cases, network, widen};
 use flipcast_adapt::Adapter;
 use flipcast_cuda::{CudaNetwork, Precision, release_image_sets};
-use flipcast_exec::{DeviceSteps, ExecError, Executor, Logits, NormMode};
-use flipcast_graph::AffineTable;
-use flipcast_tensor::{Batch, ImageSet, Tensor};
-use flipcast_testkit::{GoldenCase, relative_l2};
+use flipcast_exec::{DeviceSteps, ExecError, Executor, NormMode};
+use flipcast_tensor::{Batch, ImageSet};
+use flipcast_testkit::{GoldenCase, Wrapped, Wrapper, relative_l2};
 use std::sync::Arc;
 
 /// A network that leaves steps to the host, or as it is.
@@ -15,39 +14,12 @@ struct Side<'a> {
     on_device: bool,
 }
 
-impl Executor for Side<'_> {
-    fn forward(&mut self, batch: &Batch) -> Result<Logits<'_>, ExecError> {
-        self.net.forward(batch)
+impl Wrapper for Side<'_> {
+    fn inner(&self) -> &dyn Executor {
+        self.net
     }
-    fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError> {
-        self.net.backward(logit_gradient)
-    }
-    fn tap(&mut self, name: &str) -> Result<Tensor, ExecError> {
-        self.net.tap(name)
-    }
-    fn affine(&self) -> &[f32] {
-        self.net.affine()
-    }
-    fn affine_mut(&mut self) -> &mut [f32] {
-        self.net.affine_mut()
-    }
-    fn source_affine(&self) -> &[f32] {
-        self.net.source_affine()
-    }
-    fn affine_table(&self) -> &AffineTable {
-        self.net.affine_table()
-    }
-    fn norm_mode(&self) -> NormMode {
-        self.net.norm_mode()
-    }
-    fn set_norm_mode(&mut self, mode: NormMode) -> Result<(), ExecError> {
-        self.net.set_norm_mode(mode)
-    }
-    fn num_classes(&self) -> usize {
-        self.net.num_classes()
-    }
-    fn reset_affine(&mut self) {
-        self.net.reset_affine();
+    fn inner_mut(&mut self) -> &mut dyn Executor {
+        self.net
     }
     fn steps(&mut self) -> Option<&mut dyn DeviceSteps> {
         self.net.steps().filter(|_| self.on_device)
@@ -110,7 +82,7 @@ fn run(case: &GoldenCase, net: &mut dyn Executor) -> Vec<Shown> {
     shown.push(note(method.as_mut(), net, &batches[0]));
     shown.push(note(other.as_mut(), net, &batches[0]));
     shown.push(note(method.as_mut(), net, &batches[1]));
-    method.reset(net);
+    method.reset(net).unwrap();
     assert_eq!(net.affine(), net.source_affine());
     shown.push(note(method.as_mut(), net, &batches[0]));
     shown.push(note(method.as_mut(), net, &batches[1]));
@@ -128,7 +100,7 @@ fn steps_on_the_device_equal_steps_of_the_host() {
         let mut net = network(&case, Precision::F32);
         let [host, device] = [false, true].map(|on_device| {
             let net = &mut net;
-            run(&case, &mut Side { net, on_device })
+            run(&case, &mut Wrapped(Side { net, on_device }))
         });
         for (step, (host, device)) in host.iter().zip(&device).enumerate() {
             let name = format!("{} step {step}", case.name());

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use flipcast_tensor::Batch;
+use flipcast_tensor::{Batch, BatchMemory, ByteScale};
 
 use super::queue::{Outcome, Queue};
-use super::worker::{Prepared, work};
+use super::worker::{Prepared, PreparedPixels, work};
 use super::{BadImage, BadImageCause, LoadError, LoaderConfig, OnBadImage, Order};
 use crate::Label;
 use crate::dataset::Dataset;
@@ -45,8 +45,10 @@ pub struct Loader {
     /// The size every image must have: fixed by the preprocessing, or the first image's.
     size: Option<Size>,
     skipped: Skipped,
+    /// What the bytes of images stand for, if batches hold bytes.
+    scale: Option<Arc<ByteScale>>,
     /// Memory of a used batch.
-    spare: Vec<f32>,
+    spare: BatchMemory,
     samples: usize,
     finished: bool,
 }
@@ -64,6 +66,7 @@ impl Loader {
         let queue = Arc::new(Queue::new(order, config.prefetch));
         let (batch_size, on_bad_image) = (config.batch_size, config.on_bad_image);
         let size = config.preprocess.fixed_size();
+        let scale = config.preprocess.byte_scale().map(Arc::new);
         let threads = config.threads.min(samples);
         let config = Arc::new(config);
         let worker = |_| {
@@ -79,7 +82,8 @@ impl Loader {
             workers,
             size,
             skipped: Skipped::default(),
-            spare: Vec::new(),
+            scale,
+            spare: BatchMemory::default(),
             samples,
             finished: false,
         })
@@ -97,13 +101,17 @@ impl Loader {
 
     /// Takes back a used batch, so that its memory is filled again.
     pub fn recycle(&mut self, batch: Batch) {
-        self.spare = batch.into_values();
+        self.spare = batch.into_memory();
     }
 
     /// The next batch, `None` at the end. After an error there are no more.
     pub fn next_batch(&mut self) -> Result<Option<LoadedBatch>, LoadError> {
-        let mut values = std::mem::take(&mut self.spare);
+        let BatchMemory {
+            mut values,
+            mut bytes,
+        } = std::mem::take(&mut self.spare);
         values.clear();
+        bytes.clear();
         let (mut indices, mut ids, mut labels) = (Vec::new(), Vec::new(), Vec::new());
         while indices.len() < self.batch_size && !self.finished {
             let Some((index, outcome)) = self.queue.next() else {
@@ -112,8 +120,13 @@ impl Loader {
             };
             match self.admit(outcome) {
                 Ok(image) => {
-                    values.extend_from_slice(&image.values);
-                    self.queue.give_back(image.values);
+                    match image.pixels {
+                        PreparedPixels::Bytes(image) => bytes.extend_from_slice(&image),
+                        PreparedPixels::Values(image) => {
+                            values.extend_from_slice(&image);
+                            self.queue.give_back(image);
+                        }
+                    }
                     indices.push(index);
                     ids.push(image.id);
                     labels.push(image.label);
@@ -125,7 +138,11 @@ impl Loader {
             return Ok(None);
         };
         let shape = [indices.len(), size.height, size.width, 3];
-        let batch = Batch::new(shape, values).expect("every image had the size of the batch");
+        let batch = match &self.scale {
+            Some(scale) => Batch::from_bytes(shape, bytes, scale, values),
+            None => Batch::new(shape, values),
+        };
+        let batch = batch.expect("every image had the size of the batch");
         Ok(Some(LoadedBatch {
             batch,
             indices,

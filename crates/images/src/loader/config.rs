@@ -1,6 +1,8 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use flipcast_tensor::ByteChange;
+
 use super::{LoadError, Order};
 use crate::Image;
 use crate::decode::DecodeOptions;
@@ -46,6 +48,9 @@ pub struct LoaderConfig {
     pub preprocess: Preprocess,
     /// What happens to each image between decoding and preprocessing.
     pub transform: Option<Transform>,
+    /// What happens to the bytes of each image once they have their size, before they become values. It gets the index of
+    /// [`Transform`], and its errors are treated alike.
+    pub change: Option<Arc<dyn ByteChange>>,
 }
 
 impl LoaderConfig {
@@ -63,6 +68,7 @@ impl LoaderConfig {
             decode: DecodeOptions::default(),
             preprocess,
             transform: None,
+            change: None,
         }
     }
 

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
+use flipcast_tensor::ByteChange;
+
 use super::queue::Queue;
 use super::{BadImageCause, LoaderConfig};
 use crate::dataset::Dataset;
 use crate::guard::guarded;
-use crate::preprocess::Size;
+use crate::preprocess::{Resize, Size};
 use crate::{Image, Label};
 
 /// One image, ready for a batch.
@@ -12,7 +14,13 @@ pub(super) struct Prepared {
     pub id: String,
     pub label: Label,
     pub size: Size,
-    pub values: Vec<f32>,
+    pub pixels: PreparedPixels,
+}
+
+/// What the batch will hold of an image.
+pub(super) enum PreparedPixels {
+    Bytes(Vec<u8>),
+    Values(Vec<f32>),
 }
 
 /// Takes positions from the queue until it is closed.
@@ -39,14 +47,33 @@ fn prepare(
         image = transform(dataset.stored_index(index), image).map_err(BadImageCause::Transform)?;
     }
     let size = config.preprocess.output_size(image.width(), image.height());
-    values.resize(3 * size.width * size.height, 0.0);
-    config.preprocess.apply(&image, &mut values)?;
+    image = config.preprocess.size_bytes(image)?;
+    if let Some(change) = &config.change {
+        image = changed(&**change, dataset.stored_index(index), image)?;
+    }
+    let pixels = match config.preprocess.resize {
+        Resize::ExactFloat(_) => {
+            values.resize(3 * size.width * size.height, 0.0);
+            config.preprocess.apply(&image, &mut values)?;
+            PreparedPixels::Values(values)
+        }
+        _ => PreparedPixels::Bytes(image.into_rgb()),
+    };
     Ok(Prepared {
         id: sample.id,
         label: sample.label,
         size,
-        values,
+        pixels,
     })
+}
+
+fn changed(change: &dyn ByteChange, index: usize, image: Image) -> Result<Image, BadImageCause> {
+    let (width, height) = (image.width(), image.height());
+    let mut rgb = image.into_rgb();
+    change
+        .change(index, [height, width, 3], &mut rgb)
+        .map_err(BadImageCause::Transform)?;
+    Ok(Image::new(width, height, rgb).expect("a change keeps the size"))
 }
 
 fn without_border(image: &Image, border: usize) -> Result<Image, BadImageCause> {

@@ -3,6 +3,7 @@ use super::float_bilinear::resize_normalised;
 use super::resample::resize_part;
 use super::{Preprocess, PreprocessError, Resize, Size};
 use crate::Image;
+use flipcast_tensor::ByteScale;
 
 impl Preprocess {
     /// Resize and crop only: the bytes the network would see, before normalisation. Corruptions that the published
@@ -22,15 +23,40 @@ impl Preprocess {
         Ok(pad(part, size, columns.pad, rows.pad))
     }
 
+    /// The bytes that become values: resized and cropped, except where the resize is one on float pixels and comes later.
+    pub fn size_bytes(&self, image: Image) -> Result<Image, PreprocessError> {
+        match self.keeps_bytes(&image)? {
+            true => Ok(image),
+            false => self.crop_bytes(&image),
+        }
+    }
+
+    /// What the bytes of [`Preprocess::size_bytes`] stand for; `None` where a resize on float pixels is still to come.
+    pub fn byte_scale(&self) -> Option<ByteScale> {
+        match self.resize {
+            Resize::ExactFloat(_) => None,
+            _ => Some(self.normalise.scale()),
+        }
+    }
+
+    /// Whether the bytes that become values are those of the image.
+    fn keeps_bytes(&self, image: &Image) -> Result<bool, PreprocessError> {
+        let (width, height) = (image.width(), image.height());
+        if image.rgb().is_empty() {
+            return Err(PreprocessError::NoPixels { width, height });
+        }
+        let same = self.output_size(width, height) == Size { width, height };
+        Ok(match self.resize {
+            Resize::ExactFloat(_) => true,
+            Resize::None => same,
+            _ => false,
+        })
+    }
+
     /// Writes one image into `out`, `[y][x][channel]`; gives the size written.
     pub fn apply(&self, image: &Image, out: &mut [f32]) -> Result<Size, PreprocessError> {
         let size = self.output_size(image.width(), image.height());
-        if image.rgb().is_empty() {
-            return Err(PreprocessError::NoPixels {
-                width: image.width(),
-                height: image.height(),
-            });
-        }
+        let keeps_bytes = self.keeps_bytes(image)?;
         let expected = 3 * size.width * size.height;
         if out.len() != expected {
             return Err(PreprocessError::BufferSize {
@@ -40,28 +66,14 @@ impl Preprocess {
                 width: size.width,
             });
         }
-        if let Resize::ExactFloat(size) = self.resize {
+        let Some(scale) = self.byte_scale() else {
             resize_normalised(image, size, &self.normalise, out);
             return Ok(size);
-        }
-        let table = self.normalise.table();
-        let write = |bytes: &[u8], out: &mut [f32]| {
-            for (pixel, value) in bytes.chunks_exact(3).zip(out.chunks_exact_mut(3)) {
-                for c in 0..3 {
-                    value[c] = table[c][usize::from(pixel[c])];
-                }
-            }
         };
-        if size
-            == (Size {
-                width: image.width(),
-                height: image.height(),
-            })
-            && self.resize == Resize::None
-        {
-            write(image.rgb(), out);
+        if keeps_bytes {
+            scale.write(image.rgb(), out);
         } else {
-            write(self.crop_bytes(image)?.rgb(), out);
+            scale.write(self.crop_bytes(image)?.rgb(), out);
         }
         Ok(size)
     }

@@ -1,3 +1,4 @@
+use flipcast_tensor::ByteScale;
 use serde::{Deserialize, Serialize};
 
 use super::PreprocessError;
@@ -98,8 +99,8 @@ impl Normalise {
     }
 
     /// The value of every byte, per channel.
-    pub(super) fn table(&self) -> [[f32; 256]; 3] {
-        std::array::from_fn(|channel| std::array::from_fn(|byte| self.value(byte as f32, channel)))
+    pub fn scale(&self) -> ByteScale {
+        ByteScale::new(3, |channel, byte| self.value(f32::from(byte), channel))
     }
 }
 
@@ -108,12 +109,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_holds_the_formula() {
-        let table = Normalise::centred_bytes().table();
-        assert_eq!(table[1][127], 0.0);
-        assert_eq!(table[2][255], 1.0);
-        let table = Normalise::imagenet().table();
-        assert_eq!(table[0][255], (1.0 - 0.485) / 0.229);
+    fn the_scale_holds_the_formula() {
+        let scale = Normalise::centred_bytes().scale();
+        assert_eq!(scale.value(1, 127), 0.0);
+        assert_eq!(scale.value(2, 255), 1.0);
+        let scale = Normalise::imagenet().scale();
+        assert_eq!(scale.value(0, 255), (1.0 - 0.485) / 0.229);
     }
 
     #[test]

@@ -131,20 +131,27 @@ impl Batches {
 }
 
 fn join(mut first: LoadedBatch, second: LoadedBatch) -> LoadedBatch {
-    let [height, width, channels] = [
+    let images = first.batch.images() + second.batch.images();
+    let extents = [
+        images,
         first.batch.height(),
         first.batch.width(),
         first.batch.channels(),
     ];
-    let images = first.batch.images() + second.batch.images();
-    let mut values = first.batch.into_values();
-    values.extend_from_slice(second.batch.values());
+    let joined = match (first.batch.bytes(), second.batch.bytes()) {
+        (Some((bytes, scale)), Some((more, _))) => {
+            Batch::from_bytes(extents, [bytes, more].concat(), scale, Vec::new())
+        }
+        _ => {
+            let values = [first.batch.values(), second.batch.values()].concat();
+            Batch::new(extents, values)
+        }
+    };
     first.indices.extend(second.indices);
     first.ids.extend(second.ids);
     first.labels.extend(second.labels);
     LoadedBatch {
-        batch: Batch::new([images, height, width, channels], values)
-            .expect("a loader's images have one size"),
+        batch: joined.expect("a loader's images have one size"),
         ..first
     }
 }

@@ -90,11 +90,11 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
                 match action {
                     Some(GuardAction::Stop) => ending = Ending::Collapsed,
                     Some(GuardAction::Reset) => {
-                        adapter.reset(&mut *net);
+                        adapter.reset(&mut *net)?;
                         guard.start_over();
                     }
                     Some(GuardAction::Source) => {
-                        adapter.reset(&mut *net);
+                        adapter.reset(&mut *net)?;
                         tally.source_since = Some(tally.batches + 1);
                     }
                     _ => {}

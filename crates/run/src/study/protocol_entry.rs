@@ -27,7 +27,7 @@ pub struct ProtocolEntry {
     pub probe_images: Option<usize>,
     /// Probe images that share batch statistics.
     pub probe_chunk: Option<usize>,
-    /// Images of the dataset that are used at all.
+    /// Images that are used at all, from all over the dataset.
     pub image_limit: Option<usize>,
 }
 

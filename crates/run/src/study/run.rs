@@ -7,6 +7,7 @@ use super::{
 };
 use crate::analysis::ToyConfig;
 use crate::calibration::ModelIdentity;
+use crate::clean_images::CleanImages;
 use crate::{Device, Ledger};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -134,6 +135,8 @@ pub fn run_study(
             ledger,
             watcher,
             failed: &failed,
+            clean: CleanImages::default(),
+            opened: Mutex::default(),
         }
         .run(&pending)?;
         let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);

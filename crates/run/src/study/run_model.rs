@@ -10,16 +10,17 @@ use super::{
     StudyJob, StudyWatcher, Unit,
 };
 use crate::calibrate::{clean_cell, corrupted, standard_cells};
+use crate::clean_images::CleanImages;
 use crate::ledger::{cell_protocol, scored_protocol};
 use crate::{
     Basis, Calibration, CalibrationJob, CellRequest, FlipProtocol, Ledger, PaperFit, RunError,
     ScoreOptions, Setting, calibrate,
 };
-use flipcast_images::dataset::take_evenly;
+use flipcast_images::dataset::{Dataset, take_evenly};
 use flipcast_models::Model;
 use flipcast_record::Protocol;
 use serde_json::Value;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// One model at work.
 pub(super) struct ModelRun<'a> {
@@ -28,7 +29,13 @@ pub(super) struct ModelRun<'a> {
     pub ledger: &'a Ledger,
     pub watcher: &'a dyn StudyWatcher,
     pub failed: &'a Mutex<Vec<Failure>>,
+    /// Images that cells of one dataset share.
+    pub clean: CleanImages,
+    pub opened: Mutex<Vec<Opened>>,
 }
+
+/// A dataset that was opened, by what was asked for, corruption aside, and the seed.
+pub(super) type Opened = (DataRef, u64, Weak<dyn Dataset>);
 
 /// A calibration, and where it has got to.
 struct Task<'a> {
@@ -211,7 +218,24 @@ impl ModelRun<'_> {
             }
             _ => {}
         }
+        images.dataset = self.shared(data, seed, images.dataset);
         Ok((name, images))
+    }
+
+    /// The dataset that another cell opened for the same images, if it is still in use, or else this one.
+    fn shared(&self, data: &DataRef, seed: u64, dataset: Arc<dyn Dataset>) -> Arc<dyn Dataset> {
+        let data = DataRef {
+            corruption: None,
+            ..data.clone()
+        };
+        let mut opened = lock(&self.opened);
+        opened.retain(|(.., dataset)| dataset.strong_count() > 0);
+        let is_it = |(of, with, _): &&Opened| (of, *with) == (&data, seed);
+        if let Some(earlier) = opened.iter().find(is_it).and_then(|one| one.2.upgrade()) {
+            return earlier;
+        }
+        opened.push((data, seed, Arc::downgrade(&dataset)));
+        dataset
     }
 
     fn setting<'b>(&'b self, task: &'b Task) -> Setting<'b> {
@@ -277,7 +301,8 @@ impl ModelRun<'_> {
         let protocol = cell_protocol("calibrate", &job.setting, &job.clean, &job.options)?;
         let is_known = self.is_known(&protocol)?;
         let mut within = self.within(&task.name);
-        let clean = clean_cell(job, &mut self.ledger.clone(), &mut within)?;
+        let mut ledger = self.ledger.clone();
+        let clean = clean_cell(job, &self.clean, &mut ledger, &mut within)?;
         self.watcher.finished(&task.name, !is_known);
         Ok(clean.basis)
     }
@@ -293,8 +318,15 @@ impl ModelRun<'_> {
         let is_known = self.is_known(&protocol)?;
         let mut within = self.within(&request.data);
         let mut ledger = self.ledger.clone();
-        job.setting
-            .cell("calibrate", &request, basis, &mut ledger, &mut within)?;
+        let setting = &job.setting;
+        setting.cell_of(
+            "calibrate",
+            &request,
+            basis,
+            &self.clean,
+            &mut ledger,
+            &mut within,
+        )?;
         self.watcher.finished(&request.data, !is_known);
         Ok(state)
     }
@@ -347,7 +379,14 @@ impl ModelRun<'_> {
             }
             let basis = &calibration.basis;
             let cell_key = scored_protocol("estimate", &setting, &request, basis)?.key();
-            let cell = setting.cell("estimate", &request, basis, &mut ledger, &mut within)?;
+            let cell = setting.cell_of(
+                "estimate",
+                &request,
+                basis,
+                &self.clean,
+                &mut ledger,
+                &mut within,
+            )?;
             if let Some(fit) = published {
                 let protocol = self.estimates_protocol(unit, &setting, &request, fit.name)?;
                 if !self.is_known(&protocol)? {
