@@ -21,19 +21,23 @@ impl Gpu {
             .is_none_or(|(name, _)| *name != case.name)
         {
             self.kept = None;
-            let options = CudaOptions {
-                precision: self.precision,
-                ..CudaOptions::adapt(case.batch_size, case.height, case.width)
-            };
-            let network = CudaNetwork::new(&case.graph, &case.params, &options);
-            let network = network.unwrap_or_else(|error| panic!("{}: {error}", case.name));
-            self.kept = Some((case.name.clone(), network));
+            self.kept = Some((case.name.clone(), self.make(case, &[])));
         }
         let (_, network) = self.kept.as_mut().expect("just made");
         network
             .set_norm_mode(norm_mode(mode))
             .expect("weights are in range");
         network
+    }
+
+    fn make(&self, case: &Case, taps: &[String]) -> CudaNetwork {
+        let options = CudaOptions {
+            precision: self.precision,
+            taps: taps.to_vec(),
+            ..CudaOptions::adapt(case.batch_size, case.height, case.width)
+        };
+        let network = CudaNetwork::new(&case.graph, &case.params, &options);
+        network.unwrap_or_else(|error| panic!("{}: {error}", case.name))
     }
 }
 
@@ -68,10 +72,26 @@ impl Subject for Gpu {
         let gradient = gradient.unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
         gradient.to_vec()
     }
+
+    fn values(
+        &mut self,
+        case: &Case,
+        batch: &Batch,
+        mode: ReferenceNorm,
+        nodes: &[String],
+    ) -> Option<Vec<Vec<f32>>> {
+        let mut network = self.make(case, nodes);
+        let run = network.set_norm_mode(norm_mode(mode));
+        let run = run.and_then(|()| network.forward(batch).map(|_| ()));
+        run.unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
+        let value = |node: &String| network.tap(node).map(|value| value.into_values());
+        nodes.iter().map(value).collect::<Result<_, _>>().ok()
+    }
 }
 
 /// Bounds per precision. A value of `tf32` has 11 significant bits and one of `bf16` 8, so that one rounding is off by up to
-/// 5e-4 and 4e-3. Gradients jump where a rounding crosses a kink, which in networks of a few dozen values per layer shows.
+/// 5e-4 and 4e-3. Gradients jump where a rounding crosses a kink, which in networks of a few dozen values per layer shows;
+/// which algorithm was fastest decides whether one does. Two roundings are an excuse to the suite, if they are shown.
 /// Measured on an H200: `tf32` 6.5e-4, 4.0e-2, 1.9e-1; `bf16` 1.4e-2, 1.3e-1, 4.9e-1.
 fn tolerance(precision: Precision) -> SuiteTolerance {
     match precision {
@@ -80,11 +100,13 @@ fn tolerance(precision: Precision) -> SuiteTolerance {
             logits: 2e-3,
             gradient: 1e-1,
             parameter: 4e-1,
+            kink: 1e-3,
         },
         Precision::Bf16 => SuiteTolerance {
             logits: 3e-2,
             gradient: 3e-1,
             parameter: 1.0,
+            kink: 8e-3,
         },
     }
 }

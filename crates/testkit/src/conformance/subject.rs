@@ -18,6 +18,18 @@ pub trait Subject {
         logit_gradient: &[f32],
     ) -> Vec<f32>;
 
+    /// The values of `nodes` in a forward pass, each in the reference's layout, from a subject that rounds so coarsely that
+    /// values may fall on the other side of a kink.
+    fn values(
+        &mut self,
+        _case: &Case,
+        _batch: &Batch,
+        _mode: ReferenceNorm,
+        _nodes: &[String],
+    ) -> Option<Vec<Vec<f32>>> {
+        None
+    }
+
     /// Why this case is left out, for a subject that does not support all of it.
     fn unsupported(&self, _case: &Case) -> Option<String> {
         None
