@@ -12,25 +12,28 @@ use crate::precision::{Element, Precision};
 use flipcast_graph::Activation;
 use flipcast_kernels::{ConvShape, Extent};
 use flipcast_testkit::Random;
+use std::sync::OnceLock;
 
 const BOUNDS: [(Precision, f32); 2] = [(Precision::Tf32, 1e-3), (Precision::Bf16, 1.6e-2)];
 
-fn forward_emulator(precision: Precision) -> Option<Emulator> {
-    let widen = [1, 2, 4].map(|slices| format!("widen_normed_{slices}"));
-    let others = [
-        "narrow_normed",
-        "narrow_patches",
-        "panel_pack",
-        "batch_tables",
-    ];
-    let others = others.map(str::to_owned);
-    let source = "#include \"panel_forward.cu\"\n#include \"panel_pack.cu\"\n".to_owned()
-        + &own_shared(include_str!("../../kernels/norm.cu"));
-    Emulator::build(
-        &source,
-        &[widen.to_vec(), others.to_vec()].concat(),
-        precision,
-    )
+/// The convolutions, compiled once for all tests.
+fn forward_emulator(precision: Precision) -> Option<&'static Emulator> {
+    static BUILT: [OnceLock<Option<Emulator>>; 2] = [OnceLock::new(), OnceLock::new()];
+    let built = BUILT[usize::from(precision == Precision::Bf16)].get_or_init(|| {
+        let widen = [1, 2, 4].map(|slices| format!("widen_normed_{slices}"));
+        let others = [
+            "narrow_normed",
+            "narrow_patches",
+            "panel_pack",
+            "batch_tables",
+        ];
+        let others = others.map(str::to_owned);
+        let source = "#include \"panel_forward.cu\"\n#include \"panel_pack.cu\"\n".to_owned()
+            + &own_shared(include_str!("../../kernels/norm.cu"));
+        let names = [widen.to_vec(), others.to_vec()].concat();
+        Emulator::build(&source, &names, precision)
+    });
+    built.as_ref()
 }
 
 /// Few channels to many and many to few, with rows that fill no tile.
@@ -41,13 +44,13 @@ fn convolutions_past_kept_weights_equal_the_definition() {
             return;
         };
         for [ins, outs] in [[64, 128], [128, 256], [256, 64], [128, 128]] {
-            let layout = Layout::forward(&queue, ins, outs).expect("the weights fit");
+            let layout = Layout::forward(queue, ins, outs).expect("the weights fit");
             compare_forward(precision, [ins, outs], bound, |of, running| {
                 let mut packed = Place::new(precision.element(), ins * outs);
-                panel::pack(&queue, of.weights, packed.slice(), [ins, outs]).unwrap();
+                panel::pack(queue, of.weights, packed.slice(), [ins, outs]).unwrap();
                 let mut of = of;
                 of.weights = packed.slice();
-                panel::forward(&queue, layout, of, running, (0.0, false)).unwrap();
+                panel::forward(queue, layout, of, running, (0.0, false)).unwrap();
             });
         }
     }
@@ -72,7 +75,7 @@ fn convolutions_of_images_equal_the_definition() {
             dilation: 1,
             groups: 1,
         };
-        compare_patches(&queue, &shape, bound);
+        compare_patches(queue, &shape, bound);
     }
 }
 
@@ -135,10 +138,10 @@ fn weights_that_do_not_fit_have_no_layout() {
     let Some(queue) = forward_emulator(Precision::Tf32) else {
         return;
     };
-    assert_eq!(Layout::forward(&queue, 2048, 512), None);
-    assert_eq!(Layout::forward(&queue, 48, 128), None);
-    assert_eq!(Layout::back(&queue, 1024, 256), None);
-    assert!(Layout::forward(&queue, 64, 256).is_some());
+    assert_eq!(Layout::forward(queue, 2048, 512), None);
+    assert_eq!(Layout::forward(queue, 48, 128), None);
+    assert_eq!(Layout::back(queue, 1024, 256), None);
+    assert!(Layout::forward(queue, 64, 256).is_some());
 }
 
 /// The gradient of a norm's result through a convolution of normalised values, with and without the sums of the norm below.
