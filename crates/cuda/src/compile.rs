@@ -233,13 +233,18 @@ mod tests {
                 return;
             }
         };
-        for precision in [Precision::Tf32, Precision::Bf16] {
+        for (precision, capability) in [
+            (Precision::Tf32, 80),
+            (Precision::Tf32, 90),
+            (Precision::Bf16, 90),
+            (Precision::Bf16, 100),
+        ] {
             for source in SOURCES {
-                let result = compile(nvrtc, source, &options(precision, 90));
+                let result = compile(nvrtc, source, &options(precision, capability));
                 match result {
                     Ok(cubin) => assert!(!cubin.is_empty(), "{}", source.file),
                     Err(CudaError::Compile { file, log }) => {
-                        panic!("{file} ({precision:?}):\n{log}")
+                        panic!("{file} ({precision:?}, {capability}):\n{log}")
                     }
                     Err(error) => panic!("{error}"),
                 }
