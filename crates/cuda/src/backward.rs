@@ -2,13 +2,13 @@
 
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
-use crate::forward::{pool_shape, shortcut_shape};
 use crate::launch::layer_norm::LayerNormGradient;
 use crate::launch::norm_backward::{self as norm, NormGradient};
 use crate::launch::pool::{self, PoolKind};
 use crate::launch::{Target, elementwise, layer_norm, tokens};
 use crate::network::CudaNetwork;
 use crate::norms::of_batch;
+use flipcast_exec::{pool_shape, shortcut_shape};
 use flipcast_graph::{
     Activation, BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NodeId, NormKind,
     Plan, Storage, Then, ValueId,

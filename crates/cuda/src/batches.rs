@@ -5,11 +5,9 @@ use crate::device::{Device, DeviceMemory, Pinned};
 use crate::error::CudaError;
 use crate::launch::preprocess::BatchSource;
 use crate::network::CudaNetwork;
-use crate::norms::Norm;
 use crate::precision::Element;
 use crate::resident;
-use flipcast_exec::{ExecError, NormMode};
-use flipcast_graph::{Dims, NormKind};
+use flipcast_exec::{ExecError, checks};
 use flipcast_tensor::{Batch, ByteScale, ImageSet, Pixels};
 use std::sync::Arc;
 
@@ -58,7 +56,7 @@ impl ImageMemory {
 impl CudaNetwork {
     /// Checks a batch and copies it to the device, to stay there.
     pub fn stage(&self, batch: &Batch) -> Result<StagedBatch, CudaError> {
-        self.check_extents(batch)?;
+        checks::check_extents(&self.graph, &self.plan, self.mode, batch)?;
         for image in 0..batch.images() {
             check_image(batch, image)?;
         }
@@ -75,14 +73,14 @@ impl CudaNetwork {
 
     pub(crate) fn take_staged(&mut self, batch: &StagedBatch) -> Result<(), CudaError> {
         self.device.enter()?;
-        self.check_count(batch.images)?;
+        checks::check_statistics(&self.graph, &self.plan, self.mode, batch.images)?;
         self.images = batch.images;
         self.point_to(&batch.memory.source(None))?;
         self.send_affine()
     }
 
     pub(crate) fn take_batch(&mut self, batch: &Batch) -> Result<(), CudaError> {
-        self.check_extents(batch)?;
+        checks::check_extents(&self.graph, &self.plan, self.mode, batch)?;
         self.device.enter()?;
         let mut copy = None;
         if let Some((set, positions)) = batch.selection() {
@@ -136,39 +134,6 @@ impl CudaNetwork {
         let host = &mut self.memory.host_staged;
         let words = source.write(place, host.values_mut());
         host.send(place.first(words))
-    }
-
-    fn check_count(&self, images: usize) -> Result<(), ExecError> {
-        if self.mode != NormMode::Running {
-            let single = |norm: &&Norm| {
-                norm.slot.layer.kind == NormKind::Batch && images * norm.slot.dims.pixels() < 2
-            };
-            if let Some(norm) = self.norms.iter().find(single) {
-                let norm = self.graph.node(norm.slot.node).name.clone();
-                return Err(ExecError::TooFewValues { norm });
-            }
-        }
-        Ok(())
-    }
-
-    fn check_extents(&self, batch: &Batch) -> Result<(), ExecError> {
-        let options = self.plan.options();
-        let expected = Dims::new(options.height, options.width, self.graph.input_channels());
-        let found = Dims::new(batch.height(), batch.width(), batch.channels());
-        if found != expected {
-            return Err(ExecError::BatchShape {
-                found: found.len(),
-                found_extents: found.to_string(),
-                expected: expected.to_string(),
-            });
-        }
-        if batch.images() == 0 || batch.images() > options.batch {
-            return Err(ExecError::BatchSize {
-                found: batch.images(),
-                planned: options.batch,
-            });
-        }
-        self.check_count(batch.images())
     }
 }
 

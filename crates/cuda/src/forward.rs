@@ -8,10 +8,8 @@ use crate::launch::{elementwise, layer_norm, preprocess, tokens};
 use crate::network::CudaNetwork;
 use crate::norms::mixture;
 use crate::precision::Element;
-use crate::prepare;
-use flipcast_exec::NormMode;
-use flipcast_graph::{Activation, NormKind, Plan, Pool, Step, Storage, ValueId};
-use flipcast_kernels::{PoolShape, ShortcutShape};
+use flipcast_exec::{NormMode, pool_shape, shortcut_shape};
+use flipcast_graph::{Activation, NormKind, Plan, Step, Storage, ValueId};
 use std::sync::Arc;
 
 impl CudaNetwork {
@@ -235,7 +233,9 @@ impl CudaNetwork {
                 )
             }
             _ => {
-                let place = prepare::token_step(step).expect("every planned step is implemented");
+                let place = step
+                    .token_place()
+                    .expect("every planned step is implemented");
                 self.token_step(step, place)
             }
         }
@@ -310,34 +310,5 @@ impl CudaNetwork {
             None,
         )?;
         self.device.read(room)
-    }
-}
-
-/// The extents of a pooling layer from `source` to `target`.
-pub(crate) fn pool_shape(plan: &Plan, pool: Pool, source: ValueId, target: ValueId) -> PoolShape {
-    let (input, output) = (plan.value(source).dims, plan.value(target).dims);
-    PoolShape {
-        input: [input.height, input.width],
-        output: [output.height, output.width],
-        channels: input.channels,
-        kernel: pool.kernel,
-        stride: pool.stride,
-        padding: pool.padding,
-    }
-}
-
-/// The extents of a strided shortcut from `source` to `target`.
-pub(crate) fn shortcut_shape(
-    plan: &Plan,
-    source: ValueId,
-    target: ValueId,
-    stride: usize,
-) -> ShortcutShape {
-    let (input, output) = (plan.value(source).dims, plan.value(target).dims);
-    ShortcutShape {
-        input: [input.height, input.width],
-        output: [output.height, output.width],
-        channels: [input.channels, output.channels],
-        stride,
     }
 }

@@ -187,7 +187,7 @@ impl CudaNetwork {
                     layer.backward = Some(chooser.choose(&layer, Direction::Backward)?);
                 }
                 layers[node.index()] = Some(layer);
-            } else if let Some((node, source, target)) = prepare::token_step(step) {
+            } else if let Some((node, source, target)) = step.token_place() {
                 let dims = [source, target].map(|value| plan.value(value).dims);
                 token_layers[node.index()] =
                     TokenLayer::new(graph, node, dims, params, &kernels, options)?;

@@ -162,33 +162,6 @@ pub(crate) fn layer(
     )
 }
 
-/// Node, source and target of a step of a transformer's layer without a matrix.
-pub(crate) fn token_step(step: &Step) -> Option<(NodeId, ValueId, ValueId)> {
-    match step {
-        Step::Attention {
-            node,
-            source,
-            target,
-        }
-        | Step::Arrange {
-            node,
-            source,
-            target,
-        }
-        | Step::AddPosition {
-            node,
-            source,
-            target,
-        }
-        | Step::Scale {
-            node,
-            source,
-            target,
-        } => Some((*node, *source, *target)),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Everything chosen and packed once: a kernel per layer, and how much scratch the largest of them needs.
 
-use crate::tokens::{TokenLayer, token_place};
+use crate::tokens::TokenLayer;
 use crate::weights::{ConvKey, Direction, PackedConvs};
 use crate::{Exactness, ExecError, Isa};
 use flipcast_graph::{BackwardStep, Dims, Graph, NodeId, Op, Plan, Pool, Step, ValueId};
@@ -43,7 +43,7 @@ impl Kernels {
                 ..
             } = step
             else {
-                if let Some((node, source, target)) = token_place(step) {
+                if let Some((node, source, target)) = step.token_place() {
                     let dims = [source, target].map(|value| plan.value(value).dims);
                     let how = (isa, exactness);
                     token_layers[node.index()] = TokenLayer::new(graph, node, dims, params, how)?;
@@ -245,7 +245,7 @@ pub fn param<'a>(
 }
 
 /// The extents of a pooling layer from `source` to `target`.
-pub(crate) fn pool_shape(plan: &Plan, pool: Pool, source: ValueId, target: ValueId) -> PoolShape {
+pub fn pool_shape(plan: &Plan, pool: Pool, source: ValueId, target: ValueId) -> PoolShape {
     let (input, output) = (plan.value(source).dims, plan.value(target).dims);
     PoolShape {
         input: [input.height, input.width],
@@ -258,7 +258,7 @@ pub(crate) fn pool_shape(plan: &Plan, pool: Pool, source: ValueId, target: Value
 }
 
 /// The extents of a strided shortcut from `source` to `target`.
-pub(crate) fn shortcut_shape(
+pub fn shortcut_shape(
     plan: &Plan,
     source: ValueId,
     target: ValueId,

@@ -57,33 +57,6 @@ impl TokenLayer {
     }
 }
 
-/// The node, source and target of a step of a layer in this file; `None` for other steps.
-pub(crate) fn token_place(step: &Step) -> Option<(NodeId, ValueId, ValueId)> {
-    match step {
-        Step::Attention {
-            node,
-            source,
-            target,
-        }
-        | Step::Arrange {
-            node,
-            source,
-            target,
-        }
-        | Step::AddPosition {
-            node,
-            source,
-            target,
-        }
-        | Step::Scale {
-            node,
-            source,
-            target,
-        } => Some((*node, *source, *target)),
-        _ => None,
-    }
-}
-
 /// The values of the only parameter of `node`; empty when it has none.
 fn learned(
     graph: &Graph,
@@ -171,7 +144,7 @@ impl Moves {
 impl Network {
     /// Runs a forward step of a layer in this file.
     pub(crate) fn token_step(&mut self, step: &Step) {
-        let Some((node, source, target)) = token_place(step) else {
+        let Some((node, source, target)) = step.token_place() else {
             unreachable!("every planned step is implemented");
         };
         let kernels = std::sync::Arc::clone(&self.kernels);
