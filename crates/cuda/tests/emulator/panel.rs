@@ -14,6 +14,7 @@ use flipcast_kernels::{ConvShape, Extent};
 use flipcast_testkit::Random;
 use std::sync::OnceLock;
 
+/// Errors are those of rounding factors, and in `bf16` the result, as in `pointwise.rs`.
 const BOUNDS: [(Precision, f32); 2] = [(Precision::Tf32, 1e-3), (Precision::Bf16, 1.6e-2)];
 
 /// The convolutions, compiled once for all tests.
