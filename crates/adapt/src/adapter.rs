@@ -20,13 +20,7 @@ pub struct StepOutput<'a> {
 impl<'a> StepOutput<'a> {
     /// Of a step that restored nothing.
     pub(crate) fn new(logits: Logits<'a>, result: StepResult) -> Self {
-        Self {
-            logits,
-            mean_entropy: result.mean_entropy,
-            reliable: result.reliable,
-            used: result.used,
-            reset: false,
-        }
+        Self { logits, mean_entropy: result.mean_entropy, reliable: result.reliable, used: result.used, reset: false }
     }
 
     /// Of a step that moved no parameters.
@@ -46,8 +40,7 @@ impl<'a> StepOutput<'a> {
 pub trait Adapter {
     /// Predicts `batch`, then may update the adapted parameters. The logits returned are those from
     /// before the update unless the method documents otherwise.
-    fn step(&mut self, net: &mut dyn Executor, batch: &Batch)
-    -> Result<StepOutput<'_>, AdaptError>;
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError>;
     /// Restores source parameters and forgets all state, the optimiser's included.
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError>;
     /// Measures on clean batches what the method must know before its first step; most need nothing.

@@ -46,11 +46,7 @@ impl AsrConfig {
     /// 0.5 less 20 per nat, batches of 64.
     pub fn imagenet() -> Self {
         let eta = EtaConfig {
-            optimiser: OptimiserConfig::Sgd(SgdConfig {
-                lr: 2.5e-4,
-                momentum: 0.9,
-                nesterov: true,
-            }),
+            optimiser: OptimiserConfig::Sgd(SgdConfig { lr: 2.5e-4, momentum: 0.9, nesterov: true }),
             ..EtaConfig::imagenet()
         };
         Self {
@@ -65,18 +61,12 @@ impl AsrConfig {
 
     /// The same constants around ETA's settings for CIFAR-10; none were published.
     pub fn cifar10() -> Self {
-        Self {
-            step: AsrStep::Eta(EtaConfig::cifar10()),
-            ..Self::imagenet()
-        }
+        Self { step: AsrStep::Eta(EtaConfig::cifar10()), ..Self::imagenet() }
     }
 
     /// The same constants around ETA's settings for CIFAR-100; none were published.
     pub fn cifar100() -> Self {
-        Self {
-            step: AsrStep::Eta(EtaConfig::cifar100()),
-            ..Self::imagenet()
-        }
+        Self { step: AsrStep::Eta(EtaConfig::cifar100()), ..Self::imagenet() }
     }
 
     /// The optimiser of the method that is reset.
@@ -123,10 +113,7 @@ impl AsrConfig {
 impl Default for AsrConfig {
     /// The published constants around ETA's defaults, which fit any number of classes.
     fn default() -> Self {
-        Self {
-            step: AsrStep::Eta(EtaConfig::default()),
-            ..Self::imagenet()
-        }
+        Self { step: AsrStep::Eta(EtaConfig::default()), ..Self::imagenet() }
     }
 }
 
@@ -183,13 +170,7 @@ impl Asr {
                 gradient: Vec::new(),
             },
         };
-        Ok(Self {
-            config,
-            core,
-            penalty: Penalty::default(),
-            threshold: None,
-            saved: Vec::new(),
-        })
+        Ok(Self { config, core, penalty: Penalty::default(), threshold: None, saved: Vec::new() })
     }
 
     /// Share of the last predictions that differ from the source model's. The network keeps its parameters, whether the
@@ -221,11 +202,7 @@ impl Asr {
 }
 
 impl Adapter for Asr {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         let penalty = &mut self.penalty;
         self.core.step(net, batch, |affine, gradient| {
             penalty.see(affine, gradient);
@@ -247,10 +224,7 @@ impl Adapter for Asr {
             let keep = rate * flip_rate + 1.0 - rate;
             self.threshold = Some(keep * threshold + (1.0 - keep) * entropy);
         }
-        Ok(StepOutput {
-            reset,
-            ..self.core.output()
-        })
+        Ok(StepOutput { reset, ..self.core.output() })
     }
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
@@ -285,14 +259,7 @@ impl Core {
                     penalise(net.affine(), &mut vec![0.0; net.affine().len()]);
                 }
             }
-            Self::Tent {
-                config,
-                optimiser,
-                kept,
-                mean_entropy,
-                logit_gradient,
-                gradient,
-            } => {
+            Self::Tent { config, optimiser, kept, mean_entropy, logit_gradient, gradient } => {
                 config.param_rule.check(net)?;
                 net.set_norm_mode(config.norm_mode)?;
                 kept.keep(net.forward(batch)?);
@@ -310,9 +277,7 @@ impl Core {
     fn output(&self) -> StepOutput<'_> {
         match self {
             Self::Eta(core) => core.output(),
-            Self::Tent {
-                kept, mean_entropy, ..
-            } => StepOutput {
+            Self::Tent { kept, mean_entropy, .. } => StepOutput {
                 logits: kept.logits(),
                 mean_entropy: *mean_entropy,
                 reliable: kept.logits().images(),

@@ -11,14 +11,9 @@ const STEPS: usize = 12;
 /// The network, and one batch of images for it.
 pub(crate) fn residual_network() -> (Network, Batch) {
     let cases = golden_index().unwrap();
-    let case = cases
-        .iter()
-        .find(|case| case.weights.starts_with("basic_imagenet"));
+    let case = cases.iter().find(|case| case.weights.starts_with("basic_imagenet"));
     let case = case.expect("the golden index has a small network");
-    let options = NetworkOptions {
-        threads: 1,
-        ..NetworkOptions::adapt(case.batch, case.size, case.size)
-    };
+    let options = NetworkOptions { threads: 1, ..NetworkOptions::adapt(case.batch, case.size, case.size) };
     let (graph, weights) = (case.build_graph().unwrap(), case.load_weights().unwrap());
     let net = Network::new(&graph, &weights, &options).unwrap();
     let batch = case.load_batches().unwrap().swap_remove(0);
@@ -38,10 +33,7 @@ fn run(adapter: &mut dyn Adapter, net: &mut Network, batch: &Batch) -> (Vec<Vec<
 
 /// Steps lower the loss of the predictions, a reset restores the source and forgets everything, and the same settings and seed
 /// give the same run bit for bit.
-pub(crate) fn assert_adapts(
-    make: impl Fn() -> Box<dyn Adapter>,
-    mut loss: impl FnMut(Logits) -> f64,
-) {
+pub(crate) fn assert_adapts(make: impl Fn() -> Box<dyn Adapter>, mut loss: impl FnMut(Logits) -> f64) {
     let (mut net, batch) = residual_network();
     let mut adapter = make();
     let first = run(adapter.as_mut(), &mut net, &batch);
@@ -53,10 +45,7 @@ pub(crate) fn assert_adapts(
 
     adapter.reset(&mut net).unwrap();
     assert_eq!(net.affine(), net.source_affine());
-    assert!(
-        run(adapter.as_mut(), &mut net, &batch) == first,
-        "after a reset"
-    );
+    assert!(run(adapter.as_mut(), &mut net, &batch) == first, "after a reset");
 
     let (mut net, batch) = residual_network();
     assert!(run(make().as_mut(), &mut net, &batch) == first, "made anew");

@@ -20,9 +20,7 @@ impl BnConfig {
 
     /// The prior of `source_images` pseudo-images against a batch of `batch` (Schneider et al., 2020).
     pub fn prior(source_images: f32, batch: usize) -> Self {
-        Self {
-            source_weight: source_images / (source_images + batch as f32),
-        }
+        Self { source_weight: source_images / (source_images + batch as f32) }
     }
 
     /// The statistics it normalises with.
@@ -57,19 +55,12 @@ impl Bn {
     /// An adapter with these settings.
     pub fn new(config: BnConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        Ok(Self {
-            config,
-            kept: Kept::default(),
-        })
+        Ok(Self { config, kept: Kept::default() })
     }
 }
 
 impl Adapter for Bn {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         if !net.affine_table().has_batch_norm() {
             return Err(AdaptError::NoStatistics { method: "bn" });
         }

@@ -22,9 +22,7 @@ impl BnCumulativeConfig {
     fn mode_after(&self, seen: f64, images: usize) -> NormMode {
         match f64::from(self.source_images) + seen {
             0.0 => NormMode::Batch,
-            before => NormMode::Mixed {
-                source_weight: (before / (before + images as f64)) as f32,
-            },
+            before => NormMode::Mixed { source_weight: (before / (before + images as f64)) as f32 },
         }
     }
 
@@ -32,12 +30,7 @@ impl BnCumulativeConfig {
     pub fn check(&self) -> Result<(), AdaptError> {
         let found = f64::from(self.source_images);
         let ok = found >= 0.0 && found.is_finite();
-        AdaptError::unless(
-            ok,
-            "number of source images",
-            found,
-            "a number of at least 0",
-        )
+        AdaptError::unless(ok, "number of source images", found, "a number of at least 0")
     }
 }
 
@@ -61,24 +54,14 @@ impl BnCumulative {
     /// An adapter with these settings.
     pub fn new(config: BnCumulativeConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        Ok(Self {
-            config,
-            seen: 0.0,
-            kept: Kept::default(),
-        })
+        Ok(Self { config, seen: 0.0, kept: Kept::default() })
     }
 }
 
 impl Adapter for BnCumulative {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         if !net.affine_table().has_batch_norm() {
-            return Err(AdaptError::NoStatistics {
-                method: "bn_cumulative",
-            });
+            return Err(AdaptError::NoStatistics { method: "bn_cumulative" });
         }
         net.set_norm_mode(self.config.mode_after(self.seen, batch.images()))?;
         self.kept.keep(net.forward(batch)?);
@@ -118,43 +101,17 @@ mod tests {
     fn the_same_batch_again_changes_little_and_another_changes_more() {
         let (mut net, batch) = small_engine();
         let mut method = BnCumulative::new(BnCumulativeConfig::default()).unwrap();
-        let distance =
-            |a: &[f32], b: &[f32]| -> f32 { a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum() };
-        let first = method
-            .step(&mut net, &batch)
-            .unwrap()
-            .logits
-            .values()
-            .to_vec();
-        let again = method
-            .step(&mut net, &batch)
-            .unwrap()
-            .logits
-            .values()
-            .to_vec();
+        let distance = |a: &[f32], b: &[f32]| -> f32 { a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum() };
+        let first = method.step(&mut net, &batch).unwrap().logits.values().to_vec();
+        let again = method.step(&mut net, &batch).unwrap().logits.values().to_vec();
         let moved: Vec<f32> = batch.values().iter().map(|v| 2.0 * v + 1.0).collect();
-        let shape = [
-            batch.images(),
-            batch.height(),
-            batch.width(),
-            batch.channels(),
-        ];
+        let shape = [batch.images(), batch.height(), batch.width(), batch.channels()];
         let moved = Batch::new(shape, moved).unwrap();
-        let other = method
-            .step(&mut net, &moved)
-            .unwrap()
-            .logits
-            .values()
-            .to_vec();
+        let other = method.step(&mut net, &moved).unwrap().logits.values().to_vec();
         // The second time the batch's variance is the unbiased one.
         assert!(distance(&first, &again) < 0.1 * distance(&first, &other));
         method.reset(&mut net).unwrap();
-        let anew = method
-            .step(&mut net, &batch)
-            .unwrap()
-            .logits
-            .values()
-            .to_vec();
+        let anew = method.step(&mut net, &batch).unwrap().logits.values().to_vec();
         assert_eq!(anew, first, "a reset forgets the stream");
     }
 
@@ -162,10 +119,7 @@ mod tests {
     fn a_reset_restores_the_sources_statistics() {
         let (mut net, batch) = small_engine();
         let source = net.forward(&batch).unwrap().values().to_vec();
-        let mut method = BnCumulative::new(BnCumulativeConfig {
-            source_images: 16.0,
-        })
-        .unwrap();
+        let mut method = BnCumulative::new(BnCumulativeConfig { source_images: 16.0 }).unwrap();
         method.step(&mut net, &batch).unwrap();
         net.set_norm_mode(NormMode::Running).unwrap();
         assert_ne!(net.forward(&batch).unwrap().values(), source);
@@ -175,11 +129,6 @@ mod tests {
 
     #[test]
     fn a_negative_number_of_images_is_refused() {
-        assert!(
-            BnCumulative::new(BnCumulativeConfig {
-                source_images: -1.0
-            })
-            .is_err()
-        );
+        assert!(BnCumulative::new(BnCumulativeConfig { source_images: -1.0 }).is_err());
     }
 }

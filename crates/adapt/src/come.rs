@@ -21,28 +21,17 @@ pub struct ComeConfig {
 impl ComeConfig {
     /// Tent's settings for ImageNet: SGD 2.5e-4, momentum 0.9, batches of 64.
     pub fn imagenet() -> Self {
-        Self {
-            optimiser: OptimiserConfig::sgd(2.5e-4),
-            norm_mode: NormMode::Batch,
-            param_rule: ParamRule::AllNorm,
-        }
+        Self { optimiser: OptimiserConfig::sgd(2.5e-4), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
     }
 
     /// Tent's settings for CIFAR: Adam 1e-3, batches of 200.
     pub fn cifar() -> Self {
-        Self {
-            optimiser: OptimiserConfig::adam(1e-3),
-            norm_mode: NormMode::Batch,
-            param_rule: ParamRule::AllNorm,
-        }
+        Self { optimiser: OptimiserConfig::adam(1e-3), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
     }
 
     /// Tent's settings for a ViT-B: SGD 1e-3, momentum 0.9, batches of 64.
     pub fn imagenet_vit() -> Self {
-        Self {
-            optimiser: OptimiserConfig::sgd(1e-3),
-            ..Self::imagenet()
-        }
+        Self { optimiser: OptimiserConfig::sgd(1e-3), ..Self::imagenet() }
     }
 
     /// Refuses settings outside their range.
@@ -76,30 +65,19 @@ impl Come {
     pub fn new(config: ComeConfig) -> Result<Self, AdaptError> {
         config.check()?;
         let optimiser = Optimiser::new(config.optimiser);
-        Ok(Self {
-            config,
-            optimiser,
-            kept: Kept::default(),
-            logit_gradient: Vec::new(),
-            gradient: Vec::new(),
-        })
+        Ok(Self { config, optimiser, kept: Kept::default(), logit_gradient: Vec::new(), gradient: Vec::new() })
     }
 }
 
 impl Adapter for Come {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         self.kept.keep(net.forward(batch)?);
         let logits = self.kept.logits();
         opinion_entropy_gradient(logits, &mut self.logit_gradient);
         self.gradient.clear();
-        self.gradient
-            .extend_from_slice(net.backward(&self.logit_gradient)?);
+        self.gradient.extend_from_slice(net.backward(&self.logit_gradient)?);
         self.config.param_rule.mask(net, &mut self.gradient);
         self.optimiser.step(net.affine_mut(), &self.gradient);
         let entropies = entropies(logits);
@@ -144,13 +122,11 @@ pub fn opinion_entropy_gradient(logits: Logits, gradient: &mut Vec<f32>) -> f64 
             square += f64::from(z).powi(2);
         }
         let share = if square > 0.0 { along / square } else { 0.0 };
-        gradient.extend(row.iter().zip(&log_probs).map(|(&z, log_p)| {
-            if square > 0.0 {
-                (pull(log_p) - share * f64::from(z)) as f32
-            } else {
-                0.0
-            }
-        }));
+        gradient.extend(
+            row.iter()
+                .zip(&log_probs)
+                .map(|(&z, log_p)| if square > 0.0 { (pull(log_p) - share * f64::from(z)) as f32 } else { 0.0 }),
+        );
     }
     total / images
 }
@@ -164,21 +140,13 @@ mod tests {
     /// The loss with the logits scaled to the lengths they have in `LOGITS`, as the stopped gradient has it, in `f64`.
     fn loss_at_length(logits: &[f64]) -> f64 {
         let mut total = 0.0;
-        for (row, start) in logits
-            .chunks_exact(CLASSES)
-            .zip(LOGITS.chunks_exact(CLASSES))
-        {
+        for (row, start) in logits.chunks_exact(CLASSES).zip(LOGITS.chunks_exact(CLASSES)) {
             let length = |square: f64| square.sqrt();
             let held = length(start.iter().map(|&z| f64::from(z).powi(2)).sum());
             let scale = held / length(row.iter().map(|z| z * z).sum());
             let strength = row.iter().map(|z| (z * scale).exp()).sum::<f64>() + CLASSES as f64;
-            let outcomes = row
-                .iter()
-                .map(|z| (z * scale).exp())
-                .chain([CLASSES as f64]);
-            total -= outcomes
-                .map(|e| e / strength * (e / strength).ln())
-                .sum::<f64>();
+            let outcomes = row.iter().map(|z| (z * scale).exp()).chain([CLASSES as f64]);
+            total -= outcomes.map(|e| e / strength * (e / strength).ln()).sum::<f64>();
         }
         total / 2.0
     }
@@ -197,10 +165,7 @@ mod tests {
                 loss_at_length(&moved)
             };
             let expected = (at(1e-5) - at(-1e-5)) / 2e-5;
-            assert!(
-                (f64::from(found) - expected).abs() < 2e-7,
-                "{i}: {found} {expected}"
-            );
+            assert!((f64::from(found) - expected).abs() < 2e-7, "{i}: {found} {expected}");
         }
     }
 
@@ -213,18 +178,12 @@ mod tests {
         assert!(gradient[3..].iter().all(|g| *g == 0.0));
         // Equal shares of b, and u as much as all three of them: H = ln 2 + (ln 3) / 2.
         let zeros = opinion_entropy_gradient(Logits::new(&[0.0; 3], 3), &mut gradient);
-        assert!(
-            (zeros - (2f64.ln() + 3f64.ln() / 2.0)).abs() < 1e-6,
-            "{zeros}"
-        );
+        assert!((zeros - (2f64.ln() + 3f64.ln() / 2.0)).abs() < 1e-6, "{zeros}");
     }
 
     #[test]
     fn steps_lower_the_loss_reset_restores_and_runs_repeat() {
         let loss = |logits: Logits| opinion_entropy_gradient(logits, &mut Vec::new());
-        assert_adapts(
-            || Box::new(Come::new(ComeConfig::imagenet()).unwrap()),
-            loss,
-        );
+        assert_adapts(|| Box::new(Come::new(ComeConfig::imagenet()).unwrap()), loss);
     }
 }

@@ -4,8 +4,7 @@ use crate::cross_entropy::{Prediction, add_cross_entropy_gradient, add_symmetric
 use crate::predictions::Predictions;
 use crate::random::{Draws, Purpose};
 use crate::{
-    AdaptError, Adapter, AugmentConfig, Optimiser, OptimiserConfig, ParamRule, PixelSpace,
-    SgdConfig, StepOutput,
+    AdaptError, Adapter, AugmentConfig, Optimiser, OptimiserConfig, ParamRule, PixelSpace, SgdConfig, StepOutput,
 };
 use flipcast_exec::{Executor, Logits, NormMode};
 use flipcast_tensor::Batch;
@@ -50,11 +49,7 @@ impl CottaConfig {
     /// As published for ImageNet: SGD 0.01 with Nesterov 0.9, threshold 0.1, 32 augmentations, restore 0.001, batches of 64.
     pub fn imagenet() -> Self {
         Self {
-            optimiser: OptimiserConfig::Sgd(SgdConfig {
-                lr: 0.01,
-                momentum: 0.9,
-                nesterov: true,
-            }),
+            optimiser: OptimiserConfig::Sgd(SgdConfig { lr: 0.01, momentum: 0.9, nesterov: true }),
             norm_mode: NormMode::Batch,
             param_rule: ParamRule::AllNorm,
             loss: CottaLoss::Symmetric,
@@ -80,30 +75,18 @@ impl CottaConfig {
 
     /// As published for CIFAR-100: as for CIFAR-10, threshold 0.72.
     pub fn cifar100() -> Self {
-        Self {
-            confidence_threshold: 0.72,
-            ..Self::cifar10()
-        }
+        Self { confidence_threshold: 0.72, ..Self::cifar10() }
     }
 
     /// As for ImageNet, with the confidence threshold of the published setting whose number of classes is nearest to `num_classes` as
     /// a ratio: models of few classes are sure even where they fail, so their threshold must be higher.
     pub fn for_classes(num_classes: usize) -> Self {
-        let published = [
-            (10.0, Self::cifar10()),
-            (100.0, Self::cifar100()),
-            (1000.0, Self::imagenet()),
-        ];
+        let published = [(10.0, Self::cifar10()), (100.0, Self::cifar100()), (1000.0, Self::imagenet())];
         let ratio = |classes: f64| (classes / num_classes.max(1) as f64).ln().abs();
-        let nearest = published
-            .iter()
-            .min_by(|a, b| ratio(a.0).total_cmp(&ratio(b.0)));
+        let nearest = published.iter().min_by(|a, b| ratio(a.0).total_cmp(&ratio(b.0)));
         let threshold = nearest.map(|(_, config)| config.confidence_threshold);
         let imagenet = Self::imagenet();
-        Self {
-            confidence_threshold: threshold.unwrap_or(imagenet.confidence_threshold),
-            ..imagenet
-        }
+        Self { confidence_threshold: threshold.unwrap_or(imagenet.confidence_threshold), ..imagenet }
     }
 
     /// Refuses settings outside their range.
@@ -189,12 +172,7 @@ impl Cotta {
         self.targets.see(self.kept.logits());
         net.affine_mut().copy_from_slice(&self.student);
         self.predictions.see(net.forward(batch)?);
-        follow_gradient(
-            &self.predictions,
-            &self.targets,
-            self.config.loss,
-            &mut self.logit_gradient,
-        );
+        follow_gradient(&self.predictions, &self.targets, self.config.loss, &mut self.logit_gradient);
         let mut gradient = net.backward(&self.logit_gradient)?.to_vec();
         self.config.param_rule.mask(net, &mut gradient);
         self.optimiser.step(&mut self.student, &gradient);
@@ -205,8 +183,7 @@ impl Cotta {
     fn average_views(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<(), AdaptError> {
         let mut draws = Draws::new(self.seed, Purpose::Augment, self.steps);
         self.logit_sum.clear();
-        self.logit_sum
-            .resize(batch.images() * net.num_classes(), 0.0);
+        self.logit_sum.resize(batch.images() * net.num_classes(), 0.0);
         for _ in 0..self.config.augmentations {
             let view = augment(batch, &self.config.augment, &mut draws)?;
             let logits = net.forward(&view)?;
@@ -237,11 +214,7 @@ impl Cotta {
 }
 
 impl Adapter for Cotta {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         if self.student.is_empty() {
@@ -285,19 +258,11 @@ fn mean_confidence(predictions: &Predictions) -> f64 {
 }
 
 /// The gradient of the student's mean loss with respect to its logits.
-fn follow_gradient(
-    student: &Predictions,
-    teacher: &Predictions,
-    loss: CottaLoss,
-    gradient: &mut Vec<f32>,
-) {
+fn follow_gradient(student: &Predictions, teacher: &Predictions, loss: CottaLoss, gradient: &mut Vec<f32>) {
     student.clear_gradient(gradient);
     let weight = 1.0 / student.images() as f64;
     for (image, row) in gradient.chunks_exact_mut(student.classes()).enumerate() {
-        let (p, q) = (
-            Prediction::of(student, image),
-            Prediction::of(teacher, image),
-        );
+        let (p, q) = (Prediction::of(student, image), Prediction::of(teacher, image));
         match loss {
             CottaLoss::Symmetric => add_symmetric_gradient(p, q, weight, row),
             CottaLoss::CrossEntropy => add_cross_entropy_gradient(p, q, weight, row),
@@ -327,18 +292,12 @@ mod tests {
     #[test]
     fn the_gradient_equals_differences_with_the_teacher_held() {
         let mut teacher = Predictions::default();
-        teacher.see(Logits::new(
-            &[1.5, 0.25, -0.5, 0.0, -2.0, 0.5, 1.0, 3.0],
-            CLASSES,
-        ));
+        teacher.see(Logits::new(&[1.5, 0.25, -0.5, 0.0, -2.0, 0.5, 1.0, 3.0], CLASSES));
         for loss in [CottaLoss::Symmetric, CottaLoss::CrossEntropy] {
             assert_gradient(|student, gradient| {
                 follow_gradient(student, &teacher, loss, gradient);
                 let one = |image| {
-                    let (p, q) = (
-                        Prediction::of(student, image),
-                        Prediction::of(&teacher, image),
-                    );
+                    let (p, q) = (Prediction::of(student, image), Prediction::of(&teacher, image));
                     match loss {
                         CottaLoss::Symmetric => symmetric_cross_entropy(p, q),
                         CottaLoss::CrossEntropy => cross_entropy(p, q),
@@ -367,11 +326,7 @@ mod tests {
         assert_eq!(first(1.0, 1), first(1.0, 1));
         assert_ne!(first(1.0, 1), first(1.0, 2));
         assert_ne!(first(1.0, 1), first(0.0, 1));
-        assert_eq!(
-            first(0.0, 1),
-            first(0.0, 2),
-            "nothing is drawn before the prediction"
-        );
+        assert_eq!(first(0.0, 1), first(0.0, 2), "nothing is drawn before the prediction");
     }
 
     #[test]
@@ -390,10 +345,7 @@ mod tests {
     #[test]
     fn certain_restoration_keeps_the_student_at_the_source() {
         let (mut net, batch) = residual_network();
-        let settings = CottaConfig {
-            restore: 1.0,
-            ..config(0.0)
-        };
+        let settings = CottaConfig { restore: 1.0, ..config(0.0) };
         let mut cotta = Cotta::new(settings, 5).unwrap();
         cotta.step(&mut net, &batch).unwrap();
         assert_eq!(cotta.student, net.source_affine());
@@ -410,14 +362,8 @@ mod tests {
     #[test]
     fn settings_outside_their_range_are_refused() {
         for config in [
-            CottaConfig {
-                augmentations: 0,
-                ..CottaConfig::imagenet()
-            },
-            CottaConfig {
-                restore: 1.5,
-                ..CottaConfig::imagenet()
-            },
+            CottaConfig { augmentations: 0, ..CottaConfig::imagenet() },
+            CottaConfig { restore: 1.5, ..CottaConfig::imagenet() },
         ] {
             assert!(Cotta::new(config, 0).is_err());
         }

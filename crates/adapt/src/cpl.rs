@@ -35,11 +35,7 @@ impl CplConfig {
     /// As published for CIFAR: SGD 1e-3 with Nesterov momentum 0.9, epsilon 6, batches of 200.
     pub fn cifar() -> Self {
         Self {
-            optimiser: OptimiserConfig::Sgd(SgdConfig {
-                lr: 1e-3,
-                momentum: 0.9,
-                nesterov: true,
-            }),
+            optimiser: OptimiserConfig::Sgd(SgdConfig { lr: 1e-3, momentum: 0.9, nesterov: true }),
             norm_mode: NormMode::Batch,
             param_rule: ParamRule::AllNorm,
             epsilon: 6.0,
@@ -111,45 +107,25 @@ impl Cpl {
         })
     }
 
-    fn step_on_host(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepResult, AdaptError> {
+    fn step_on_host(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepResult, AdaptError> {
         self.kept.keep(net.forward(batch)?);
         self.predictions.see(self.kept.logits());
         let epsilon = self.config.epsilon;
-        conjugate_loss(
-            &self.predictions,
-            epsilon,
-            &mut self.terms,
-            &mut self.logit_gradient,
-        );
+        conjugate_loss(&self.predictions, epsilon, &mut self.terms, &mut self.logit_gradient);
         self.gradient.clear();
-        self.gradient
-            .extend_from_slice(net.backward(&self.logit_gradient)?);
+        self.gradient.extend_from_slice(net.backward(&self.logit_gradient)?);
         self.config.param_rule.mask(net, &mut self.gradient);
         self.optimiser.step(net.affine_mut(), &self.gradient);
-        Ok(StepResult {
-            mean_entropy: self.predictions.mean_entropy(),
-            reliable: batch.images(),
-            used: batch.images(),
-        })
+        Ok(StepResult { mean_entropy: self.predictions.mean_entropy(), reliable: batch.images(), used: batch.images() })
     }
 }
 
 impl Adapter for Cpl {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         let ask = Ask {
-            loss: StepLoss::Conjugate {
-                epsilon: self.config.epsilon,
-            },
+            loss: StepLoss::Conjugate { epsilon: self.config.epsilon },
             optimiser: self.config.optimiser,
             param_rule: &self.config.param_rule,
             pull: None,
@@ -187,16 +163,12 @@ pub(crate) fn conjugate_loss(
         let probs = predictions.probs(image).iter();
         let total: f64 = probs.clone().map(|s| s / (1.0 + epsilon * s)).sum();
         terms.clear();
-        terms.extend(
-            probs
-                .zip(predictions.log_probs(image))
-                .map(|(&s, log_s)| Term {
-                    s,
-                    y: s / (1.0 + epsilon * s) / total,
-                    u: log_s - epsilon * (1.0 - s),
-                    g: 0.0,
-                }),
-        );
+        terms.extend(probs.zip(predictions.log_probs(image)).map(|(&s, log_s)| Term {
+            s,
+            y: s / (1.0 + epsilon * s) / total,
+            u: log_s - epsilon * (1.0 - s),
+            g: 0.0,
+        }));
         let y_u: f64 = terms.iter().map(|t| t.y * t.u).sum();
         loss -= y_u / images;
         for t in terms.iter_mut() {
@@ -222,9 +194,7 @@ mod tests {
     #[test]
     fn the_gradient_equals_differences_of_the_loss() {
         for epsilon in [0.0, 1.0, 6.0, 8.0] {
-            assert_gradient(|predictions, gradient| {
-                conjugate_loss(predictions, epsilon, &mut Vec::new(), gradient)
-            });
+            assert_gradient(|predictions, gradient| conjugate_loss(predictions, epsilon, &mut Vec::new(), gradient));
         }
     }
 

@@ -12,10 +12,7 @@ pub(crate) struct Prediction<'a> {
 impl<'a> Prediction<'a> {
     /// The prediction of one image.
     pub fn of(predictions: &'a Predictions, image: usize) -> Self {
-        Self {
-            probs: predictions.probs(image),
-            log_probs: predictions.log_probs(image),
-        }
+        Self { probs: predictions.probs(image), log_probs: predictions.log_probs(image) }
     }
 }
 
@@ -26,12 +23,7 @@ pub(crate) fn cross_entropy(p: Prediction<'_>, q: Prediction<'_>) -> f64 {
 }
 
 /// Adds `weight` times the gradient of `-sum_k q_k log p_k` with respect to the logits of `p`, `p_k - q_k`.
-pub(crate) fn add_cross_entropy_gradient(
-    p: Prediction<'_>,
-    q: Prediction<'_>,
-    weight: f64,
-    gradient: &mut [f32],
-) {
+pub(crate) fn add_cross_entropy_gradient(p: Prediction<'_>, q: Prediction<'_>, weight: f64, gradient: &mut [f32]) {
     for ((g, p), q) in gradient.iter_mut().zip(p.probs).zip(q.probs) {
         *g += (weight * (p - q)) as f32;
     }
@@ -45,12 +37,7 @@ pub(crate) fn symmetric_cross_entropy(p: Prediction<'_>, q: Prediction<'_>) -> f
 
 /// Adds `weight` times the gradient of the symmetric cross-entropy with respect to the logits of `p`,
 /// `(p_k - q_k) / 2 - p_k (log q_k - sum_j p_j log q_j) / 2`.
-pub(crate) fn add_symmetric_gradient(
-    p: Prediction<'_>,
-    q: Prediction<'_>,
-    weight: f64,
-    gradient: &mut [f32],
-) {
+pub(crate) fn add_symmetric_gradient(p: Prediction<'_>, q: Prediction<'_>, weight: f64, gradient: &mut [f32]) {
     let mean = dot(p.probs, q.log_probs);
     let known = p.probs.iter().zip(q.probs.iter().zip(q.log_probs));
     for (g, (p, (q, log_q))) in gradient.iter_mut().zip(known) {
@@ -70,10 +57,7 @@ mod tests {
 
     fn other() -> Predictions {
         let mut other = Predictions::default();
-        other.see(Logits::new(
-            &[1.5, 0.25, -0.5, 0.0, -2.0, 0.5, 1.0, 3.0],
-            CLASSES,
-        ));
+        other.see(Logits::new(&[1.5, 0.25, -0.5, 0.0, -2.0, 0.5, 1.0, 3.0], CLASSES));
         other
     }
 
@@ -82,19 +66,14 @@ mod tests {
         let other = other();
         type Loss = fn(Prediction<'_>, Prediction<'_>) -> f64;
         type Gradient = fn(Prediction<'_>, Prediction<'_>, f64, &mut [f32]);
-        let pairs: [(Loss, Gradient); 2] = [
-            (cross_entropy, add_cross_entropy_gradient),
-            (symmetric_cross_entropy, add_symmetric_gradient),
-        ];
+        let pairs: [(Loss, Gradient); 2] =
+            [(cross_entropy, add_cross_entropy_gradient), (symmetric_cross_entropy, add_symmetric_gradient)];
         for (loss, gradient_of) in pairs {
             assert_gradient(|predictions, gradient| {
                 predictions.clear_gradient(gradient);
                 let mut total = 0.0;
                 for (image, row) in gradient.chunks_exact_mut(CLASSES).enumerate() {
-                    let (p, q) = (
-                        Prediction::of(predictions, image),
-                        Prediction::of(&other, image),
-                    );
+                    let (p, q) = (Prediction::of(predictions, image), Prediction::of(&other, image));
                     gradient_of(p, q, 0.25, row);
                     total += 0.25 * loss(p, q);
                 }

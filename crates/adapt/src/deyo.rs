@@ -2,9 +2,7 @@ use crate::adapter::Kept;
 use crate::augment::{shuffle_patches, take_images};
 use crate::predictions::Predictions;
 use crate::random::{Draws, Purpose};
-use crate::{
-    AdaptError, Adapter, EntropyMargin, Optimiser, OptimiserConfig, ParamRule, StepOutput,
-};
+use crate::{AdaptError, Adapter, EntropyMargin, Optimiser, OptimiserConfig, ParamRule, StepOutput};
 use flipcast_exec::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
@@ -46,26 +44,17 @@ impl DeyoConfig {
 
     /// As published for streams with label shift, mixed corruptions or single images: threshold 0.2.
     pub fn wild() -> Self {
-        Self {
-            plpd_threshold: 0.2,
-            ..Self::imagenet()
-        }
+        Self { plpd_threshold: 0.2, ..Self::imagenet() }
     }
 
     /// As compared on CIFAR: Adam 1e-3, threshold 0.2, batches of 200.
     pub fn cifar() -> Self {
-        Self {
-            optimiser: OptimiserConfig::adam(1e-3),
-            ..Self::wild()
-        }
+        Self { optimiser: OptimiserConfig::adam(1e-3), ..Self::wild() }
     }
 
     /// As published for a ViT-B: threshold 0.2; SGD 1e-3 for batches of 64, a rate taken from memory of the released code.
     pub fn imagenet_vit() -> Self {
-        Self {
-            optimiser: OptimiserConfig::sgd(1e-3),
-            ..Self::wild()
-        }
+        Self { optimiser: OptimiserConfig::sgd(1e-3), ..Self::wild() }
     }
 
     /// Refuses settings outside their range.
@@ -158,19 +147,14 @@ impl Deyo {
         }
         for (&image, weight) in self.used.iter().zip(&weights) {
             let share = weight / self.used.len() as f64;
-            self.predictions
-                .write_entropy_gradient(image, share, &mut self.logit_gradient);
+            self.predictions.write_entropy_gradient(image, share, &mut self.logit_gradient);
         }
         Ok(())
     }
 }
 
 impl Adapter for Deyo {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         self.kept.keep(net.forward(batch)?);
@@ -178,15 +162,13 @@ impl Adapter for Deyo {
         let margin = self.config.entropy_margin.nats(self.predictions.classes());
         let predictions = &self.predictions;
         self.reliable.clear();
-        self.reliable
-            .extend((0..predictions.images()).filter(|&i| predictions.entropy(i) < margin));
+        self.reliable.extend((0..predictions.images()).filter(|&i| predictions.entropy(i) < margin));
         self.select(net, batch)?;
         self.steps += 1;
         if !self.used.is_empty() {
             net.forward(batch)?;
             self.gradient.clear();
-            self.gradient
-                .extend_from_slice(net.backward(&self.logit_gradient)?);
+            self.gradient.extend_from_slice(net.backward(&self.logit_gradient)?);
             self.config.param_rule.mask(net, &mut self.gradient);
             self.optimiser.step(net.affine_mut(), &self.gradient);
         }
@@ -237,14 +219,8 @@ mod tests {
     #[test]
     fn an_empty_keep_set_of_either_filter_skips_the_update() {
         let strict = [
-            DeyoConfig {
-                entropy_margin: EntropyMargin::Nats(1e-9),
-                ..lenient()
-            },
-            DeyoConfig {
-                plpd_threshold: 0.999_999,
-                ..lenient()
-            },
+            DeyoConfig { entropy_margin: EntropyMargin::Nats(1e-9), ..lenient() },
+            DeyoConfig { plpd_threshold: 0.999_999, ..lenient() },
         ];
         let (mut net, batch) = residual_network();
         for (config, reliable) in strict.into_iter().zip([0, batch.images()]) {
@@ -269,15 +245,9 @@ mod tests {
 
     #[test]
     fn settings_outside_their_range_are_refused() {
-        let config = DeyoConfig {
-            grid: 1,
-            ..DeyoConfig::default()
-        };
+        let config = DeyoConfig { grid: 1, ..DeyoConfig::default() };
         assert!(Deyo::new(config, 0).is_err());
-        let config = DeyoConfig {
-            plpd_threshold: f64::NAN,
-            ..DeyoConfig::default()
-        };
+        let config = DeyoConfig { plpd_threshold: f64::NAN, ..DeyoConfig::default() };
         assert!(config.check().is_err());
     }
 }

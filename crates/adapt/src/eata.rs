@@ -19,42 +19,27 @@ pub struct EataConfig {
 impl EataConfig {
     /// As published for ImageNet: ETA's settings, weight 2000, Fisher information from 2000 clean images in batches of 64.
     pub fn imagenet() -> Self {
-        Self {
-            eta: EtaConfig::imagenet(),
-            fisher_alpha: 2000.0,
-        }
+        Self { eta: EtaConfig::imagenet(), fisher_alpha: 2000.0 }
     }
 
     /// As SAR's released code compares it on a ViT-B: ETA's settings there, weight 2000.
     pub fn imagenet_vit() -> Self {
-        Self {
-            eta: EtaConfig::imagenet_vit(),
-            ..Self::imagenet()
-        }
+        Self { eta: EtaConfig::imagenet_vit(), ..Self::imagenet() }
     }
 
     /// As compared on CIFAR-10: ETA's settings, weight 1.
     pub fn cifar10() -> Self {
-        Self {
-            eta: EtaConfig::cifar10(),
-            fisher_alpha: 1.0,
-        }
+        Self { eta: EtaConfig::cifar10(), fisher_alpha: 1.0 }
     }
 
     /// As compared on CIFAR-100: ETA's settings, weight 1.
     pub fn cifar100() -> Self {
-        Self {
-            eta: EtaConfig::cifar100(),
-            fisher_alpha: 1.0,
-        }
+        Self { eta: EtaConfig::cifar100(), fisher_alpha: 1.0 }
     }
 
     /// ETA's default settings with the weight published for the nearer number of classes: 1 up to 100, 2000 above.
     pub fn for_classes(num_classes: usize) -> Self {
-        Self {
-            eta: EtaConfig::default(),
-            fisher_alpha: if num_classes <= 100 { 1.0 } else { 2000.0 },
-        }
+        Self { eta: EtaConfig::default(), fisher_alpha: if num_classes <= 100 { 1.0 } else { 2000.0 } }
     }
 
     /// Refuses settings outside their range.
@@ -87,20 +72,12 @@ impl Eata {
     /// An adapter with these settings.
     pub fn new(config: EataConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        Ok(Self {
-            core: EtaCore::new(config.eta.clone())?,
-            config,
-            pull: Arc::default(),
-        })
+        Ok(Self { core: EtaCore::new(config.eta.clone())?, config, pull: Arc::default() })
     }
 }
 
 impl Adapter for Eata {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         if self.pull.len() != net.affine().len() {
             return Err(AdaptError::NotPrepared { method: "eata" });
         }
@@ -116,12 +93,7 @@ impl Adapter for Eata {
     fn prepare(&mut self, net: &mut dyn Executor, clean: &[Batch]) -> Result<(), AdaptError> {
         self.core.config.param_rule.check(net)?;
         let batches = clean.len() as f64;
-        AdaptError::unless(
-            batches > 0.0,
-            "number of clean batches",
-            batches,
-            "at least 1",
-        )?;
+        AdaptError::unless(batches > 0.0, "number of clean batches", batches, "at least 1")?;
         net.reset_affine();
         net.set_norm_mode(self.config.eta.norm_mode)?;
         let mut predictions = Predictions::default();
@@ -182,8 +154,7 @@ mod tests {
         let (mut net, batch) = small_network();
         let eta = open();
         let mut eata = Eata::new(EataConfig { eta, fisher_alpha }).unwrap();
-        eata.prepare(&mut net, std::slice::from_ref(&batch))
-            .unwrap();
+        eata.prepare(&mut net, std::slice::from_ref(&batch)).unwrap();
         net.affine_mut().iter_mut().for_each(|p| *p += 0.125);
         eata.step(&mut net, &batch).unwrap();
         let fisher = eata.pull.iter().map(|pull| pull / (2.0 * fisher_alpha));
@@ -222,9 +193,6 @@ mod tests {
         let error = eata.step(&mut net, &batch).unwrap_err();
         assert!(matches!(error, AdaptError::NotPrepared { .. }) && error.hint().is_some());
         let error = eata.prepare(&mut net, &[]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "number of clean batches is 0, expected at least 1"
-        );
+        assert_eq!(error.to_string(), "number of clean batches is 0, expected at least 1");
     }
 }

@@ -21,10 +21,7 @@ pub(crate) fn log_softmax(logits: &[f32], log_probs: &mut Vec<f64>) -> f64 {
 /// Entropy of every row, in nats: `-sum_k p_k log p_k`.
 pub fn entropies(logits: Logits) -> Vec<f64> {
     let mut log_probs = Vec::new();
-    logits
-        .rows()
-        .map(|row| log_softmax(row, &mut log_probs))
-        .collect()
+    logits.rows().map(|row| log_softmax(row, &mut log_probs)).collect()
 }
 
 /// The mean entropy of a batch; `gradient` receives its gradient with respect to the logits,
@@ -37,11 +34,7 @@ pub fn mean_entropy_gradient(logits: Logits, gradient: &mut Vec<f32>) -> f64 {
     for row in logits.rows() {
         let entropy = log_softmax(row, &mut log_probs);
         total += entropy;
-        gradient.extend(
-            log_probs
-                .iter()
-                .map(|&log_p| (-log_p.exp() * (log_p + entropy) / images) as f32),
-        );
+        gradient.extend(log_probs.iter().map(|&log_p| (-log_p.exp() * (log_p + entropy) / images) as f32));
     }
     total / images
 }
@@ -76,11 +69,7 @@ mod tests {
                 entropies(Logits::new(&moved, 3)).iter().sum::<f64>() / 2.0
             };
             let expected = (at(0.0078125) - at(-0.0078125)) / 0.015625;
-            assert!(
-                (f64::from(gradient[i]) - expected).abs() < 2e-5,
-                "{i}: {} {expected}",
-                gradient[i]
-            );
+            assert!((f64::from(gradient[i]) - expected).abs() < 2e-5, "{i}: {} {expected}", gradient[i]);
         }
     }
 }

@@ -55,11 +55,7 @@ mod tests {
 
     #[test]
     fn a_margin_that_lets_nothing_pass_is_refused() {
-        for margin in [
-            EntropyMargin::Share(0.0),
-            EntropyMargin::Share(1.5),
-            EntropyMargin::Nats(f64::NAN),
-        ] {
+        for margin in [EntropyMargin::Share(0.0), EntropyMargin::Share(1.5), EntropyMargin::Nats(f64::NAN)] {
             assert!(margin.check().is_err(), "{margin:?}");
         }
         assert!(EntropyMargin::Share(1.0).check().is_ok());

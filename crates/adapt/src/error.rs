@@ -18,9 +18,7 @@ pub enum AdaptError {
         expected: &'static str,
     },
     /// The network has no norm layer with a scale and shift, or the method leaves all of them alone.
-    #[error(
-        "the network has no normalisation layer the method may change, so there is nothing to adapt"
-    )]
+    #[error("the network has no normalisation layer the method may change, so there is nothing to adapt")]
     NothingToAdapt,
     /// The rule of what adapts leaves every norm layer alone.
     #[error("`{rule}` selects none of the network's {layers} norm layers, which are {kinds}")]
@@ -33,10 +31,7 @@ pub enum AdaptError {
         kinds: String,
     },
     /// A listed layer does not exist.
-    #[error(
-        "the network has no norm layer `{name}` and none below it; the nearest names are {}",
-        quoted(nearest)
-    )]
+    #[error("the network has no norm layer `{name}` and none below it; the nearest names are {}", quoted(nearest))]
     UnknownLayer {
         /// The name asked for.
         name: String,
@@ -44,17 +39,13 @@ pub enum AdaptError {
         nearest: Vec<String>,
     },
     /// There is no rule of this name for what adapts.
-    #[error(
-        "there is no rule `{name}` for what adapts, expected `all-norm`, `batch-norm`, `sar` or `list:` and names"
-    )]
+    #[error("there is no rule `{name}` for what adapts, expected `all-norm`, `batch-norm`, `sar` or `list:` and names")]
     UnknownParamRule {
         /// The name asked for.
         name: String,
     },
     /// A method that replaces running statistics met a network without any.
-    #[error(
-        "`{method}` replaces the running statistics of batch norms, but the network has no batch norm"
-    )]
+    #[error("`{method}` replaces the running statistics of batch norms, but the network has no batch norm")]
     NoStatistics {
         /// The method.
         method: &'static str,
@@ -66,10 +57,7 @@ pub enum AdaptError {
         method: &'static str,
     },
     /// There is no method of this name.
-    #[error(
-        "there is no method `{name}`; the nearest names are {}",
-        quoted(nearest)
-    )]
+    #[error("there is no method `{name}`; the nearest names are {}", quoted(nearest))]
     UnknownMethod {
         /// The name asked for.
         name: String,
@@ -82,40 +70,24 @@ impl AdaptError {
     /// What to do about it, where there is something.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NotPrepared { .. } => {
-                Some("give it batches of clean images first, or use `eta`, which needs none")
-            }
+            Self::NotPrepared { .. } => Some("give it batches of clean images first, or use `eta`, which needs none"),
             Self::NothingToAdapt => Some("use `source`, which changes nothing"),
             Self::NothingSelected { .. } => Some("let every norm layer adapt with `all-norm`"),
-            Self::UnknownParamRule { .. } => {
-                Some("a list holds layers or modules: `list:layer1,layer2.0.bn1`")
-            }
+            Self::UnknownParamRule { .. } => Some("a list holds layers or modules: `list:layer1,layer2.0.bn1`"),
             Self::NoStatistics { .. } => Some(
                 "layer and group norms take their statistics from the image itself: use `source`, or a method that changes \
                  scales and shifts, such as `tent`",
             ),
-            Self::Exec(_)
-            | Self::Setting { .. }
-            | Self::UnknownMethod { .. }
-            | Self::UnknownLayer { .. } => None,
+            Self::Exec(_) | Self::Setting { .. } | Self::UnknownMethod { .. } | Self::UnknownLayer { .. } => None,
         }
     }
 
     /// An error that names the setting, unless it is `ok`.
-    pub(crate) fn unless(
-        ok: bool,
-        setting: &'static str,
-        found: f64,
-        expected: &'static str,
-    ) -> Result<(), Self> {
+    pub(crate) fn unless(ok: bool, setting: &'static str, found: f64, expected: &'static str) -> Result<(), Self> {
         if ok {
             return Ok(());
         }
-        Err(Self::Setting {
-            setting,
-            found,
-            expected,
-        })
+        Err(Self::Setting { setting, found, expected })
     }
 }
 

@@ -2,10 +2,7 @@ use crate::adapter::Kept;
 use crate::on_device::{Ask, OnDevice};
 use crate::predictions::Predictions;
 use crate::selection::Selection;
-use crate::{
-    AdaptError, Adapter, EntropyMargin, Optimiser, OptimiserConfig, ParamRule, RedundancyMargin,
-    StepOutput,
-};
+use crate::{AdaptError, Adapter, EntropyMargin, Optimiser, OptimiserConfig, ParamRule, RedundancyMargin, StepOutput};
 use flipcast_exec::{Executor, NormMode, StepLoss, StepResult};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
@@ -55,19 +52,13 @@ impl EtaConfig {
 
     /// As compared on CIFAR-100: Adam 1e-3, margins 0.4 ln K and 0.1, batches of 200.
     pub fn cifar100() -> Self {
-        Self {
-            redundancy_margin: RedundancyMargin::Cosine(0.1),
-            ..Self::cifar10()
-        }
+        Self { redundancy_margin: RedundancyMargin::Cosine(0.1), ..Self::cifar10() }
     }
 
     /// As SAR's released code compares it on a ViT-B: SGD 1e-3, momentum 0.9, batches of 64, the rest as for ImageNet. The rate is
     /// taken from memory of that code, not read again.
     pub fn imagenet_vit() -> Self {
-        Self {
-            optimiser: OptimiserConfig::sgd(1e-3),
-            ..Self::imagenet()
-        }
+        Self { optimiser: OptimiserConfig::sgd(1e-3), ..Self::imagenet() }
     }
 
     /// Refuses settings outside their range.
@@ -81,10 +72,7 @@ impl EtaConfig {
 impl Default for EtaConfig {
     /// The optimiser published for ImageNet, and margins that fit any number of classes.
     fn default() -> Self {
-        Self {
-            redundancy_margin: RedundancyMargin::default(),
-            ..Self::imagenet()
-        }
+        Self { redundancy_margin: RedundancyMargin::default(), ..Self::imagenet() }
     }
 }
 
@@ -107,18 +95,12 @@ pub struct Eta {
 impl Eta {
     /// An adapter with these settings.
     pub fn new(config: EtaConfig) -> Result<Self, AdaptError> {
-        Ok(Self {
-            core: EtaCore::new(config)?,
-        })
+        Ok(Self { core: EtaCore::new(config)? })
     }
 }
 
 impl Adapter for Eta {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         self.core.step_pulled(net, batch, None)?;
         Ok(self.core.output())
     }
@@ -209,8 +191,7 @@ impl EtaCore {
         let classes = self.predictions.classes();
         let entropy_margin = self.config.entropy_margin.nats(classes);
         let cosine_margin = self.config.redundancy_margin.cosine(classes);
-        self.selection
-            .select(&self.predictions, entropy_margin, cosine_margin);
+        self.selection.select(&self.predictions, entropy_margin, cosine_margin);
         self.result = StepResult {
             mean_entropy: self.predictions.mean_entropy(),
             reliable: self.selection.reliable(),
@@ -219,15 +200,9 @@ impl EtaCore {
         if self.selection.kept().is_empty() {
             return Ok(());
         }
-        weighted_entropy_gradient(
-            &self.predictions,
-            self.selection.kept(),
-            entropy_margin,
-            &mut self.logit_gradient,
-        );
+        weighted_entropy_gradient(&self.predictions, self.selection.kept(), entropy_margin, &mut self.logit_gradient);
         self.gradient.clear();
-        self.gradient
-            .extend_from_slice(net.backward(&self.logit_gradient)?);
+        self.gradient.extend_from_slice(net.backward(&self.logit_gradient)?);
         penalise(net, &mut self.gradient);
         self.config.param_rule.mask(net, &mut self.gradient);
         self.optimiser.step(net.affine_mut(), &self.gradient);
@@ -290,14 +265,10 @@ mod tests {
         let margin = 1.5;
         let mut at_start = Predictions::default();
         at_start.see(Logits::new(&LOGITS, CLASSES));
-        let weights: Vec<f64> = (0..2)
-            .map(|i| (margin - at_start.entropy(i)).exp())
-            .collect();
+        let weights: Vec<f64> = (0..2).map(|i| (margin - at_start.entropy(i)).exp()).collect();
         assert_gradient(|predictions, gradient| {
             weighted_entropy_gradient(predictions, &[0, 1], margin, gradient);
-            (0..2)
-                .map(|i| weights[i] * predictions.entropy(i) / 2.0)
-                .sum()
+            (0..2).map(|i| weights[i] * predictions.entropy(i) / 2.0).sum()
         });
     }
 
@@ -307,24 +278,15 @@ mod tests {
         predictions.see(Logits::new(&LOGITS, CLASSES));
         let mut gradient = vec![9.0; 3];
         weighted_entropy_gradient(&predictions, &[1], 1.5, &mut gradient);
-        assert!(
-            gradient[..CLASSES].iter().all(|&g| g == 0.0),
-            "{gradient:?}"
-        );
-        assert!(
-            gradient[CLASSES..].iter().any(|&g| g != 0.0),
-            "{gradient:?}"
-        );
+        assert!(gradient[..CLASSES].iter().all(|&g| g == 0.0), "{gradient:?}");
+        assert!(gradient[CLASSES..].iter().any(|&g| g != 0.0), "{gradient:?}");
     }
 
     #[test]
     fn empty_keep_set_skips_the_update() {
         let (mut net, batch) = small_network();
-        let mut eta = Eta::new(EtaConfig {
-            entropy_margin: EntropyMargin::Nats(1e-9),
-            ..EtaConfig::default()
-        })
-        .unwrap();
+        let mut eta =
+            Eta::new(EtaConfig { entropy_margin: EntropyMargin::Nats(1e-9), ..EtaConfig::default() }).unwrap();
         for _ in 0..2 {
             let output = eta.step(&mut net, &batch).unwrap();
             assert_eq!((output.reliable, output.used), (0, 0));

@@ -7,8 +7,7 @@ use crate::rpl::robust_loss;
 use crate::selection::Selection;
 use crate::{AdamConfig, Optimiser, OptimiserConfig, SgdConfig, mean_entropy_gradient};
 use flipcast_exec::{
-    DeviceStep, DeviceSteps, ExecError, Executor, Logits, StepLoss, StepOptimiser, StepRequest,
-    StepResult, StepRun,
+    DeviceStep, DeviceSteps, ExecError, Executor, Logits, StepLoss, StepOptimiser, StepRequest, StepResult, StepRun,
 };
 use flipcast_tensor::Batch;
 use flipcast_testkit::Wrapper;
@@ -33,13 +32,7 @@ struct Memory {
 
 impl<E: Executor> FakeDevice<E> {
     pub fn new(net: E) -> Self {
-        Self {
-            net,
-            memories: Vec::new(),
-            logits: Vec::new(),
-            steps: 0,
-            passes: 0,
-        }
+        Self { net, memories: Vec::new(), logits: Vec::new(), steps: 0, passes: 0 }
     }
 
     /// Runs whose memory is kept.
@@ -50,9 +43,7 @@ impl<E: Executor> FakeDevice<E> {
     /// The memory of `run`, as old as the run says.
     fn memory(&mut self, run: &StepRun) -> &mut Memory {
         self.memories.retain(|(run, _)| run.strong_count() > 0);
-        let found = |(identity, _): &(Weak<()>, Memory)| {
-            std::ptr::eq(identity.as_ptr(), Arc::as_ptr(run.identity()))
-        };
+        let found = |(identity, _): &(Weak<()>, Memory)| std::ptr::eq(identity.as_ptr(), Arc::as_ptr(run.identity()));
         let resets = [run.optimiser_resets(), run.average_resets()];
         let at = match self.memories.iter().position(found) {
             Some(at) => at,
@@ -80,45 +71,24 @@ impl<E: Executor> FakeDevice<E> {
 
 fn config(optimiser: StepOptimiser) -> OptimiserConfig {
     match optimiser {
-        StepOptimiser::Sgd {
-            lr,
-            momentum,
-            nesterov,
-        } => OptimiserConfig::Sgd(SgdConfig {
-            lr,
-            momentum,
-            nesterov,
-        }),
-        StepOptimiser::Adam { lr, betas, eps } => {
-            OptimiserConfig::Adam(AdamConfig { lr, betas, eps })
-        }
+        StepOptimiser::Sgd { lr, momentum, nesterov } => OptimiserConfig::Sgd(SgdConfig { lr, momentum, nesterov }),
+        StepOptimiser::Adam { lr, betas, eps } => OptimiserConfig::Adam(AdamConfig { lr, betas, eps }),
     }
 }
 
 /// The gradient of a loss with respect to the logits, and what it counted.
-fn loss(
-    request: &StepRequest,
-    selection: &mut Selection,
-    logits: Logits<'_>,
-    gradient: &mut Vec<f32>,
-) -> StepResult {
+fn loss(request: &StepRequest, selection: &mut Selection, logits: Logits<'_>, gradient: &mut Vec<f32>) -> StepResult {
     let mut predictions = Predictions::default();
     predictions.see(logits);
-    let mut result = StepResult {
-        mean_entropy: predictions.mean_entropy(),
-        reliable: logits.images(),
-        used: logits.images(),
-    };
+    let mut result =
+        StepResult { mean_entropy: predictions.mean_entropy(), reliable: logits.images(), used: logits.images() };
     match request.loss {
         StepLoss::Entropy => drop(mean_entropy_gradient(logits, gradient)),
         StepLoss::Robust { q } => drop(robust_loss(&predictions, q, gradient)),
         StepLoss::Conjugate { epsilon } => {
             conjugate_loss(&predictions, epsilon, &mut Vec::new(), gradient);
         }
-        StepLoss::SelectedEntropy {
-            entropy_margin,
-            cosine_margin,
-        } => {
+        StepLoss::SelectedEntropy { entropy_margin, cosine_margin } => {
             selection.select(&predictions, entropy_margin, cosine_margin);
             result.reliable = selection.reliable();
             result.used = selection.kept().len();
@@ -146,9 +116,7 @@ impl<E: Executor> DeviceSteps for FakeDevice<E> {
             }
             if let Some(mask) = &request.mask {
                 let closed = gradient.iter_mut().zip(mask.iter());
-                closed
-                    .filter(|(_, m)| **m == 0.0)
-                    .for_each(|(g, _)| *g = 0.0);
+                closed.filter(|(_, m)| **m == 0.0).for_each(|(g, _)| *g = 0.0);
             }
             let mut affine = self.net.affine().to_vec();
             self.memory(run).optimiser.step(&mut affine, &gradient);

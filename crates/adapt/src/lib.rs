@@ -63,8 +63,7 @@ pub use entropy_margin::EntropyMargin;
 pub use error::AdaptError;
 pub use eta::{Eta, EtaConfig};
 pub use guard::{
-    ClassMeans, DriftMeter, Guard, GuardAction, GuardConfig, GuardReason, GuardReport, GuardState,
-    Observation,
+    ClassMeans, DriftMeter, Guard, GuardAction, GuardConfig, GuardReason, GuardReport, GuardState, Observation,
 };
 pub use method::{METHODS, MethodConfig, MethodInfo, Recipe};
 pub use norms::{Norms, Target};

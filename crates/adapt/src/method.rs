@@ -1,9 +1,9 @@
 use crate::nearest::nearest_names;
 use crate::{
-    AdaptError, Adapter, Asr, AsrConfig, AsrStep, Bn, BnConfig, BnCumulative, BnCumulativeConfig,
-    Come, ComeConfig, Cotta, CottaConfig, Cpl, CplConfig, Deyo, DeyoConfig, Eata, EataConfig, Eta,
-    EtaConfig, Norms, OptimiserConfig, ParamRule, PixelSpace, Rdumb, RdumbConfig, Roid, RoidConfig,
-    Rpl, RplConfig, Sar, SarConfig, Source, Target, Tent, TentConfig,
+    AdaptError, Adapter, Asr, AsrConfig, AsrStep, Bn, BnConfig, BnCumulative, BnCumulativeConfig, Come, ComeConfig,
+    Cotta, CottaConfig, Cpl, CplConfig, Deyo, DeyoConfig, Eata, EataConfig, Eta, EtaConfig, Norms, OptimiserConfig,
+    ParamRule, PixelSpace, Rdumb, RdumbConfig, Roid, RoidConfig, Rpl, RplConfig, Sar, SarConfig, Source, Target, Tent,
+    TentConfig,
 };
 use flipcast_exec::NormMode;
 use flipcast_graph::AffineTable;
@@ -101,14 +101,8 @@ impl MethodConfig {
     /// and RDumb collects batch norms only: the same in networks that have no others, and nothing at all in a ViT.
     pub fn published(name: &str, recipe: Recipe) -> Result<Self, AdaptError> {
         use Recipe::{Cifar10, Cifar100, ImageNet, ImageNetVit};
-        let eta = |eta| EtaConfig {
-            published_code: true,
-            ..eta
-        };
-        let sar = |sar| SarConfig {
-            published_code: true,
-            ..sar
-        };
+        let eta = |eta| EtaConfig { published_code: true, ..eta };
+        let sar = |sar| SarConfig { published_code: true, ..sar };
         Ok(match (find(name)?, recipe) {
             ("source", _) => Self::Source {},
             ("bn", _) => Self::Bn(BnConfig::batch()),
@@ -131,10 +125,7 @@ impl MethodConfig {
                     Cifar10 => EataConfig::cifar10(),
                     Cifar100 => EataConfig::cifar100(),
                 };
-                Self::Eata(EataConfig {
-                    eta: eta(config.eta),
-                    ..config
-                })
+                Self::Eata(EataConfig { eta: eta(config.eta), ..config })
             }
             ("rdumb", ImageNet | ImageNetVit) => Self::Rdumb(RdumbConfig::imagenet()),
             ("rdumb", Cifar10 | Cifar100) => Self::Rdumb(RdumbConfig::cifar()),
@@ -277,9 +268,7 @@ impl MethodConfig {
     /// Refuses a network the method has nothing to do in: no norm layer that its rule selects, or no statistics to replace.
     pub fn check_network(&self, table: &AffineTable) -> Result<(), AdaptError> {
         if let (Self::Bn(_) | Self::BnCumulative(_), false) = (self, table.has_batch_norm()) {
-            return Err(AdaptError::NoStatistics {
-                method: self.name(),
-            });
+            return Err(AdaptError::NoStatistics { method: self.name() });
         }
         match self.param_rule() {
             Some(rule) => rule.select(table).map(drop),

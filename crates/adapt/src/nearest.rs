@@ -2,10 +2,7 @@
 const COMPARED: usize = 64;
 
 /// The three names most similar to `wanted`, best first; ties keep the order of `known`.
-pub(crate) fn nearest_names<'a>(
-    wanted: &str,
-    known: impl Iterator<Item = &'a str>,
-) -> Vec<&'a str> {
+pub(crate) fn nearest_names<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut ranked: Vec<_> = known.map(|name| (edits(wanted, name), name)).collect();
     ranked.sort_by_key(|&(edits, _)| edits);
     ranked.into_iter().take(3).map(|(_, name)| name).collect()
@@ -43,9 +40,6 @@ mod tests {
     #[test]
     fn the_best_three_come_first() {
         let known = ["source", "eata", "eta", "tent"];
-        assert_eq!(
-            nearest_names("etta", known.into_iter()),
-            ["eata", "eta", "tent"]
-        );
+        assert_eq!(nearest_names("etta", known.into_iter()), ["eata", "eta", "tent"]);
     }
 }

@@ -39,11 +39,7 @@ pub struct Target {
 impl Target {
     /// A network with batch norms, and batches of 64.
     pub fn of_classes(num_classes: usize) -> Self {
-        Self {
-            num_classes,
-            norms: Norms::Batch,
-            batch_size: USUAL_BATCH,
-        }
+        Self { num_classes, norms: Norms::Batch, batch_size: USUAL_BATCH }
     }
 
     /// The learning rate published for transformers: 1e-3 for batches of 64, and in proportion for others.

@@ -44,10 +44,7 @@ impl OnDevice {
         }
         let extents = [net.num_classes(), net.affine_table().len()];
         let run = self.run.take().filter(|run| run.extents == extents);
-        let run = self.run.insert(run.unwrap_or_else(|| Run {
-            steps: StepRun::new(ask.request(net)),
-            extents,
-        }));
+        let run = self.run.insert(run.unwrap_or_else(|| Run { steps: StepRun::new(ask.request(net)), extents }));
         if let Some(pull) = ask.pull {
             run.steps.set_pull(Arc::clone(pull));
         }

@@ -32,11 +32,7 @@ pub struct AdamConfig {
 impl AdamConfig {
     /// The usual constants with this learning rate.
     pub fn with_lr(lr: f32) -> Self {
-        Self {
-            lr,
-            betas: [0.9, 0.999],
-            eps: 1e-8,
-        }
+        Self { lr, betas: [0.9, 0.999], eps: 1e-8 }
     }
 }
 
@@ -54,11 +50,7 @@ pub enum OptimiserConfig {
 impl OptimiserConfig {
     /// SGD with momentum 0.9 and no Nesterov, as the original repositories use it.
     pub fn sgd(lr: f32) -> Self {
-        Self::Sgd(SgdConfig {
-            lr,
-            momentum: 0.9,
-            nesterov: false,
-        })
+        Self::Sgd(SgdConfig { lr, momentum: 0.9, nesterov: false })
     }
 
     /// Adam with the usual constants.
@@ -69,15 +61,7 @@ impl OptimiserConfig {
     /// The same for an executor that makes steps by itself.
     pub fn on_device(&self) -> StepOptimiser {
         match *self {
-            Self::Sgd(SgdConfig {
-                lr,
-                momentum,
-                nesterov,
-            }) => StepOptimiser::Sgd {
-                lr,
-                momentum,
-                nesterov,
-            },
+            Self::Sgd(SgdConfig { lr, momentum, nesterov }) => StepOptimiser::Sgd { lr, momentum, nesterov },
             Self::Adam(AdamConfig { lr, betas, eps }) => StepOptimiser::Adam { lr, betas, eps },
         }
     }
@@ -85,46 +69,21 @@ impl OptimiserConfig {
     /// Refuses settings outside their range.
     pub fn check(&self) -> Result<(), AdaptError> {
         let within = |setting, found: f32, ok: bool, expected| {
-            if ok {
-                Ok(())
-            } else {
-                Err(AdaptError::Setting {
-                    setting,
-                    found: f64::from(found),
-                    expected,
-                })
-            }
+            if ok { Ok(()) } else { Err(AdaptError::Setting { setting, found: f64::from(found), expected }) }
         };
-        let rate = |lr: f32| {
-            within(
-                "learning rate",
-                lr,
-                lr.is_finite() && lr >= 0.0,
-                "a number of at least 0",
-            )
-        };
+        let rate = |lr: f32| within("learning rate", lr, lr.is_finite() && lr >= 0.0, "a number of at least 0");
         match *self {
             Self::Sgd(sgd) => {
                 rate(sgd.lr)?;
                 let ok = (0.0..1.0).contains(&sgd.momentum);
                 within("momentum", sgd.momentum, ok, "0 or more, and less than 1")?;
                 let ok = !sgd.nesterov || sgd.momentum > 0.0;
-                within(
-                    "momentum",
-                    sgd.momentum,
-                    ok,
-                    "more than 0, since Nesterov needs it",
-                )
+                within("momentum", sgd.momentum, ok, "more than 0, since Nesterov needs it")
             }
             Self::Adam(adam) => {
                 rate(adam.lr)?;
                 for beta in adam.betas {
-                    within(
-                        "beta",
-                        beta,
-                        (0.0..1.0).contains(&beta),
-                        "0 or more, and less than 1",
-                    )?;
+                    within("beta", beta, (0.0..1.0).contains(&beta), "0 or more, and less than 1")?;
                 }
                 within("eps", adam.eps, adam.eps > 0.0, "more than 0")
             }
@@ -146,12 +105,7 @@ pub struct Optimiser {
 impl Optimiser {
     /// An optimiser that has made no step.
     pub fn new(config: OptimiserConfig) -> Self {
-        Self {
-            config,
-            first: Vec::new(),
-            second: Vec::new(),
-            steps: 0,
-        }
+        Self { config, first: Vec::new(), second: Vec::new(), steps: 0 }
     }
 
     /// Its settings.
@@ -176,21 +130,13 @@ impl Optimiser {
         self.steps += 1;
         self.first.resize(params.len(), 0.0);
         match self.config {
-            OptimiserConfig::Sgd(SgdConfig {
-                lr,
-                momentum,
-                nesterov,
-            }) => {
+            OptimiserConfig::Sgd(SgdConfig { lr, momentum, nesterov }) => {
                 for ((p, &g), v) in params.iter_mut().zip(gradient).zip(&mut self.first) {
                     *v = if opening { g } else { momentum * *v + g };
                     *p -= lr * if nesterov { g + momentum * *v } else { *v };
                 }
             }
-            OptimiserConfig::Adam(AdamConfig {
-                lr,
-                betas: [b1, b2],
-                eps,
-            }) => {
+            OptimiserConfig::Adam(AdamConfig { lr, betas: [b1, b2], eps }) => {
                 self.second.resize(params.len(), 0.0);
                 let correct = |beta: f32| 1.0 - f64::from(beta).powi(self.steps);
                 let step = f64::from(lr) / correct(b1);
@@ -226,16 +172,9 @@ mod tests {
 
     #[test]
     fn nesterov_looks_ahead() {
-        let config = OptimiserConfig::Sgd(SgdConfig {
-            lr: 0.1,
-            momentum: 0.9,
-            nesterov: true,
-        });
+        let config = OptimiserConfig::Sgd(SgdConfig { lr: 0.1, momentum: 0.9, nesterov: true });
         let p = run(config, &[1.0, 2.0]);
-        assert!(
-            (p - (1.0 - 0.1 * 1.9 - 0.1 * (2.0 + 0.9 * 2.9))).abs() < 1e-6,
-            "{p}"
-        );
+        assert!((p - (1.0 - 0.1 * 1.9 - 0.1 * (2.0 + 0.9 * 2.9))).abs() < 1e-6, "{p}");
     }
 
     #[test]
@@ -260,9 +199,6 @@ mod tests {
     #[test]
     fn a_negative_rate_is_named_with_its_range() {
         let error = OptimiserConfig::sgd(-1.0).check().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "learning rate is -1, expected a number of at least 0"
-        );
+        assert_eq!(error.to_string(), "learning rate is -1, expected a number of at least 0");
     }
 }

@@ -142,9 +142,7 @@ impl FromStr for ParamRule {
             "all-norm" => Ok(Self::AllNorm),
             "batch-norm" => Ok(Self::BatchNorm),
             "sar" => Ok(Self::Sar),
-            _ => Err(AdaptError::UnknownParamRule {
-                name: text.to_owned(),
-            }),
+            _ => Err(AdaptError::UnknownParamRule { name: text.to_owned() }),
         }
     }
 }
@@ -242,16 +240,10 @@ mod tests {
     fn unknown_layers_and_rules_are_named() {
         let rule = ParamRule::Layers(vec!["layer1".into(), "layer2".into()]);
         let error = rule.select(&table()).unwrap_err().to_string();
-        assert!(
-            error.contains("`layer2`") && error.contains("`layer1`"),
-            "{error}"
-        );
+        assert!(error.contains("`layer2`") && error.contains("`layer1`"), "{error}");
         for text in ["bn", "list:", "list: ,"] {
             let error = text.parse::<ParamRule>();
-            assert!(
-                matches!(error, Err(AdaptError::UnknownParamRule { .. })),
-                "{text}"
-            );
+            assert!(matches!(error, Err(AdaptError::UnknownParamRule { .. })), "{text}");
         }
     }
 
@@ -261,10 +253,7 @@ mod tests {
             ("\"all_norm\"", ParamRule::AllNorm),
             ("\"sar\"", ParamRule::Sar),
             ("\"batch_norm\"", ParamRule::BatchNorm),
-            (
-                "{\"layers\":[\"bn1\"]}",
-                ParamRule::Layers(vec!["bn1".into()]),
-            ),
+            ("{\"layers\":[\"bn1\"]}", ParamRule::Layers(vec!["bn1".into()])),
         ] {
             assert_eq!(serde_json::from_str::<ParamRule>(text).unwrap(), rule);
             assert_eq!(serde_json::to_string(&rule).unwrap(), text);

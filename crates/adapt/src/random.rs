@@ -28,9 +28,7 @@ impl Draws {
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.count += 1;
-        mix(self
-            .key
-            .wrapping_add(self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        mix(self.key.wrapping_add(self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
     /// A uniform draw from 0 (included) to 1 (excluded), 53 bits.

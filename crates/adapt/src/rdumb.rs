@@ -20,20 +20,13 @@ pub struct RdumbConfig {
 impl RdumbConfig {
     /// As published for ImageNet: ETA's settings, a reset every 1000 steps.
     pub fn imagenet() -> Self {
-        Self {
-            eta: EtaConfig::imagenet(),
-            reset_every: 1000,
-            start: 0,
-        }
+        Self { eta: EtaConfig::imagenet(), reset_every: 1000, start: 0 }
     }
 
     /// As compared on CIFAR-10 and CIFAR-100 alike: Adam 1e-3, margins 0.4 ln K and 0.4, a reset every 1000 steps.
     pub fn cifar() -> Self {
         Self {
-            eta: EtaConfig {
-                redundancy_margin: RedundancyMargin::Cosine(0.4),
-                ..EtaConfig::cifar10()
-            },
+            eta: EtaConfig { redundancy_margin: RedundancyMargin::Cosine(0.4), ..EtaConfig::cifar10() },
             ..Self::imagenet()
         }
     }
@@ -49,10 +42,7 @@ impl RdumbConfig {
 impl Default for RdumbConfig {
     /// ETA's default settings, a reset every 1000 steps.
     fn default() -> Self {
-        Self {
-            eta: EtaConfig::default(),
-            ..Self::imagenet()
-        }
+        Self { eta: EtaConfig::default(), ..Self::imagenet() }
     }
 }
 
@@ -76,12 +66,7 @@ impl Rdumb {
     /// An adapter with these settings.
     pub fn new(config: RdumbConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        Ok(Self {
-            core: EtaCore::new(config.eta.clone())?,
-            counter: config.start,
-            config,
-            is_fresh: true,
-        })
+        Ok(Self { core: EtaCore::new(config.eta.clone())?, counter: config.start, config, is_fresh: true })
     }
 
     fn restore(&mut self, net: &mut dyn Executor) {
@@ -91,11 +76,7 @@ impl Rdumb {
 }
 
 impl Adapter for Rdumb {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         let reset = !self.is_fresh && self.counter.is_multiple_of(self.config.reset_every);
         if reset {
             self.restore(net);
@@ -103,10 +84,7 @@ impl Adapter for Rdumb {
         self.core.step_pulled(net, batch, None)?;
         self.counter = self.counter.wrapping_add(1);
         self.is_fresh = false;
-        Ok(StepOutput {
-            reset,
-            ..self.core.output()
-        })
+        Ok(StepOutput { reset, ..self.core.output() })
     }
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
@@ -163,18 +141,13 @@ mod tests {
     fn the_counter_starts_where_it_is_told() {
         let (mut net, batch) = small_network();
         let mut rdumb = every_three(2);
-        let resets: Vec<bool> = (0..4)
-            .map(|_| rdumb.step(&mut net, &batch).unwrap().reset)
-            .collect();
+        let resets: Vec<bool> = (0..4).map(|_| rdumb.step(&mut net, &batch).unwrap().reset).collect();
         assert_eq!(resets, [false, true, false, false]);
     }
 
     #[test]
     fn an_interval_of_no_steps_is_refused() {
-        let config = RdumbConfig {
-            reset_every: 0,
-            ..RdumbConfig::imagenet()
-        };
+        let config = RdumbConfig { reset_every: 0, ..RdumbConfig::imagenet() };
         assert!(config.check().is_err());
     }
 }

@@ -7,8 +7,8 @@ use crate::random::{Draws, Purpose};
 use crate::selection::cosine;
 use crate::soft_likelihood_ratio::add_slr_gradient;
 use crate::{
-    AdaptError, Adapter, AugmentConfig, Optimiser, OptimiserConfig, ParamRule, PixelSpace,
-    SgdConfig, StepOutput, entropies,
+    AdaptError, Adapter, AugmentConfig, Optimiser, OptimiserConfig, ParamRule, PixelSpace, SgdConfig, StepOutput,
+    entropies,
 };
 use flipcast_exec::{Executor, Logits, NormMode};
 use flipcast_tensor::Batch;
@@ -43,11 +43,7 @@ impl RoidConfig {
     /// As published for ImageNet: SGD 2.5e-4 with Nesterov 0.9, temperature 1/3, momenta 0.99 and 0.9, batches of 64.
     pub fn imagenet() -> Self {
         Self {
-            optimiser: OptimiserConfig::Sgd(SgdConfig {
-                lr: 2.5e-4,
-                momentum: 0.9,
-                nesterov: true,
-            }),
+            optimiser: OptimiserConfig::Sgd(SgdConfig { lr: 2.5e-4, momentum: 0.9, nesterov: true }),
             norm_mode: NormMode::Batch,
             param_rule: ParamRule::AllNorm,
             temperature: 1.0 / 3.0,
@@ -74,10 +70,7 @@ impl RoidConfig {
         let heat = self.temperature;
         let ok = heat > 0.0 && heat.is_finite();
         AdaptError::unless(ok, "temperature", heat, "a number of more than 0")?;
-        let momenta = [
-            ("source momentum", self.source_momentum),
-            ("class momentum", self.class_momentum),
-        ];
+        let momenta = [("source momentum", self.source_momentum), ("class momentum", self.class_momentum)];
         for (setting, found) in momenta {
             let ok = (0.0..=1.0).contains(&found);
             AdaptError::unless(ok, setting, found, "a number from 0 to 1")?;
@@ -94,10 +87,7 @@ impl RoidConfig {
 impl Default for RoidConfig {
     /// As for ImageNet, but the prior corrects probabilities instead of scaling logits.
     fn default() -> Self {
-        Self {
-            prior: PriorCorrection::Probabilities,
-            ..Self::imagenet()
-        }
+        Self { prior: PriorCorrection::Probabilities, ..Self::imagenet() }
     }
 }
 
@@ -215,8 +205,7 @@ impl Roid {
             let row = &mut self.logit_gradient[image * classes..][..classes];
             add_symmetric_gradient(plain, view, share, row);
         }
-        self.gradient
-            .extend_from_slice(net.backward(&self.view_gradient)?);
+        self.gradient.extend_from_slice(net.backward(&self.view_gradient)?);
         net.forward(batch)?;
         Ok(())
     }
@@ -246,11 +235,7 @@ impl Roid {
 }
 
 impl Adapter for Roid {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         self.kept.keep(net.forward(batch)?);
@@ -260,9 +245,7 @@ impl Adapter for Roid {
         self.steps += 1;
         let prior = mean_probs(&self.predictions);
         let mut corrected = self.kept.logits().values().to_vec();
-        self.config
-            .prior
-            .apply(&prior, batch.images(), &mut corrected);
+        self.config.prior.apply(&prior, batch.images(), &mut corrected);
         self.kept.keep(Logits::new(&corrected, prior.len()));
         let logits = self.kept.logits();
         Ok(StepOutput {
@@ -304,11 +287,7 @@ fn to_unit_range(mut values: Vec<f64>) -> Vec<f64> {
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let range = high - low;
     for value in &mut values {
-        *value = if range > 0.0 {
-            (*value - low) / range
-        } else {
-            0.0
-        };
+        *value = if range > 0.0 { (*value - low) / range } else { 0.0 };
     }
     values
 }

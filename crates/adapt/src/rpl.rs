@@ -34,10 +34,7 @@ impl RplConfig {
 
     /// As compared on CIFAR: Adam 1e-3, q 0.8, batches of 200.
     pub fn cifar() -> Self {
-        Self {
-            optimiser: OptimiserConfig::adam(1e-3),
-            ..Self::imagenet()
-        }
+        Self { optimiser: OptimiserConfig::adam(1e-3), ..Self::imagenet() }
     }
 
     /// Refuses settings outside their range.
@@ -88,33 +85,20 @@ impl Rpl {
         })
     }
 
-    fn step_on_host(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepResult, AdaptError> {
+    fn step_on_host(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepResult, AdaptError> {
         self.kept.keep(net.forward(batch)?);
         self.predictions.see(self.kept.logits());
         robust_loss(&self.predictions, self.config.q, &mut self.logit_gradient);
         self.gradient.clear();
-        self.gradient
-            .extend_from_slice(net.backward(&self.logit_gradient)?);
+        self.gradient.extend_from_slice(net.backward(&self.logit_gradient)?);
         self.config.param_rule.mask(net, &mut self.gradient);
         self.optimiser.step(net.affine_mut(), &self.gradient);
-        Ok(StepResult {
-            mean_entropy: self.predictions.mean_entropy(),
-            reliable: batch.images(),
-            used: batch.images(),
-        })
+        Ok(StepResult { mean_entropy: self.predictions.mean_entropy(), reliable: batch.images(), used: batch.images() })
     }
 }
 
 impl Adapter for Rpl {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         let ask = Ask {
@@ -174,14 +158,8 @@ mod tests {
 
     #[test]
     fn a_power_of_zero_is_refused() {
-        let config = RplConfig {
-            q: 0.0,
-            ..RplConfig::imagenet()
-        };
+        let config = RplConfig { q: 0.0, ..RplConfig::imagenet() };
         let error = config.check().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "q is 0, expected more than 0, and at most 1"
-        );
+        assert_eq!(error.to_string(), "q is 0, expected more than 0, and at most 1");
     }
 }

@@ -1,9 +1,6 @@
 use crate::adapter::Kept;
 use crate::predictions::Predictions;
-use crate::{
-    AdaptError, Adapter, EntropyMargin, Norms, Optimiser, OptimiserConfig, ParamRule, StepOutput,
-    Target,
-};
+use crate::{AdaptError, Adapter, EntropyMargin, Norms, Optimiser, OptimiserConfig, ParamRule, StepOutput, Target};
 use flipcast_exec::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
@@ -51,18 +48,12 @@ impl SarConfig {
 
     /// As compared on CIFAR: SGD 1e-3, momentum 0.9, the rest as for ImageNet.
     pub fn cifar() -> Self {
-        Self {
-            optimiser: OptimiserConfig::sgd(1e-3),
-            ..Self::imagenet()
-        }
+        Self { optimiser: OptimiserConfig::sgd(1e-3), ..Self::imagenet() }
     }
 
     /// As published for a ViT-B on ImageNet: SGD 1e-3 for batches of 64, the rest as for ResNets.
     pub fn imagenet_vit() -> Self {
-        Self {
-            optimiser: OptimiserConfig::sgd(1e-3),
-            ..Self::imagenet()
-        }
+        Self { optimiser: OptimiserConfig::sgd(1e-3), ..Self::imagenet() }
     }
 
     /// Refuses settings outside their range.
@@ -86,10 +77,7 @@ impl SarConfig {
             Norms::Batch | Norms::Group if images < 32.0 => 2.5e-4 * images / 32.0,
             Norms::Batch | Norms::Group => 2.5e-4,
         };
-        Self {
-            optimiser: OptimiserConfig::sgd(lr),
-            ..Self::default()
-        }
+        Self { optimiser: OptimiserConfig::sgd(lr), ..Self::default() }
     }
 }
 
@@ -97,10 +85,7 @@ impl Default for SarConfig {
     /// As for ImageNet, but the margin of collapse is the same share of `ln K` for any number of classes: 0.2 nats of 1000 classes
     /// are usual for a good model of ten.
     fn default() -> Self {
-        Self {
-            reset_margin: EntropyMargin::Share(0.2 / 1000f64.ln()),
-            ..Self::imagenet()
-        }
+        Self { reset_margin: EntropyMargin::Share(0.2 / 1000f64.ln()), ..Self::imagenet() }
     }
 }
 
@@ -173,16 +158,10 @@ impl Sar {
         result
     }
 
-    fn perturbed_gradient(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-        margin: f64,
-    ) -> Result<(), AdaptError> {
+    fn perturbed_gradient(&mut self, net: &mut dyn Executor, batch: &Batch, margin: f64) -> Result<(), AdaptError> {
         self.perturbed.see(net.forward(batch)?);
         let reliable = self.reliable.iter().copied();
-        self.used
-            .extend(reliable.filter(|&image| self.perturbed.entropy(image) < margin));
+        self.used.extend(reliable.filter(|&image| self.perturbed.entropy(image) < margin));
         if self.used.is_empty() {
             return Ok(());
         }
@@ -193,8 +172,7 @@ impl Sar {
     /// Takes the affine gradient, with zeros for layers that do not adapt.
     fn backward(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         self.gradient.clear();
-        self.gradient
-            .extend_from_slice(net.backward(&self.logit_gradient)?);
+        self.gradient.extend_from_slice(net.backward(&self.logit_gradient)?);
         self.config.param_rule.mask(net, &mut self.gradient);
         Ok(())
     }
@@ -220,11 +198,7 @@ impl Sar {
 }
 
 impl Adapter for Sar {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         self.kept.keep(net.forward(batch)?);
@@ -233,8 +207,7 @@ impl Adapter for Sar {
         let margin = self.config.entropy_margin.nats(classes);
         let is_reliable = |&image: &usize| self.predictions.entropy(image) < margin;
         self.reliable.clear();
-        self.reliable
-            .extend((0..self.predictions.images()).filter(is_reliable));
+        self.reliable.extend((0..self.predictions.images()).filter(is_reliable));
         self.used.clear();
         if !self.reliable.is_empty() {
             self.sharpness_aware_gradient(net, batch, margin)?;
@@ -323,10 +296,7 @@ mod tests {
 
     fn momentum_alone(published_code: bool) -> bool {
         let (mut net, batch) = small_network();
-        let config = SarConfig {
-            published_code,
-            ..open()
-        };
+        let config = SarConfig { published_code, ..open() };
         let mut sar = Sar::new(config).unwrap();
         sar.step(&mut net, &batch).unwrap();
         sar.config.entropy_margin = EntropyMargin::Nats(1e-9);
@@ -345,11 +315,7 @@ mod tests {
     /// Whether each of three steps resets, the average loss having fallen to nothing before the first.
     fn resets_after_collapse(published_code: bool) -> Vec<bool> {
         let (mut net, batch) = small_network();
-        let mut sar = Sar::new(SarConfig {
-            published_code,
-            ..open()
-        })
-        .unwrap();
+        let mut sar = Sar::new(SarConfig { published_code, ..open() }).unwrap();
         let loss = {
             sar.step(&mut net, &batch).unwrap();
             sar.average_loss.unwrap()
@@ -369,11 +335,7 @@ mod tests {
     #[test]
     fn a_reset_restores_the_source() {
         let (mut net, batch) = small_network();
-        let mut sar = Sar::new(SarConfig {
-            reset_margin: EntropyMargin::Nats(50.0),
-            ..open()
-        })
-        .unwrap();
+        let mut sar = Sar::new(SarConfig { reset_margin: EntropyMargin::Nats(50.0), ..open() }).unwrap();
         assert!(sar.step(&mut net, &batch).unwrap().reset);
         assert_eq!(net.affine(), net.source_affine());
     }

@@ -16,16 +16,10 @@ pub(crate) struct Selection {
 impl Selection {
     /// Keeps the images with an entropy below `entropy_margin` whose cosine with the average is below `cosine_margin`. The
     /// mean of the kept ones then joins the average; a batch of which nothing is kept leaves it as it was.
-    pub fn select(
-        &mut self,
-        predictions: &Predictions,
-        entropy_margin: f64,
-        cosine_margin: Option<f64>,
-    ) {
+    pub fn select(&mut self, predictions: &Predictions, entropy_margin: f64, cosine_margin: Option<f64>) {
         let is_reliable = |&image: &usize| predictions.entropy(image) < entropy_margin;
         self.kept.clear();
-        self.kept
-            .extend((0..predictions.images()).filter(is_reliable));
+        self.kept.extend((0..predictions.images()).filter(is_reliable));
         self.reliable = self.kept.len();
         // An average of other classes says nothing of these.
         if self.average.len() != predictions.classes() {
@@ -35,8 +29,7 @@ impl Selection {
         if let Some(margin) = cosine_margin
             && !average.is_empty()
         {
-            self.kept
-                .retain(|&image| cosine(average, predictions.probs(image)).abs() < margin);
+            self.kept.retain(|&image| cosine(average, predictions.probs(image)).abs() < margin);
         }
         self.learn(predictions);
     }
@@ -148,9 +141,7 @@ mod tests {
         let (mut reliable, mut kept) = (0, 0);
         let gain = (classes as f32).ln() + certainty;
         for step in 0..STEPS {
-            let mut logits: Vec<f32> = (0..batch * classes)
-                .map(|_| random.normal() as f32)
-                .collect();
+            let mut logits: Vec<f32> = (0..batch * classes).map(|_| random.normal() as f32).collect();
             for row in logits.chunks_exact_mut(classes) {
                 let class = random.below(classes);
                 row[class] += gain * random.between(0.5, 1.0) as f32;
@@ -174,10 +165,7 @@ mod tests {
                 let margin = RedundancyMargin::default();
                 let [reliable, kept] = shares(classes, certainty, 64, margin);
                 assert!(reliable > 0.05, "{classes} classes: {reliable}");
-                assert!(
-                    kept > 0.5 * reliable,
-                    "{classes} classes: {kept} of {reliable}"
-                );
+                assert!(kept > 0.5 * reliable, "{classes} classes: {kept} of {reliable}");
             }
         }
     }

@@ -24,9 +24,6 @@ fn small_case() -> (Case, NetworkOptions) {
     let mut cases = cases();
     cases.retain(|case| case.name == "max_pool3x3_s2_odd");
     let case = cases.swap_remove(0);
-    let options = NetworkOptions {
-        threads: 1,
-        ..NetworkOptions::adapt(case.batch_size, case.height, case.width)
-    };
+    let options = NetworkOptions { threads: 1, ..NetworkOptions::adapt(case.batch_size, case.height, case.width) };
     (case, options)
 }

@@ -21,11 +21,7 @@ impl Source {
 }
 
 impl Adapter for Source {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         net.set_norm_mode(NormMode::Running)?;
         self.kept.keep(net.forward(batch)?);
         Ok(StepOutput::unchanged(self.kept.logits()))

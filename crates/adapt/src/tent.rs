@@ -1,8 +1,6 @@
 use crate::adapter::Kept;
 use crate::on_device::{Ask, OnDevice};
-use crate::{
-    AdaptError, Adapter, Optimiser, OptimiserConfig, ParamRule, StepOutput, mean_entropy_gradient,
-};
+use crate::{AdaptError, Adapter, Optimiser, OptimiserConfig, ParamRule, StepOutput, mean_entropy_gradient};
 use flipcast_exec::{Executor, NormMode, StepLoss, StepResult};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
@@ -23,29 +21,18 @@ pub struct TentConfig {
 impl TentConfig {
     /// As published for ImageNet: SGD 2.5e-4, momentum 0.9, batches of 64.
     pub fn imagenet() -> Self {
-        Self {
-            optimiser: OptimiserConfig::sgd(2.5e-4),
-            norm_mode: NormMode::Batch,
-            param_rule: ParamRule::AllNorm,
-        }
+        Self { optimiser: OptimiserConfig::sgd(2.5e-4), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
     }
 
     /// As published for CIFAR: Adam 1e-3, batches of 200.
     pub fn cifar() -> Self {
-        Self {
-            optimiser: OptimiserConfig::adam(1e-3),
-            norm_mode: NormMode::Batch,
-            param_rule: ParamRule::AllNorm,
-        }
+        Self { optimiser: OptimiserConfig::adam(1e-3), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
     }
 
     /// As SAR's released code compares it on a ViT-B: SGD 1e-3, momentum 0.9, batches of 64, the rest as for ImageNet. The rate is
     /// taken from memory of that code, not read again.
     pub fn imagenet_vit() -> Self {
-        Self {
-            optimiser: OptimiserConfig::sgd(1e-3),
-            ..Self::imagenet()
-        }
+        Self { optimiser: OptimiserConfig::sgd(1e-3), ..Self::imagenet() }
     }
 
     /// Refuses settings outside their range.
@@ -86,32 +73,19 @@ impl Tent {
         })
     }
 
-    fn step_on_host(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepResult, AdaptError> {
+    fn step_on_host(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepResult, AdaptError> {
         self.kept.keep(net.forward(batch)?);
         let mean_entropy = mean_entropy_gradient(self.kept.logits(), &mut self.logit_gradient);
         self.gradient.clear();
-        self.gradient
-            .extend_from_slice(net.backward(&self.logit_gradient)?);
+        self.gradient.extend_from_slice(net.backward(&self.logit_gradient)?);
         self.config.param_rule.mask(net, &mut self.gradient);
         self.optimiser.step(net.affine_mut(), &self.gradient);
-        Ok(StepResult {
-            mean_entropy,
-            reliable: batch.images(),
-            used: batch.images(),
-        })
+        Ok(StepResult { mean_entropy, reliable: batch.images(), used: batch.images() })
     }
 }
 
 impl Adapter for Tent {
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-    ) -> Result<StepOutput<'_>, AdaptError> {
+    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         self.config.param_rule.check(net)?;
         net.set_norm_mode(self.config.norm_mode)?;
         let ask = Ask {

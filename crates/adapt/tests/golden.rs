@@ -5,14 +5,11 @@
 //! executor, and the engine is compared with that executor, pass by pass and along whole runs.
 
 use flipcast_adapt::{
-    Adapter, Bn, BnConfig, Cpl, CplConfig, Eata, EataConfig, EntropyMargin, Eta, EtaConfig,
-    OptimiserConfig, Rdumb, RdumbConfig, RedundancyMargin, Rpl, RplConfig, Sar, SarConfig, Source,
-    Tent, TentConfig,
+    Adapter, Bn, BnConfig, Cpl, CplConfig, Eata, EataConfig, EntropyMargin, Eta, EtaConfig, OptimiserConfig, Rdumb,
+    RdumbConfig, RedundancyMargin, Rpl, RplConfig, Sar, SarConfig, Source, Tent, TentConfig,
 };
 use flipcast_exec::{Exactness, Executor, Isa, Logits, Network, NetworkOptions, NormMode};
-use flipcast_testkit::{
-    Crossing, GoldenCase, Lead, Pair, ReferenceExecutor, crossing_taps, golden_index, relative_l2,
-};
+use flipcast_testkit::{Crossing, GoldenCase, Lead, Pair, ReferenceExecutor, crossing_taps, golden_index, relative_l2};
 
 /// The golden folder's own bounds, relative: logits, the whole affine change, and each parameter's.
 const LOGITS: f64 = 1e-4;
@@ -29,10 +26,7 @@ fn adapter(case: &GoldenCase) -> Box<dyn Adapter> {
     let optimiser = OptimiserConfig::sgd(case.lr as f32);
     // The goldens have the threshold of 1000 classes throughout.
     let entropy_margin = EntropyMargin::Nats(0.4 * 1000f64.ln());
-    let tent = |optimiser| TentConfig {
-        optimiser,
-        ..TentConfig::imagenet()
-    };
+    let tent = |optimiser| TentConfig { optimiser, ..TentConfig::imagenet() };
     let eta = EtaConfig {
         optimiser,
         norm_mode: NormMode::Batch,
@@ -46,44 +40,13 @@ fn adapter(case: &GoldenCase) -> Box<dyn Adapter> {
         "bn" => Box::new(Bn::new(BnConfig::batch()).unwrap()),
         "tent" => Box::new(Tent::new(tent(optimiser)).unwrap()),
         "tent_adam" => Box::new(Tent::new(tent(OptimiserConfig::adam(1e-3))).unwrap()),
-        "rpl" => Box::new(
-            Rpl::new(RplConfig {
-                optimiser,
-                ..RplConfig::imagenet()
-            })
-            .unwrap(),
-        ),
-        "cpl" => Box::new(
-            Cpl::new(CplConfig {
-                optimiser,
-                ..CplConfig::imagenet()
-            })
-            .unwrap(),
-        ),
+        "rpl" => Box::new(Rpl::new(RplConfig { optimiser, ..RplConfig::imagenet() }).unwrap()),
+        "cpl" => Box::new(Cpl::new(CplConfig { optimiser, ..CplConfig::imagenet() }).unwrap()),
         "eta" => Box::new(Eta::new(eta).unwrap()),
-        "eata" => Box::new(
-            Eata::new(EataConfig {
-                eta,
-                fisher_alpha: case.fisher_alpha,
-            })
-            .unwrap(),
-        ),
-        "rdumb" => Box::new(
-            Rdumb::new(RdumbConfig {
-                eta,
-                reset_every: 1000,
-                start: case.start.unwrap(),
-            })
-            .unwrap(),
-        ),
+        "eata" => Box::new(Eata::new(EataConfig { eta, fisher_alpha: case.fisher_alpha }).unwrap()),
+        "rdumb" => Box::new(Rdumb::new(RdumbConfig { eta, reset_every: 1000, start: case.start.unwrap() }).unwrap()),
         "sar" => Box::new(
-            Sar::new(SarConfig {
-                optimiser,
-                entropy_margin,
-                published_code: true,
-                ..SarConfig::imagenet()
-            })
-            .unwrap(),
+            Sar::new(SarConfig { optimiser, entropy_margin, published_code: true, ..SarConfig::imagenet() }).unwrap(),
         ),
         other => panic!("`{other}` is not implemented"),
     }
@@ -243,17 +206,10 @@ fn adapters_equal_the_published_implementations() {
         println!("{}: {distance:?}", case.name());
         assert!(distance.is_within_bounds(), "{}: {distance:?}", case.name());
         compared += 1;
-        counted += usize::from(
-            case.cumulative_kept
-                .iter()
-                .any(|&counts| counts != [-1, -1]),
-        );
+        counted += usize::from(case.cumulative_kept.iter().any(|&counts| counts != [-1, -1]));
     }
     assert_eq!(compared, 29, "ten methods on three networks, CPL on two");
-    assert_eq!(
-        counted, 9,
-        "three methods with both filters on three networks"
-    );
+    assert_eq!(counted, 9, "three methods with both filters on three networks");
 }
 
 #[test]
@@ -274,8 +230,7 @@ fn engine_stays_on_the_published_path_unless_it_crosses_a_kink() {
                 both.crossings().count(),
             );
             println!("{line}");
-            let starts_right =
-                distance.first_logits <= LOGITS && !distance.other_predictions.contains(&0);
+            let starts_right = distance.first_logits <= LOGITS && !distance.other_predictions.contains(&0);
             if starts_right && distance.is_within_bounds() {
                 continue;
             }
@@ -300,17 +255,12 @@ fn taps_change_no_bit_of_the_engine() {
     for case in golden_index().unwrap() {
         let (graph, weights) = (case.build_graph().unwrap(), case.load_weights().unwrap());
         let tapped = options(&case, Exactness::Fast);
-        let untapped = NetworkOptions {
-            taps: Vec::new(),
-            ..tapped.clone()
-        };
+        let untapped = NetworkOptions { taps: Vec::new(), ..tapped.clone() };
         let batches = case.load_batches().unwrap();
         let [with, without] = [tapped, untapped].map(|options| {
             let mut net = Network::new(&graph, &weights, &options).unwrap();
             let mut adapter = adapter(&case);
-            adapter
-                .prepare(&mut net, &batches[..CLEAN_BATCHES])
-                .unwrap();
+            adapter.prepare(&mut net, &batches[..CLEAN_BATCHES]).unwrap();
             let mut logits = Vec::new();
             for batch in batches.iter().take(case.steps) {
                 let output = adapter.step(&mut net, batch).unwrap();

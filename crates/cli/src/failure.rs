@@ -106,9 +106,8 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<Fired>() {
         return 1;
     }
-    let environment = |cause: &(dyn Error + 'static)| {
-        cause.is::<Environment>() || cause.is::<CudaError>() || cannot_write(cause)
-    };
+    let environment =
+        |cause: &(dyn Error + 'static)| cause.is::<Environment>() || cause.is::<CudaError>() || cannot_write(cause);
     if error.chain().any(environment) {
         return 3;
     }
@@ -130,10 +129,7 @@ fn cannot_write(cause: &(dyn Error + 'static)) -> bool {
     };
     matches!(
         source.kind(),
-        ErrorKind::PermissionDenied
-            | ErrorKind::ReadOnlyFilesystem
-            | ErrorKind::StorageFull
-            | ErrorKind::QuotaExceeded
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::StorageFull | ErrorKind::QuotaExceeded
     )
 }
 
@@ -167,15 +163,13 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
                     "check the path".into()
                 })
             }
-            DataError::UnknownDataset { .. } | DataError::UnknownSplit { .. } => {
-                Some("`flipcast data list` shows the known datasets, `flipcast data list NAME` the splits of one".into())
-            }
+            DataError::UnknownDataset { .. } | DataError::UnknownSplit { .. } => Some(
+                "`flipcast data list` shows the known datasets, `flipcast data list NAME` the splits of one".into(),
+            ),
             DataError::UnknownLayout { path, .. } if is_image(path) => {
                 Some("this is one image; give the folder that holds it".into())
             }
-            DataError::NoImages { .. } => {
-                Some("give the folder that holds the images or the class folders".into())
-            }
+            DataError::NoImages { .. } => Some("give the folder that holds the images or the class folders".into()),
             _ => None,
         });
     }
@@ -185,10 +179,11 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = cause.downcast_ref::<ReportError>() {
         return error.hint();
     }
-    if let Some(ExecError::NonFiniteLogits { .. } | ExecError::NonFiniteGradient { .. }) =
-        cause.downcast_ref()
-    {
-        return Some("lower the learning rate with `--lr`, or let `--guard reset` catch a collapse before it comes to this".into());
+    if let Some(ExecError::NonFiniteLogits { .. } | ExecError::NonFiniteGradient { .. }) = cause.downcast_ref() {
+        return Some(
+            "lower the learning rate with `--lr`, or let `--guard reset` catch a collapse before it comes to this"
+                .into(),
+        );
     }
     if let Some(ExecError::OutOfMemory { .. }) = cause.downcast_ref() {
         return Some("make the batches smaller: `--batch-size`, or `--batch` for `bench`".into());
@@ -197,36 +192,18 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
         return error.hint().map(str::to_owned);
     }
     let fixed = [
-        cause
-            .downcast_ref::<DecodeError>()
-            .and_then(DecodeError::hint),
-        cause
-            .downcast_ref::<LabelError>()
-            .and_then(LabelError::hint),
+        cause.downcast_ref::<DecodeError>().and_then(DecodeError::hint),
+        cause.downcast_ref::<LabelError>().and_then(LabelError::hint),
         cause.downcast_ref::<LoadError>().and_then(LoadError::hint),
-        cause
-            .downcast_ref::<CorruptError>()
-            .and_then(CorruptError::hint),
+        cause.downcast_ref::<CorruptError>().and_then(CorruptError::hint),
         cause.downcast_ref::<FrostError>().map(FrostError::hint),
         cause.downcast_ref::<PlanError>().map(PlanError::hint),
-        cause
-            .downcast_ref::<TablesError>()
-            .and_then(TablesError::hint),
-        cause
-            .downcast_ref::<AdaptError>()
-            .and_then(AdaptError::hint),
-        cause
-            .downcast_ref::<AffineError>()
-            .and_then(AffineError::hint),
-        cause
-            .downcast_ref::<RecordError>()
-            .and_then(RecordError::hint),
-        cause
-            .downcast_ref::<PredictionError>()
-            .and_then(PredictionError::hint),
-        cause
-            .downcast_ref::<SettingsError>()
-            .and_then(SettingsError::hint),
+        cause.downcast_ref::<TablesError>().and_then(TablesError::hint),
+        cause.downcast_ref::<AdaptError>().and_then(AdaptError::hint),
+        cause.downcast_ref::<AffineError>().and_then(AffineError::hint),
+        cause.downcast_ref::<RecordError>().and_then(RecordError::hint),
+        cause.downcast_ref::<PredictionError>().and_then(PredictionError::hint),
+        cause.downcast_ref::<SettingsError>().and_then(SettingsError::hint),
     ];
     fixed.into_iter().flatten().next().map(str::to_owned)
 }
@@ -238,10 +215,7 @@ mod tests {
 
     #[test]
     fn exit_codes_tell_checks_input_and_environment_apart() {
-        let io = |kind: ErrorKind| WriteError::Io {
-            path: "out".into(),
-            source: kind.into(),
-        };
+        let io = |kind: ErrorKind| WriteError::Io { path: "out".into(), source: kind.into() };
         let plain: anyhow::Error = anyhow::anyhow!("bad input");
         assert_eq!(exit_code(&plain), 2);
         assert_eq!(exit_code(&Fired("found".into()).into()), 1);
@@ -256,11 +230,7 @@ mod tests {
 
     #[test]
     fn hints_are_found_in_every_crate_s_errors() {
-        let error = CorruptError::UnknownCorruption {
-            name: "fogg".into(),
-            set: None,
-            nearest: vec!["fog"],
-        };
+        let error = CorruptError::UnknownCorruption { name: "fogg".into(), set: None, nearest: vec!["fog"] };
         assert!(hint(&error).is_some_and(|text| text.contains("spelling")));
         let error = DataError::NoImages { path: "x".into() };
         assert!(hint(&error).is_some());

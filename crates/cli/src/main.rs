@@ -53,14 +53,10 @@ enum Command {
 /// The same with options that take a negative number as their value and refuse it as such, not as an option of its own.
 fn taking_negative_numbers(command: clap::Command) -> clap::Command {
     let takes = |arg: clap::Arg| match arg.get_action() {
-        clap::ArgAction::Set | clap::ArgAction::Append if !arg.is_positional() => {
-            arg.allow_negative_numbers(true)
-        }
+        clap::ArgAction::Set | clap::ArgAction::Append if !arg.is_positional() => arg.allow_negative_numbers(true),
         _ => arg,
     };
-    command
-        .mut_args(takes)
-        .mut_subcommands(taking_negative_numbers)
+    command.mut_args(takes).mut_subcommands(taking_negative_numbers)
 }
 
 fn main() -> ExitCode {

@@ -143,10 +143,7 @@ mod tests {
     #[test]
     fn what_was_there_before_does_not_count_as_pace() {
         let minute = Duration::from_secs(60);
-        assert_eq!(
-            time_left(minute, 60, 40, 100),
-            Some(Duration::from_secs(120))
-        );
+        assert_eq!(time_left(minute, 60, 40, 100), Some(Duration::from_secs(120)));
         assert_eq!(time_left(minute, 40, 40, 100), None);
         assert_eq!(time_left(Duration::from_millis(200), 1, 0, 100), None);
         assert_eq!(time_left(minute, 100, 0, 100), Some(Duration::ZERO));

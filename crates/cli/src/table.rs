@@ -57,19 +57,13 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let rows = vec![
-            vec!["a".into(), "1".into()],
-            vec!["bcd".into(), "22".into()],
-        ];
+        let rows = vec![vec!["a".into(), "1".into()], vec!["bcd".into(), "22".into()]];
         let text = render(&["x", "n"], &[Align::Left, Align::Right], &rows);
         assert_eq!(text, "x     n\na     1\nbcd  22\n");
     }
 
     #[test]
     fn digits_are_grouped_by_three() {
-        assert_eq!(
-            [0, 999, 1000, 1234567].map(grouped),
-            ["0", "999", "1,000", "1,234,567"]
-        );
+        assert_eq!([0, 999, 1000, 1234567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

@@ -30,11 +30,7 @@ fn parse() -> Result<Arguments, Box<dyn Error>> {
         (Vec::new(), CorruptionSet::ImageNetC, 5, None, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let mut value = || {
-            arguments
-                .next()
-                .ok_or(format!("`{argument}` needs a value"))
-        };
+        let mut value = || arguments.next().ok_or(format!("`{argument}` needs a value"));
         match argument.as_str() {
             "--set" => set = value()?.parse()?,
             "--repeats" => repeats = value()?.parse()?,
@@ -49,13 +45,7 @@ fn parse() -> Result<Arguments, Box<dyn Error>> {
             .ok_or("the file does not hold WIDTH x HEIGHT x 3 bytes")?,
         _ => return Err("expected no picture, or PICTURE.rgb WIDTH HEIGHT".into()),
     };
-    Ok(Arguments {
-        image,
-        set,
-        repeats,
-        only,
-        serve,
-    })
+    Ok(Arguments { image, set, repeats, only, serve })
 }
 
 /// Smooth shapes with some texture.
@@ -65,9 +55,7 @@ fn picture(side: usize) -> Image {
         let texture = ((x * 97.0 + y * 61.0).sin() * 4373.0).fract() * 20.0;
         128.0 + 80.0 * (x + channel as f64).sin() * y.cos() + texture
     };
-    let rgb = (0..3 * side * side)
-        .map(|i| wave(i / 3 % side, i / 3 / side, i % 3) as u8)
-        .collect();
+    let rgb = (0..3 * side * side).map(|i| wave(i / 3 % side, i / 3 / side, i % 3) as u8).collect();
     Image::new(side, side, rgb).expect("three samples are made per pixel")
 }
 
@@ -100,13 +88,7 @@ fn answer(image: &Image, set: CorruptionSet) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let Arguments {
-        image,
-        set,
-        repeats,
-        only,
-        serve,
-    } = parse()?;
+    let Arguments { image, set, repeats, only, serve } = parse()?;
     if serve {
         return answer(&image, set);
     }
@@ -118,9 +100,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         print!("{}", entry.name);
         for severity in Severity::ALL {
             let spec = CorruptionSpec::new(set, entry.name, severity)?;
-            let best = times(&image, &spec, repeats)?
-                .into_iter()
-                .fold(f64::INFINITY, f64::min);
+            let best = times(&image, &spec, repeats)?.into_iter().fold(f64::INFINITY, f64::min);
             print!(" {best:.3}");
             if position < 15 {
                 total += best;

@@ -27,12 +27,8 @@ const PIXELWISE: [(&str, Tell); 11] = [
         Some(ByteRecipe::ImpulseNoise { stream, limit })
     }),
     ("shot_noise", shot),
-    ("contrast", |row, _| {
-        Some(ByteRecipe::Contrast { factor: row[0] })
-    }),
-    ("brightness", |row, _| {
-        Some(ByteRecipe::Brightness { added: row[0] })
-    }),
+    ("contrast", |row, _| Some(ByteRecipe::Contrast { factor: row[0] })),
+    ("brightness", |row, _| Some(ByteRecipe::Brightness { added: row[0] })),
     ("saturate", |row, _| {
         let (factor, offset) = (row[0], row[1]);
         Some(ByteRecipe::Saturation { factor, offset })
@@ -56,12 +52,7 @@ const PIXELWISE: [(&str, Tell); 11] = [
 ];
 
 fn normal(row: &[f64], stream: [u64; 2], in_proportion: bool) -> Option<ByteRecipe> {
-    Some(ByteRecipe::NormalNoise {
-        stream,
-        std: row[0],
-        in_proportion,
-        ziggurat: ziggurat(),
-    })
+    Some(ByteRecipe::NormalNoise { stream, std: row[0], in_proportion, ziggurat: ziggurat() })
 }
 
 /// The distribution of every byte's count, with the byte that a count becomes.
@@ -101,12 +92,7 @@ impl Corruption {
 }
 
 impl ByteChange for Corruption {
-    fn change(
-        &self,
-        index: usize,
-        [height, width, _]: [usize; 3],
-        bytes: &mut Vec<u8>,
-    ) -> Result<(), ChangeError> {
+    fn change(&self, index: usize, [height, width, _]: [usize; 3], bytes: &mut Vec<u8>) -> Result<(), ChangeError> {
         let image = Image::new(width, height, std::mem::take(bytes)).expect("bytes fill an image");
         *bytes = self.apply(index, &image)?.into_rgb();
         Ok(())
@@ -130,12 +116,7 @@ impl ByteChange for Corruption {
 pub(crate) struct Both(pub [Arc<dyn ByteChange>; 2]);
 
 impl ByteChange for Both {
-    fn change(
-        &self,
-        index: usize,
-        extents: [usize; 3],
-        bytes: &mut Vec<u8>,
-    ) -> Result<(), ChangeError> {
+    fn change(&self, index: usize, extents: [usize; 3], bytes: &mut Vec<u8>) -> Result<(), ChangeError> {
         let mut changes = self.0.iter();
         changes.try_for_each(|change| change.change(index, extents, bytes))
     }
@@ -154,10 +135,7 @@ mod tests {
 
     fn corruption(name: &str, storage: Storage) -> Corruption {
         let corruptor = Corruptor::new(3).with_storage(storage);
-        Corruption {
-            request: name.parse().expect("well formed"),
-            corruptor: Arc::new(corruptor),
-        }
+        Corruption { request: name.parse().expect("well formed"), corruptor: Arc::new(corruptor) }
     }
 
     #[test]
@@ -183,13 +161,7 @@ mod tests {
     #[test]
     fn quantiles_are_those_of_the_sampler() {
         let rate = 12.0;
-        let Some(ByteRecipe::Quantiles {
-            starts,
-            cumulative,
-            results,
-            ..
-        }) = shot(&[rate], [0; 2])
-        else {
+        let Some(ByteRecipe::Quantiles { starts, cumulative, results, .. }) = shot(&[rate], [0; 2]) else {
             panic!("shot noise is told by quantiles")
         };
         for byte in [0, 1, 100, 255] {
@@ -210,13 +182,10 @@ mod tests {
         let rgb: Vec<u8> = (0..8 * 9 * 3).map(|i| (i * i % 253) as u8).collect();
         let image = Image::new(9, 8, rgb.clone()).expect("sizes match");
         let corruption = corruption("gaussian_noise:4", Storage::None);
-        let spec =
-            crate::CorruptionSpec::new(CorruptionSet::CifarC, "gaussian_noise", Severity::ALL[3]);
+        let spec = crate::CorruptionSpec::new(CorruptionSet::CifarC, "gaussian_noise", Severity::ALL[3]);
         let expected = crate::corrupt(&image, &spec.expect("listed"), 3, 21).expect("small");
         let mut bytes = rgb;
-        corruption
-            .change(21, [8, 9, 3], &mut bytes)
-            .expect("it is small");
+        corruption.change(21, [8, 9, 3], &mut bytes).expect("it is small");
         assert_eq!(bytes, expected.rgb());
     }
 }

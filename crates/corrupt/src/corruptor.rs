@@ -24,11 +24,7 @@ pub struct Corruptor {
 impl Corruptor {
     /// Draws from `seed`, keeps results in memory as they are, and uses procedural frost.
     pub fn new(seed: u64) -> Self {
-        Self {
-            seed,
-            storage: Storage::None,
-            frost: None,
-        }
+        Self { seed, storage: Storage::None, frost: None }
     }
 
     /// Adds a storage step after every corruption.
@@ -50,23 +46,12 @@ impl Corruptor {
 
     /// Which frost textures are used, in words.
     pub(crate) fn frost_name(&self) -> &'static str {
-        if self.frost.is_some() {
-            "frost textures from files"
-        } else {
-            "procedural frost textures"
-        }
+        if self.frost.is_some() { "frost textures from files" } else { "procedural frost textures" }
     }
 
     /// The corrupted `image`, which is number `image_index` of its dataset, after the storage step.
-    pub fn corrupt(
-        &self,
-        image: &Image,
-        spec: &CorruptionSpec,
-        image_index: u64,
-    ) -> Result<Image, CorruptError> {
-        Ok(self
-            .storage
-            .store(self.corrupt_unstored(image, spec, image_index)?))
+    pub fn corrupt(&self, image: &Image, spec: &CorruptionSpec, image_index: u64) -> Result<Image, CorruptError> {
+        Ok(self.storage.store(self.corrupt_unstored(image, spec, image_index)?))
     }
 
     /// [`Corruptor::corrupt`] without the storage step, for callers that store the image themselves.
@@ -98,13 +83,7 @@ impl Corruptor {
         hundredths: u32,
         image_index: u64,
     ) -> StreamKey<'a> {
-        StreamKey {
-            seed: self.seed,
-            set,
-            corruption,
-            severity_hundredths: hundredths,
-            image_index,
-        }
+        StreamKey { seed: self.seed, set, corruption, severity_hundredths: hundredths, image_index }
     }
 
     /// Applies `entry` with `row` as its constants, without the storage step.
@@ -116,17 +95,9 @@ impl Corruptor {
         key: &StreamKey<'_>,
     ) -> Result<Image, CorruptError> {
         check_size(image.width(), image.height())?;
-        let frost = self
-            .frost
-            .as_ref()
-            .unwrap_or_else(|| FrostTextures::procedural());
+        let frost = self.frost.as_ref().unwrap_or_else(|| FrostTextures::procedural());
         let mut rng = CounterRng::new(key);
-        Ok((entry.run)(&mut Job {
-            image,
-            row,
-            rng: &mut rng,
-            frost,
-        }))
+        Ok((entry.run)(&mut Job { image, row, rng: &mut rng, frost }))
     }
 }
 
@@ -135,11 +106,7 @@ pub(crate) fn check_size(width: usize, height: usize) -> Result<(), CorruptError
         return Err(CorruptError::EmptyImage { width, height });
     }
     if width.max(height) > MAX_SIDE {
-        return Err(CorruptError::ImageTooLarge {
-            width,
-            height,
-            limit: MAX_SIDE,
-        });
+        return Err(CorruptError::ImageTooLarge { width, height, limit: MAX_SIDE });
     }
     Ok(())
 }
@@ -147,12 +114,7 @@ pub(crate) fn check_size(width: usize, height: usize) -> Result<(), CorruptError
 /// The corrupted `image`, number `image_index` of its dataset, without a storage step and with procedural frost.
 ///
 /// The result is a function of the arguments alone: neither the order of calls nor the thread matters.
-pub fn corrupt(
-    image: &Image,
-    spec: &CorruptionSpec,
-    seed: u64,
-    image_index: u64,
-) -> Result<Image, CorruptError> {
+pub fn corrupt(image: &Image, spec: &CorruptionSpec, seed: u64, image_index: u64) -> Result<Image, CorruptError> {
     Corruptor::new(seed).corrupt(image, spec, image_index)
 }
 
@@ -164,17 +126,14 @@ mod tests {
     use crate::spec::Severity;
 
     fn picture(width: usize, height: usize) -> Image {
-        let rgb = (0..3 * width * height)
-            .map(|i| (i * i % 253) as u8)
-            .collect();
+        let rgb = (0..3 * width * height).map(|i| (i * i % 253) as u8).collect();
         Image::new(width, height, rgb).expect("sizes match")
     }
 
     fn every_spec() -> impl Iterator<Item = CorruptionSpec> {
         CorruptionSet::ALL.into_iter().flat_map(|set| {
             names(set).into_iter().flat_map(move |name| {
-                Severity::ALL
-                    .map(|severity| CorruptionSpec::new(set, name, severity).expect("listed"))
+                Severity::ALL.map(|severity| CorruptionSpec::new(set, name, severity).expect("listed"))
             })
         })
     }
@@ -193,31 +152,22 @@ mod tests {
     #[test]
     fn results_depend_on_seed_and_index_but_not_on_order() {
         let image = picture(32, 32);
-        let spec = CorruptionSpec::new(CorruptionSet::CifarC, "gaussian_noise", Severity::ALL[2])
-            .expect("listed");
+        let spec = CorruptionSpec::new(CorruptionSet::CifarC, "gaussian_noise", Severity::ALL[2]).expect("listed");
         let run = |seed, index| corrupt(&image, &spec, seed, index).expect("within the limits");
         let first = run(1, 7);
         assert_ne!(run(1, 8), first);
         assert_ne!(run(2, 7), first);
         assert_eq!(run(1, 7), first);
-        let elsewhere =
-            std::thread::scope(|scope| scope.spawn(|| run(1, 7)).join().expect("no panic"));
+        let elsewhere = std::thread::scope(|scope| scope.spawn(|| run(1, 7)).join().expect("no panic"));
         assert_eq!(elsewhere, first);
     }
 
     #[test]
     fn sizes_out_of_range_are_refused() {
-        let spec =
-            CorruptionSpec::new(CorruptionSet::CifarC, "fog", Severity::ALL[0]).expect("listed");
+        let spec = CorruptionSpec::new(CorruptionSet::CifarC, "fog", Severity::ALL[0]).expect("listed");
         let empty = Image::new(0, 4, Vec::new()).expect("no pixels");
-        assert!(matches!(
-            corrupt(&empty, &spec, 0, 0),
-            Err(CorruptError::EmptyImage { .. })
-        ));
+        assert!(matches!(corrupt(&empty, &spec, 0, 0), Err(CorruptError::EmptyImage { .. })));
         let long = picture(MAX_SIDE + 1, 1);
-        assert!(matches!(
-            corrupt(&long, &spec, 0, 0),
-            Err(CorruptError::ImageTooLarge { .. })
-        ));
+        assert!(matches!(corrupt(&long, &spec, 0, 0), Err(CorruptError::ImageTooLarge { .. })));
     }
 }

@@ -33,15 +33,10 @@ impl FromStr for DataSpec {
 
     fn from_str(text: &str) -> Result<Self, CorruptError> {
         let (path, corruption) = match text.rsplit_once('@') {
-            Some((path, request)) if !path.is_empty() && is_request(request) => {
-                (path, Some(request.parse()?))
-            }
+            Some((path, request)) if !path.is_empty() && is_request(request) => (path, Some(request.parse()?)),
             _ => (text, None),
         };
-        Ok(Self {
-            path: path.to_owned(),
-            corruption,
-        })
+        Ok(Self { path: path.to_owned(), corruption })
     }
 }
 
@@ -50,16 +45,8 @@ impl fmt::Display for DataSpec {
         f.write_str(&self.path)?;
         match &self.corruption {
             None => Ok(()),
-            Some(CorruptionRequest {
-                set: None,
-                name,
-                severity,
-            }) => write!(f, "@{name}:{severity}"),
-            Some(CorruptionRequest {
-                set: Some(set),
-                name,
-                severity,
-            }) => write!(f, "@{set}/{name}:{severity}"),
+            Some(CorruptionRequest { set: None, name, severity }) => write!(f, "@{name}:{severity}"),
+            Some(CorruptionRequest { set: Some(set), name, severity }) => write!(f, "@{set}/{name}:{severity}"),
         }
     }
 }
@@ -77,9 +64,7 @@ fn is_request(text: &str) -> bool {
     let numbered = !severity.is_empty() && severity.bytes().all(number);
     match left.split_once('/') {
         None => find_any(left).is_ok() || word(left) && numbered,
-        Some((set, name)) => {
-            find_any(name).is_ok() || set.parse::<CorruptionSet>().is_ok() && word(name) && numbered
-        }
+        Some((set, name)) => find_any(name).is_ok() || set.parse::<CorruptionSet>().is_ok() && word(name) && numbered,
     }
 }
 
@@ -118,15 +103,8 @@ pub struct CorruptionStep {
 
 impl CorruptionStep {
     /// Corrupts images on their way to a network with the rule `preprocess`.
-    pub fn new(
-        request: CorruptionRequest,
-        corruptor: Arc<Corruptor>,
-        preprocess: Preprocess,
-    ) -> Self {
-        Self {
-            corruption: Corruption { request, corruptor },
-            preprocess,
-        }
+    pub fn new(request: CorruptionRequest, corruptor: Arc<Corruptor>, preprocess: Preprocess) -> Self {
+        Self { corruption: Corruption { request, corruptor }, preprocess }
     }
 
     /// Image `index` of the dataset, brought to size and corrupted.
@@ -139,25 +117,17 @@ impl CorruptionStep {
                 Some(sized.map_err(|source| StepError::Size { source })?)
             }
         };
-        self.corruption
-            .apply(index, sized.as_ref().unwrap_or(image))
+        self.corruption.apply(index, sized.as_ref().unwrap_or(image))
     }
 
     /// `config` with the corruption once images have their size, behind its own change, if it has one.
-    pub fn join(
-        config: LoaderConfig,
-        request: CorruptionRequest,
-        corruptor: Arc<Corruptor>,
-    ) -> LoaderConfig {
+    pub fn join(config: LoaderConfig, request: CorruptionRequest, corruptor: Arc<Corruptor>) -> LoaderConfig {
         let corruption = Arc::new(Corruption { request, corruptor });
         let change: Arc<dyn ByteChange> = match config.change {
             None => corruption,
             Some(earlier) => Arc::new(Both([earlier, corruption])),
         };
-        LoaderConfig {
-            change: Some(change),
-            ..config
-        }
+        LoaderConfig { change: Some(change), ..config }
     }
 }
 
@@ -195,11 +165,7 @@ mod tests {
             index.to_string()
         }
         fn sample(&self, index: usize) -> Result<Sample, DataError> {
-            Ok(Sample {
-                id: self.id(index),
-                payload: Payload::Pixels(picture(index)),
-                label: Label::Unknown,
-            })
+            Ok(Sample { id: self.id(index), payload: Payload::Pixels(picture(index)), label: Label::Unknown })
         }
     }
 
@@ -213,26 +179,14 @@ mod tests {
 
     /// The indices and values of all batches with a corruption joined to `rule`.
     fn load(rule: &Preprocess, text: &str, threads: usize, order: Order) -> Vec<(usize, Vec<f32>)> {
-        let config = LoaderConfig {
-            batch_size: 3,
-            threads,
-            prefetch: 4,
-            order,
-            ..LoaderConfig::new(rule.clone())
-        };
+        let config = LoaderConfig { batch_size: 3, threads, prefetch: 4, order, ..LoaderConfig::new(rule.clone()) };
         let config = CorruptionStep::join(config, request(text), Arc::new(Corruptor::new(5)));
         let mut loaded = Vec::new();
         for batch in Loader::new(Arc::new(Pictures(7)), config).expect("settings work") {
             let batch = batch.expect("all images are usable");
             let values = batch.batch.values();
             let images = values.chunks_exact(values.len() / batch.indices.len());
-            loaded.extend(
-                batch
-                    .indices
-                    .iter()
-                    .copied()
-                    .zip(images.map(<[f32]>::to_vec)),
-            );
+            loaded.extend(batch.indices.iter().copied().zip(images.map(<[f32]>::to_vec)));
         }
         loaded
     }
@@ -251,10 +205,7 @@ mod tests {
             ("C:/x@y/val", "C:/x@y/val", None),
         ] {
             let found = spec(text);
-            assert_eq!(
-                (found.path.as_str(), found.corruption),
-                (path, corruption.map(request))
-            );
+            assert_eq!((found.path.as_str(), found.corruption), (path, corruption.map(request)));
             assert_eq!(found.to_string(), text);
         }
     }
@@ -266,28 +217,13 @@ mod tests {
             panic!("the name is unknown")
         };
         assert_eq!(nearest[0], "gaussian_noise");
-        for text in [
-            "val@fog:6",
-            "val@fog:0",
-            "val@fog:2.5",
-            "val@fog:strong",
-            "val@cifar-c/fog:",
-        ] {
-            assert!(
-                matches!(refuse(text), CorruptError::BadSeverity { .. }),
-                "{text}"
-            );
+        for text in ["val@fog:6", "val@fog:0", "val@fog:2.5", "val@fog:strong", "val@cifar-c/fog:"] {
+            assert!(matches!(refuse(text), CorruptError::BadSeverity { .. }), "{text}");
         }
-        assert!(matches!(
-            refuse("val@cifar-d/fog:1"),
-            CorruptError::UnknownSet { .. }
-        ));
+        assert!(matches!(refuse("val@cifar-d/fog:1"), CorruptError::UnknownSet { .. }));
         assert!(matches!(
             refuse("val@imagenet-c/ripple:1"),
-            CorruptError::UnknownCorruption {
-                set: Some(CorruptionSet::ImageNetC),
-                ..
-            }
+            CorruptError::UnknownCorruption { set: Some(CorruptionSet::ImageNetC), .. }
         ));
     }
 
@@ -297,11 +233,9 @@ mod tests {
         for (index, values) in load(&rule, "gaussian_noise:3", 2, Order::Stored) {
             let cropped = rule.crop_bytes(&picture(index)).expect("small");
             let severity = request("fog:3").severity;
-            let spec = CorruptionSpec::new(CorruptionSet::CifarC, "gaussian_noise", severity)
-                .expect("listed");
+            let spec = CorruptionSpec::new(CorruptionSet::CifarC, "gaussian_noise", severity).expect("listed");
             let by_hand = corrupt(&cropped, &spec, 5, index as u64).expect("small");
-            let normalised =
-                Preprocess::normalise_only(Normalise::imagenet()).apply_to_vec(&by_hand);
+            let normalised = Preprocess::normalise_only(Normalise::imagenet()).apply_to_vec(&by_hand);
             assert_eq!(values, normalised.expect("small").1);
         }
     }
@@ -310,9 +244,7 @@ mod tests {
     fn a_float_resize_stays_behind_the_corruption() {
         let rule = Preprocess::tiny_imagenet_128();
         for (index, values) in load(&rule, "tiny-imagenet-c/contrast:2", 1, Order::Stored) {
-            let spec = request("tiny-imagenet-c/contrast:2")
-                .resolve(1, 1)
-                .expect("listed");
+            let spec = request("tiny-imagenet-c/contrast:2").resolve(1, 1).expect("listed");
             let by_hand = corrupt(&picture(index), &spec, 5, index as u64).expect("small");
             assert_eq!(values, rule.apply_to_vec(&by_hand).expect("small").1);
         }
@@ -338,15 +270,8 @@ mod tests {
             let (width, height) = (image.width(), image.height());
             Ok(Image::new(width, height, vec![255; 3 * width * height]).expect("sizes match"))
         });
-        let config = LoaderConfig {
-            transform: Some(white),
-            ..LoaderConfig::new(Preprocess::torchvision(40, 32))
-        };
-        let config = CorruptionStep::join(
-            config,
-            request("cifar-c/contrast:1"),
-            Arc::new(Corruptor::new(1)),
-        );
+        let config = LoaderConfig { transform: Some(white), ..LoaderConfig::new(Preprocess::torchvision(40, 32)) };
+        let config = CorruptionStep::join(config, request("cifar-c/contrast:1"), Arc::new(Corruptor::new(1)));
         let mut loader = Loader::new(Arc::new(Pictures(1)), config).expect("settings work");
         let loaded = loader.next_batch().expect("small").expect("one image");
         assert_eq!((loaded.batch.width(), loaded.batch.height()), (32, 32));
@@ -357,8 +282,7 @@ mod tests {
     #[test]
     fn corruptions_follow_each_other() {
         let config = LoaderConfig::new(Preprocess::torchvision(40, 32));
-        let join =
-            |config, text| CorruptionStep::join(config, request(text), Arc::new(Corruptor::new(1)));
+        let join = |config, text| CorruptionStep::join(config, request(text), Arc::new(Corruptor::new(1)));
         let config = join(join(config, "cifar-c/brightness:5"), "cifar-c/contrast:5");
         let mut loader = Loader::new(Arc::new(Pictures(1)), config).expect("settings work");
         let loaded = loader.next_batch().expect("small").expect("one image");
@@ -368,10 +292,7 @@ mod tests {
             let before = image.expect("small");
             image = Ok(corrupt(&before, &spec, 1, 0).expect("small"));
         }
-        assert_eq!(
-            loaded.batch.image_bytes(0),
-            Some(image.expect("small").rgb())
-        );
+        assert_eq!(loaded.batch.image_bytes(0), Some(image.expect("small").rgb()));
     }
 
     #[test]
@@ -394,39 +315,26 @@ mod tests {
                 let side = crate::MAX_SIDE + 1;
                 Ok(Sample {
                     id: self.id(0),
-                    payload: Payload::Pixels(
-                        Image::new(side, 1, vec![9; 3 * side]).expect("one row"),
-                    ),
+                    payload: Payload::Pixels(Image::new(side, 1, vec![9; 3 * side]).expect("one row")),
                     label: Label::Unknown,
                 })
             }
         }
         let rule = Preprocess::normalise_only(Normalise::imagenet());
-        let config = LoaderConfig {
-            on_bad_image: OnBadImage::Fail,
-            ..LoaderConfig::new(rule.clone())
-        };
+        let config = LoaderConfig { on_bad_image: OnBadImage::Fail, ..LoaderConfig::new(rule.clone()) };
         let config = CorruptionStep::join(config, request("fog:1"), Arc::new(Corruptor::new(1)));
         let mut loader = Loader::new(Arc::new(Long), config).expect("settings work");
-        let Err(LoadError::BadImages { bad, count: 1 }) = loader.next_batch() else {
-            panic!("the image is refused")
-        };
-        let BadImageCause::Transform(cause) = &bad[0].cause else {
-            panic!("{:?}", bad[0].cause)
-        };
+        let Err(LoadError::BadImages { bad, count: 1 }) = loader.next_batch() else { panic!("the image is refused") };
+        let BadImageCause::Transform(cause) = &bad[0].cause else { panic!("{:?}", bad[0].cause) };
         assert!(matches!(
             cause.downcast_ref(),
-            Some(StepError::Corrupt {
-                source: CorruptError::ImageTooLarge { .. }
-            })
+            Some(StepError::Corrupt { source: CorruptError::ImageTooLarge { .. } })
         ));
         let step = CorruptionStep::new(request("fog:1"), Arc::new(Corruptor::new(1)), rule);
         let long = Image::new(crate::MAX_SIDE + 1, 1, vec![9; 3 * (crate::MAX_SIDE + 1)]);
         assert!(matches!(
             step.apply(0, &long.expect("one row")),
-            Err(StepError::Corrupt {
-                source: CorruptError::ImageTooLarge { .. }
-            })
+            Err(StepError::Corrupt { source: CorruptError::ImageTooLarge { .. } })
         ));
     }
 }

@@ -37,9 +37,7 @@ pub enum CorruptError {
         found: f64,
     },
     /// The text is no corruption.
-    #[error(
-        "`{found}` found, but `NAME:SEVERITY` or `SET/NAME:SEVERITY` expected, such as `gaussian_noise:3`"
-    )]
+    #[error("`{found}` found, but `NAME:SEVERITY` or `SET/NAME:SEVERITY` expected, such as `gaussian_noise:3`")]
     MalformedSpec {
         /// What was found.
         found: String,
@@ -68,21 +66,14 @@ impl CorruptError {
     /// What the user can do about it, where there is something to say.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::UnknownCorruption { .. } => {
-                Some("published names keep their spelling, typos included")
-            }
-            Self::BadSeverity { .. } => {
-                Some("fractional severities exist only in the smoothly varying set `ccc`")
-            }
-            Self::ImageTooLarge { .. } => {
-                Some("resize and crop the images first, as the published sets do")
-            }
+            Self::UnknownCorruption { .. } => Some("published names keep their spelling, typos included"),
+            Self::BadSeverity { .. } => Some("fractional severities exist only in the smoothly varying set `ccc`"),
+            Self::ImageTooLarge { .. } => Some("resize and crop the images first, as the published sets do"),
             _ => None,
         }
     }
 }
 
 fn in_set(set: Option<CorruptionSet>) -> String {
-    set.map(|set| format!(" in set `{}`", set.name()))
-        .unwrap_or_default()
+    set.map(|set| format!(" in set `{}`", set.name())).unwrap_or_default()
 }

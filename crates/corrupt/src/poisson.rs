@@ -47,14 +47,9 @@ impl Poisson {
                 sum
             })
             .collect();
-        let guides = (0..GUIDES)
-            .map(|g| cumulative.partition_point(|&c| c <= g as f64 / GUIDES as f64) as u32)
-            .collect();
-        Self {
-            first,
-            cumulative,
-            guides,
-        }
+        let guides =
+            (0..GUIDES).map(|g| cumulative.partition_point(|&c| c <= g as f64 / GUIDES as f64) as u32).collect();
+        Self { first, cumulative, guides }
     }
 
     /// The smallest count it gives.
@@ -101,49 +96,27 @@ mod tests {
     fn quantiles_are_those_of_the_distribution() {
         // P(X <= k) of mean 3: 0.0498, 0.1991, 0.4232, 0.6472, 0.8153.
         let poisson = Poisson::new(3.0);
-        for (uniform, count) in [
-            (0.0497, 0),
-            (0.0499, 1),
-            (0.198, 1),
-            (0.2, 2),
-            (0.423, 2),
-            (0.424, 3),
-            (0.8152, 4),
-            (0.8154, 5),
-        ] {
+        for (uniform, count) in
+            [(0.0497, 0), (0.0499, 1), (0.198, 1), (0.2, 2), (0.423, 2), (0.424, 3), (0.8152, 4), (0.8154, 5)]
+        {
             assert_eq!(poisson.quantile(uniform), count, "at {uniform}");
         }
     }
 
     #[test]
     fn draws_follow_the_distribution_at_every_mean_in_use() {
-        let key = StreamKey {
-            seed: 5,
-            set: "t",
-            corruption: "p",
-            severity_hundredths: 1,
-            image_index: 0,
-        };
+        let key = StreamKey { seed: 5, set: "t", corruption: "p", severity_hundredths: 1, image_index: 0 };
         let mut rng = CounterRng::new(&key);
         for mean in [0.02, 0.7, 3.0, 11.5, 60.0, 480.0, 2400.0] {
             let poisson = Poisson::new(mean);
             let count = 40_000;
-            let draws: Vec<f64> = (0..count)
-                .map(|_| f64::from(poisson.draw(&mut rng)))
-                .collect();
+            let draws: Vec<f64> = (0..count).map(|_| f64::from(poisson.draw(&mut rng))).collect();
             let average = draws.iter().sum::<f64>() / f64::from(count);
-            let variance =
-                draws.iter().map(|x| (x - average).powi(2)).sum::<f64>() / f64::from(count - 1);
+            let variance = draws.iter().map(|x| (x - average).powi(2)).sum::<f64>() / f64::from(count - 1);
             let error = (mean / f64::from(count)).sqrt();
-            assert!(
-                (average - mean).abs() < 5.0 * error,
-                "mean {average} for {mean}"
-            );
+            assert!((average - mean).abs() < 5.0 * error, "mean {average} for {mean}");
             let spread = ((2.0 * mean * mean + mean) / f64::from(count)).sqrt();
-            assert!(
-                (variance - mean).abs() < 5.0 * spread,
-                "variance {variance} for {mean}"
-            );
+            assert!((variance - mean).abs() < 5.0 * spread, "variance {variance} for {mean}");
             chi_square(&draws, mean);
         }
     }
@@ -151,8 +124,7 @@ mod tests {
     /// Compares counts with the exact probabilities, computed here by logarithms instead of a table.
     fn chi_square(draws: &[f64], mean: f64) {
         let mut log_share = -mean;
-        let (mut statistic, mut cells, mut rest, mut rest_found) =
-            (0.0, 0, 1.0, draws.len() as f64);
+        let (mut statistic, mut cells, mut rest, mut rest_found) = (0.0, 0, 1.0, draws.len() as f64);
         for k in 0..(mean + 12.0 * mean.sqrt() + 20.0) as usize {
             if k > 0 {
                 log_share += (mean / k as f64).ln();
@@ -172,9 +144,6 @@ mod tests {
         }
         // Mean n, variance 2n: five deviations.
         let freedom = f64::from(cells);
-        assert!(
-            statistic < freedom + 5.0 * (2.0 * freedom).sqrt() + 5.0,
-            "{statistic} over {cells} cells at {mean}"
-        );
+        assert!(statistic < freedom + 5.0 * (2.0 * freedom).sqrt() + 5.0, "{statistic} over {cells} cells at {mean}");
     }
 }

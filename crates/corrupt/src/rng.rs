@@ -103,8 +103,7 @@ impl CounterRng {
 
     /// A uniform index below `bound` (at least 1 and at most 2^32 - 1).
     pub fn index(&mut self, bound: usize) -> usize {
-        self.below(u32::try_from(bound).expect("image sides and table lengths are far below 2^32"))
-            as usize
+        self.below(u32::try_from(bound).expect("image sides and table lengths are far below 2^32")) as usize
     }
 
     /// A standard normal draw (ziggurat with 256 layers, exact up to double precision).
@@ -135,10 +134,7 @@ impl CounterRng {
                 }
             }
         }
-        let (low, high) = (
-            self.ziggurat.density[layer],
-            self.ziggurat.density[layer + 1],
-        );
+        let (low, high) = (self.ziggurat.density[layer], self.ziggurat.density[layer + 1]);
         let height = low + (high - low) * self.uniform();
         (height < (-0.5 * x * x).exp()).then_some(x)
     }
@@ -164,10 +160,7 @@ fn philox<const N: usize>(mut counter: [u64; 4], mut key: [u64; 2]) -> [u64; 4] 
             (first >> 64) as u64 ^ counter[3] ^ key[1],
             first as u64,
         ];
-        key = [
-            key[0].wrapping_add(0x9e37_79b9_7f4a_7c15),
-            key[1].wrapping_add(0xbb67_ae85_84ca_a73b),
-        ];
+        key = [key[0].wrapping_add(0x9e37_79b9_7f4a_7c15), key[1].wrapping_add(0xbb67_ae85_84ca_a73b)];
     }
     counter
 }
@@ -193,10 +186,7 @@ static ZIGGURAT: LazyLock<Ziggurat> = LazyLock::new(|| {
         let above = LAYER_AREA / edge[layer - 1] + density_at(edge[layer - 1]);
         edge[layer] = (-2.0 * above.ln()).sqrt();
     }
-    Ziggurat {
-        edge,
-        density: edge.map(density_at),
-    }
+    Ziggurat { edge, density: edge.map(density_at) }
 });
 
 /// The edges of the layers of normal draws, then the densities there.
@@ -210,58 +200,27 @@ mod tests {
     use super::*;
 
     fn stream(seed: u64, image_index: u64) -> CounterRng {
-        let key = StreamKey {
-            seed,
-            set: "imagenet-c",
-            corruption: "snow",
-            severity_hundredths: 300,
-            image_index,
-        };
+        let key = StreamKey { seed, set: "imagenet-c", corruption: "snow", severity_hundredths: 300, image_index };
         CounterRng::new(&key)
     }
 
     #[test]
     fn philox_gives_its_published_answers() {
-        let zeros = [
-            0x1655_4d9e_ca36_314c,
-            0xdb20_fe9d_672d_0fdc,
-            0xd7e7_72ce_e186_176b,
-            0x7e68_b68a_ec7b_a23b,
-        ];
+        let zeros = [0x1655_4d9e_ca36_314c, 0xdb20_fe9d_672d_0fdc, 0xd7e7_72ce_e186_176b, 0x7e68_b68a_ec7b_a23b];
         assert_eq!(philox::<10>([0; 4], [0; 2]), zeros);
-        let ones = [
-            0x87b0_92c3_013f_e90b,
-            0x438c_3c67_be8d_0224,
-            0x9cc7_d7c6_9cd7_77b6,
-            0xa09c_aebf_594f_0ba0,
-        ];
+        let ones = [0x87b0_92c3_013f_e90b, 0x438c_3c67_be8d_0224, 0x9cc7_d7c6_9cd7_77b6, 0xa09c_aebf_594f_0ba0];
         assert_eq!(philox::<10>([u64::MAX; 4], [u64::MAX; 2]), ones);
     }
 
     #[test]
     fn streams_differ_by_every_part_of_the_key() {
-        let base = StreamKey {
-            seed: 1,
-            set: "a",
-            corruption: "b",
-            severity_hundredths: 100,
-            image_index: 0,
-        };
+        let base = StreamKey { seed: 1, set: "a", corruption: "b", severity_hundredths: 100, image_index: 0 };
         let others = [
             StreamKey { seed: 2, ..base },
             StreamKey { set: "c", ..base },
-            StreamKey {
-                corruption: "c",
-                ..base
-            },
-            StreamKey {
-                severity_hundredths: 200,
-                ..base
-            },
-            StreamKey {
-                image_index: 1,
-                ..base
-            },
+            StreamKey { corruption: "c", ..base },
+            StreamKey { severity_hundredths: 200, ..base },
+            StreamKey { image_index: 1, ..base },
         ];
         let first = CounterRng::new(&base).bits();
         for other in others {
@@ -275,27 +234,18 @@ mod tests {
         let mut rng = stream(7, 0);
         let count = 400_000;
         let draws: Vec<f64> = (0..count).map(|_| rng.normal()).collect();
-        let moment =
-            |power: i32| draws.iter().map(|x| x.powi(power)).sum::<f64>() / f64::from(count);
+        let moment = |power: i32| draws.iter().map(|x| x.powi(power)).sum::<f64>() / f64::from(count);
         // Five standard errors of each estimate: sqrt(1, 2, 15, 96) / sqrt(count).
         let unit = 5.0 / f64::from(count).sqrt();
         assert!(moment(1).abs() < unit);
         assert!((moment(2) - 1.0).abs() < 1.42 * unit);
         assert!(moment(3).abs() < 3.9 * unit);
         assert!((moment(4) - 3.0).abs() < 9.8 * unit);
-        for (cut, share) in [
-            (0.5, 0.617_075),
-            (1.0, 0.317_311),
-            (2.0, 0.045_500),
-            (3.0, 0.002_700),
-            (3.7, 0.000_215_6),
-        ] {
+        for (cut, share) in [(0.5, 0.617_075), (1.0, 0.317_311), (2.0, 0.045_500), (3.0, 0.002_700), (3.7, 0.000_215_6)]
+        {
             let found = draws.iter().filter(|x| x.abs() > cut).count() as f64 / f64::from(count);
             let error = (share * (1.0_f64 - share) / f64::from(count)).sqrt();
-            assert!(
-                (found - share).abs() < 5.0 * error,
-                "beyond {cut}: {found}, expected {share}"
-            );
+            assert!((found - share).abs() < 5.0 * error, "beyond {cut}: {found}, expected {share}");
         }
     }
 
@@ -310,10 +260,7 @@ mod tests {
             histogram[(u * bins as f64) as usize] += 1;
         }
         let expected = count / bins as i32;
-        let chi_square: f64 = histogram
-            .iter()
-            .map(|&n| f64::from((n - expected).pow(2)) / f64::from(expected))
-            .sum();
+        let chi_square: f64 = histogram.iter().map(|&n| f64::from((n - expected).pow(2)) / f64::from(expected)).sum();
         // 19 degrees of freedom: 45.97 is exceeded once in 2000.
         assert!(chi_square < 45.97, "{chi_square}");
     }
@@ -325,9 +272,6 @@ mod tests {
         for _ in 0..60_000 {
             histogram[rng.below(6) as usize] += 1;
         }
-        assert!(
-            histogram.iter().all(|n| (n - 10_000).abs() < 460),
-            "{histogram:?}"
-        );
+        assert!(histogram.iter().all(|n| (n - 10_000).abs() < 460), "{histogram:?}");
     }
 }

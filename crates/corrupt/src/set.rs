@@ -27,13 +27,8 @@ pub enum CorruptionSet {
 
 impl CorruptionSet {
     /// Every set.
-    pub const ALL: [Self; 5] = [
-        Self::ImageNetC,
-        Self::TinyImageNetC,
-        Self::CifarC,
-        Self::ImageNetCBar,
-        Self::CifarCBar,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::ImageNetC, Self::TinyImageNetC, Self::CifarC, Self::ImageNetCBar, Self::CifarCBar];
 
     /// The name used on the command line, in records and in random streams.
     pub fn name(self) -> &'static str {
@@ -53,29 +48,11 @@ impl CorruptionSet {
     pub fn by_size(width: usize, height: usize) -> [Self; 5] {
         let side = width.min(height);
         if side <= CIFAR_SIDE_LIMIT {
-            [
-                Self::CifarC,
-                Self::CifarCBar,
-                Self::ImageNetCBar,
-                Self::TinyImageNetC,
-                Self::ImageNetC,
-            ]
+            [Self::CifarC, Self::CifarCBar, Self::ImageNetCBar, Self::TinyImageNetC, Self::ImageNetC]
         } else if side <= TINY_SIDE_LIMIT {
-            [
-                Self::TinyImageNetC,
-                Self::CifarCBar,
-                Self::ImageNetCBar,
-                Self::CifarC,
-                Self::ImageNetC,
-            ]
+            [Self::TinyImageNetC, Self::CifarCBar, Self::ImageNetCBar, Self::CifarC, Self::ImageNetC]
         } else {
-            [
-                Self::ImageNetC,
-                Self::ImageNetCBar,
-                Self::CifarCBar,
-                Self::TinyImageNetC,
-                Self::CifarC,
-            ]
+            [Self::ImageNetC, Self::ImageNetCBar, Self::CifarCBar, Self::TinyImageNetC, Self::CifarC]
         }
     }
 }
@@ -90,13 +67,10 @@ impl FromStr for CorruptionSet {
     type Err = CorruptError;
 
     fn from_str(text: &str) -> Result<Self, CorruptError> {
-        Self::ALL
-            .into_iter()
-            .find(|set| set.name() == text)
-            .ok_or_else(|| CorruptError::UnknownSet {
-                name: text.to_owned(),
-                known: Self::ALL.map(Self::name).to_vec(),
-            })
+        Self::ALL.into_iter().find(|set| set.name() == text).ok_or_else(|| CorruptError::UnknownSet {
+            name: text.to_owned(),
+            known: Self::ALL.map(Self::name).to_vec(),
+        })
     }
 }
 
@@ -109,22 +83,13 @@ mod tests {
         for set in CorruptionSet::ALL {
             assert_eq!(set.name().parse(), Ok(set));
         }
-        assert!(matches!(
-            "imagenet".parse::<CorruptionSet>(),
-            Err(CorruptError::UnknownSet { .. })
-        ));
+        assert!(matches!("imagenet".parse::<CorruptionSet>(), Err(CorruptError::UnknownSet { .. })));
     }
 
     #[test]
     fn the_shorter_side_decides() {
         assert_eq!(CorruptionSet::by_size(32, 500)[0], CorruptionSet::CifarC);
-        assert_eq!(
-            CorruptionSet::by_size(64, 64)[0],
-            CorruptionSet::TinyImageNetC
-        );
-        assert_eq!(
-            CorruptionSet::by_size(224, 224)[0],
-            CorruptionSet::ImageNetC
-        );
+        assert_eq!(CorruptionSet::by_size(64, 64)[0], CorruptionSet::TinyImageNetC);
+        assert_eq!(CorruptionSet::by_size(224, 224)[0], CorruptionSet::ImageNetC);
     }
 }

@@ -20,9 +20,7 @@ impl Severity {
         if (1..=5).contains(&number) {
             Ok(Self(number))
         } else {
-            Err(CorruptError::BadSeverity {
-                found: number.to_string(),
-            })
+            Err(CorruptError::BadSeverity { found: number.to_string() })
         }
     }
 
@@ -57,11 +55,7 @@ pub struct CorruptionSpec {
 impl CorruptionSpec {
     /// The corruption `name` of `set`.
     pub fn new(set: CorruptionSet, name: &str, severity: Severity) -> Result<Self, CorruptError> {
-        Ok(Self {
-            set,
-            name: find(set, name)?.name,
-            severity,
-        })
+        Ok(Self { set, name: find(set, name)?.name, severity })
     }
 
     pub(crate) fn entry(&self) -> Result<&'static Entry, CorruptError> {
@@ -90,9 +84,7 @@ impl CorruptionRequest {
     /// The set is the one asked for, or the first of [`CorruptionSet::by_size`] that has the corruption.
     pub fn resolve(&self, width: usize, height: usize) -> Result<CorruptionSpec, CorruptError> {
         let sized = CorruptionSet::by_size(width, height);
-        let set = self
-            .set
-            .or_else(|| sized.into_iter().find(|&set| find(set, self.name).is_ok()));
+        let set = self.set.or_else(|| sized.into_iter().find(|&set| find(set, self.name).is_ok()));
         match set {
             Some(set) => CorruptionSpec::new(set, self.name, self.severity),
             None => find_any(self.name).map(|entry| CorruptionSpec {
@@ -108,9 +100,7 @@ impl FromStr for CorruptionRequest {
     type Err = CorruptError;
 
     fn from_str(text: &str) -> Result<Self, CorruptError> {
-        let malformed = || CorruptError::MalformedSpec {
-            found: text.to_owned(),
-        };
+        let malformed = || CorruptError::MalformedSpec { found: text.to_owned() };
         let (left, severity) = text.rsplit_once(':').ok_or_else(malformed)?;
         let (set, name) = match left.split_once('/') {
             Some((set, name)) => (Some(set.parse()?), name),
@@ -123,15 +113,9 @@ impl FromStr for CorruptionRequest {
             Some(set) => find(set, name)?,
             None => find_any(name)?,
         };
-        let bad_severity = || CorruptError::BadSeverity {
-            found: severity.to_owned(),
-        };
+        let bad_severity = || CorruptError::BadSeverity { found: severity.to_owned() };
         let severity = Severity::new(severity.parse().map_err(|_| bad_severity())?)?;
-        Ok(Self {
-            set,
-            name: entry.name,
-            severity,
-        })
+        Ok(Self { set, name: entry.name, severity })
     }
 }
 
@@ -142,24 +126,12 @@ mod tests {
     #[test]
     fn a_request_takes_its_set_from_the_image_size() {
         let request: CorruptionRequest = "gaussian_noise:3".parse().expect("well formed");
-        assert_eq!(
-            request.resolve(224, 224).expect("known").to_string(),
-            "imagenet-c/gaussian_noise:3"
-        );
-        assert_eq!(
-            request.resolve(32, 32).expect("known").to_string(),
-            "cifar-c/gaussian_noise:3"
-        );
+        assert_eq!(request.resolve(224, 224).expect("known").to_string(), "imagenet-c/gaussian_noise:3");
+        assert_eq!(request.resolve(32, 32).expect("known").to_string(), "cifar-c/gaussian_noise:3");
         let ripple: CorruptionRequest = "ripple:1".parse().expect("well formed");
-        assert_eq!(
-            ripple.resolve(224, 224).expect("known").set,
-            CorruptionSet::CifarCBar
-        );
+        assert_eq!(ripple.resolve(224, 224).expect("known").set, CorruptionSet::CifarCBar);
         let fixed: CorruptionRequest = "tiny-imagenet-c/fog:5".parse().expect("well formed");
-        assert_eq!(
-            fixed.resolve(224, 224).expect("known").set,
-            CorruptionSet::TinyImageNetC
-        );
+        assert_eq!(fixed.resolve(224, 224).expect("known").set, CorruptionSet::TinyImageNetC);
     }
 
     #[test]
@@ -168,14 +140,8 @@ mod tests {
         assert!(matches!(parse("snow"), CorruptError::MalformedSpec { .. }));
         assert!(matches!(parse(":3"), CorruptError::MalformedSpec { .. }));
         assert!(matches!(parse("snow:0"), CorruptError::BadSeverity { .. }));
-        assert!(matches!(
-            parse("snow:2.5"),
-            CorruptError::BadSeverity { .. }
-        ));
-        assert!(matches!(
-            parse("imagenet-c/ripple:1"),
-            CorruptError::UnknownCorruption { .. }
-        ));
+        assert!(matches!(parse("snow:2.5"), CorruptError::BadSeverity { .. }));
+        assert!(matches!(parse("imagenet-c/ripple:1"), CorruptError::UnknownCorruption { .. }));
         let CorruptError::UnknownCorruption { nearest, .. } = parse("gausian_noise:3") else {
             panic!("the name is unknown")
         };

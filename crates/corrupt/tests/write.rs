@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use flipcast_corrupt::write::{
-    ImageSource, Progress, WriteError, WriteOptions, write_arrays, write_folder,
-};
+use flipcast_corrupt::write::{ImageSource, Progress, WriteError, WriteOptions, write_arrays, write_folder};
 use flipcast_corrupt::{CorruptionSet, CorruptionSpec, Corruptor, Severity, Storage, corrupt};
 use flipcast_images::Image;
 
@@ -22,17 +20,11 @@ struct Pictures {
 
 impl Pictures {
     fn new(count: usize, side: usize) -> Self {
-        Self {
-            count,
-            side,
-            reads_left: AtomicUsize::new(usize::MAX),
-        }
+        Self { count, side, reads_left: AtomicUsize::new(usize::MAX) }
     }
 
     fn picture(&self, index: usize) -> Image {
-        let rgb = (0..3 * self.side * self.side)
-            .map(|i| (i * (index + 3) % 251) as u8)
-            .collect();
+        let rgb = (0..3 * self.side * self.side).map(|i| (i * (index + 3) % 251) as u8).collect();
         Image::new(self.side, self.side, rgb).expect("sizes match")
     }
 }
@@ -63,8 +55,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("flipcast-corrupt-{name}-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("flipcast-corrupt-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         Self(path)
     }
@@ -80,10 +71,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
     while let Some(next) = open.pop() {
-        for entry in fs::read_dir(next)
-            .expect("a folder")
-            .map(|entry| entry.expect("readable").path())
-        {
+        for entry in fs::read_dir(next).expect("a folder").map(|entry| entry.expect("readable").path()) {
             if entry.is_dir() {
                 open.push(entry);
             } else {
@@ -98,17 +86,13 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn specs() -> Vec<CorruptionSpec> {
     [("gaussian_noise", 1), ("gaussian_noise", 5), ("fog", 2)]
         .map(|(name, severity)| {
-            CorruptionSpec::new(CorruptionSet::CifarC, name, Severity::ALL[severity - 1])
-                .expect("listed")
+            CorruptionSpec::new(CorruptionSet::CifarC, name, Severity::ALL[severity - 1]).expect("listed")
         })
         .to_vec()
 }
 
 fn options(threads: usize) -> WriteOptions<'static> {
-    WriteOptions {
-        threads,
-        on_progress: &|_| {},
-    }
+    WriteOptions { threads, on_progress: &|_| {} }
 }
 
 #[test]
@@ -116,21 +100,10 @@ fn folders_have_the_published_layout_whatever_the_threads() {
     let (one, many) = (Scratch::new("one"), Scratch::new("many"));
     let source = Pictures::new(5, 16);
     let told = Mutex::new(Vec::new());
-    let telling = WriteOptions {
-        threads: 3,
-        on_progress: &|progress| told.lock().expect("no panic").push(progress),
-    };
+    let telling = WriteOptions { threads: 3, on_progress: &|progress| told.lock().expect("no panic").push(progress) };
     write_folder(&one.0, &source, &specs(), &Corruptor::new(1), &options(1)).expect("writable");
-    let done =
-        write_folder(&many.0, &source, &specs(), &Corruptor::new(1), &telling).expect("writable");
-    assert_eq!(
-        done,
-        Progress {
-            done: 15,
-            skipped: 0,
-            total: 15
-        }
-    );
+    let done = write_folder(&many.0, &source, &specs(), &Corruptor::new(1), &telling).expect("writable");
+    assert_eq!(done, Progress { done: 15, skipped: 0, total: 15 });
     assert_eq!(told.into_inner().expect("no panic").len(), 15);
     let written = files(&one.0);
     assert_eq!(written, files(&many.0));
@@ -155,24 +128,10 @@ fn an_interrupted_folder_is_completed_to_the_same_files() {
     let source = Pictures::new(6, 8);
     write_folder(&whole.0, &source, &specs(), &Corruptor::new(4), &options(1)).expect("writable");
     source.reads_left.store(3, Ordering::Relaxed);
-    let error = write_folder(
-        &broken.0,
-        &source,
-        &specs(),
-        &Corruptor::new(4),
-        &options(2),
-    )
-    .expect_err("reads fail");
+    let error = write_folder(&broken.0, &source, &specs(), &Corruptor::new(4), &options(2)).expect_err("reads fail");
     assert!(matches!(error, WriteError::Load { .. }));
     source.reads_left.store(usize::MAX, Ordering::Relaxed);
-    let done = write_folder(
-        &broken.0,
-        &source,
-        &specs(),
-        &Corruptor::new(4),
-        &options(2),
-    )
-    .expect("writable");
+    let done = write_folder(&broken.0, &source, &specs(), &Corruptor::new(4), &options(2)).expect("writable");
     assert!(done.skipped > 0 && done.done == done.total);
     assert_eq!(files(&whole.0), files(&broken.0));
 }
@@ -196,53 +155,19 @@ fn other_settings_and_hostile_paths_are_refused() {
     }
     let scratch = Scratch::new("settings");
     let source = Pictures::new(1, 8);
-    write_folder(
-        &scratch.0,
-        &source,
-        &specs(),
-        &Corruptor::new(1),
-        &options(1),
-    )
-    .expect("writable");
-    let error = write_folder(
-        &scratch.0,
-        &source,
-        &specs(),
-        &Corruptor::new(2),
-        &options(1),
-    )
-    .expect_err("mixed");
+    write_folder(&scratch.0, &source, &specs(), &Corruptor::new(1), &options(1)).expect("writable");
+    let error = write_folder(&scratch.0, &source, &specs(), &Corruptor::new(2), &options(1)).expect_err("mixed");
     assert!(matches!(error, WriteError::OtherSettings { .. }) && error.hint().is_some());
-    let error = write_folder(
-        &scratch.0,
-        &Escaping,
-        &specs(),
-        &Corruptor::new(1),
-        &options(1),
-    )
-    .expect_err("hostile");
+    let error = write_folder(&scratch.0, &Escaping, &specs(), &Corruptor::new(1), &options(1)).expect_err("hostile");
     assert!(matches!(error, WriteError::UnsafePath { .. }));
 }
 
 #[test]
 fn c_bar_folders_are_named_after_the_severity_number() {
     let scratch = Scratch::new("bar");
-    let spec = CorruptionSpec::new(CorruptionSet::ImageNetCBar, "sparkles", Severity::ALL[2])
-        .expect("listed");
-    write_folder(
-        &scratch.0,
-        &Pictures::new(1, 8),
-        &[spec],
-        &Corruptor::new(1),
-        &options(1),
-    )
-    .expect("writable");
-    assert!(
-        scratch
-            .0
-            .join("sparkles/3.00/class0/picture_0.JPEG")
-            .exists()
-    );
+    let spec = CorruptionSpec::new(CorruptionSet::ImageNetCBar, "sparkles", Severity::ALL[2]).expect("listed");
+    write_folder(&scratch.0, &Pictures::new(1, 8), &[spec], &Corruptor::new(1), &options(1)).expect("writable");
+    assert!(scratch.0.join("sparkles/3.00/class0/picture_0.JPEG").exists());
 }
 
 #[test]
@@ -250,29 +175,14 @@ fn arrays_hold_severity_blocks_and_labels_five_times() {
     let scratch = Scratch::new("arrays");
     let source = Pictures::new(7, 8);
     let set = CorruptionSet::CifarC;
-    write_arrays(
-        &scratch.0,
-        &source,
-        set,
-        &["contrast"],
-        &Corruptor::new(1),
-        &options(2),
-    )
-    .expect("writable");
+    write_arrays(&scratch.0, &source, set, &["contrast"], &Corruptor::new(1), &options(2)).expect("writable");
     let bytes = fs::read(scratch.0.join("contrast.npy")).expect("written");
     let data = &bytes[bytes.len() - 5 * 7 * 192..];
     assert_eq!((bytes.len() - data.len()) % 64, 0);
     assert!(String::from_utf8_lossy(&bytes[..128]).contains("'shape': (35, 8, 8, 3)"));
     for (position, found) in data.chunks_exact(192).enumerate() {
-        let spec =
-            CorruptionSpec::new(set, "contrast", Severity::ALL[position / 7]).expect("listed");
-        let expected = corrupt(
-            &source.picture(position % 7),
-            &spec,
-            1,
-            (position % 7) as u64,
-        )
-        .expect("small");
+        let spec = CorruptionSpec::new(set, "contrast", Severity::ALL[position / 7]).expect("listed");
+        let expected = corrupt(&source.picture(position % 7), &spec, 1, (position % 7) as u64).expect("small");
         assert_eq!(found, expected.rgb());
     }
     let labels = fs::read(scratch.0.join("labels.npy")).expect("written");
@@ -289,14 +199,7 @@ fn an_interrupted_array_is_continued_after_its_last_whole_image() {
     let source = Pictures::new(4, 8);
     let write = |out: &Path| {
         let names = ["gaussian_noise", "snow"];
-        write_arrays(
-            out,
-            &source,
-            CorruptionSet::CifarC,
-            &names,
-            &Corruptor::new(1),
-            &options(1),
-        )
+        write_arrays(out, &source, CorruptionSet::CifarC, &names, &Corruptor::new(1), &options(1))
     };
     write(&whole.0).expect("writable");
     source.reads_left.store(7, Ordering::Relaxed);
@@ -331,16 +234,6 @@ fn arrays_refuse_images_of_different_sizes() {
         }
     }
     let scratch = Scratch::new("sizes");
-    let error = write_arrays(
-        &scratch.0,
-        &Growing,
-        CorruptionSet::CifarC,
-        &["fog"],
-        &Corruptor::new(1),
-        &options(1),
-    );
-    assert!(matches!(
-        error,
-        Err(WriteError::SizeMismatch { index: 1, .. })
-    ));
+    let error = write_arrays(&scratch.0, &Growing, CorruptionSet::CifarC, &["fog"], &Corruptor::new(1), &options(1));
+    assert!(matches!(error, Err(WriteError::SizeMismatch { index: 1, .. })));
 }

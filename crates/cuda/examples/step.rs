@@ -27,10 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let model = Model::random(model, classes.parse()?, 1)?;
     let made = start.elapsed().as_secs_f64();
     let start = Instant::now();
-    let options = CudaOptions {
-        precision,
-        ..CudaOptions::adapt(batch, size, size)
-    };
+    let options = CudaOptions { precision, ..CudaOptions::adapt(batch, size, size) };
     let mut net = CudaNetwork::new(model.graph(), model.params(), &options)?;
     net.set_norm_mode(NormMode::Batch)?;
     eprintln!(
@@ -42,15 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let staged = net.stage(&noise(batch, size)?)?;
     let classes: f64 = classes.parse()?;
     // Every image counts, so that every step does all of its work.
-    let loss = DeviceLoss::SelectedEntropy {
-        entropy_margin: classes.ln() + 0.1,
-        cosine_margin: None,
-    };
-    let optimiser = DeviceOptimiser::Sgd {
-        lr: 2.5e-4,
-        momentum: 0.9,
-        nesterov: false,
-    };
+    let loss = DeviceLoss::SelectedEntropy { entropy_margin: classes.ln() + 0.1, cosine_margin: None };
+    let optimiser = DeviceOptimiser::Sgd { lr: 2.5e-4, momentum: 0.9, nesterov: false };
     net.start_steps(loss, optimiser, None)?;
     if !rest.is_empty() {
         profile(&mut net, &staged, model.graph())?;
@@ -66,9 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             entropy = net.device_step_staged(&staged)?.result.mean_entropy;
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
-        println!(
-            "{{\"ms\": {times:.4?}, \"mean_entropy\": {entropy}, \"flops\": {flops}, \"bytes\": {bytes}}}"
-        );
+        println!("{{\"ms\": {times:.4?}, \"mean_entropy\": {entropy}, \"flops\": {flops}, \"bytes\": {bytes}}}");
     }
     Ok(())
 }
@@ -89,19 +77,13 @@ fn traffic(plan: &Plan) -> usize {
     });
     let backward = plan.backward().iter().map(|step| {
         let gradients = step.gradients().into_iter();
-        let moved: usize = gradients
-            .map(|buffer| plan.range(buffer, images).len())
-            .sum();
+        let moved: usize = gradients.map(|buffer| plan.range(buffer, images).len()).sum();
         stored(step.reads()) + moved
     });
     forward.sum::<usize>() + backward.sum::<usize>()
 }
 
-fn profile(
-    net: &mut CudaNetwork,
-    staged: &flipcast_cuda::StagedBatch,
-    graph: &Graph,
-) -> Result<(), Box<dyn Error>> {
+fn profile(net: &mut CudaNetwork, staged: &flipcast_cuda::StagedBatch, graph: &Graph) -> Result<(), Box<dyn Error>> {
     const RUNS: usize = 3;
     net.device_step_staged(staged)?;
     net.start_profile()?;
@@ -116,11 +98,8 @@ fn profile(
         entry.0 += 1;
         entry.1 += time;
     };
-    let ways: BTreeMap<String, (String, Option<String>)> = net
-        .algorithms()
-        .into_iter()
-        .map(|(name, forward, backward)| (name, (forward, backward)))
-        .collect();
+    let ways: BTreeMap<String, (String, Option<String>)> =
+        net.algorithms().into_iter().map(|(name, forward, backward)| (name, (forward, backward))).collect();
     let name = |node: &NodeId| graph.node(*node).name.clone();
     for (step, time) in net.plan().forward().iter().zip(&times.forward) {
         match step {
@@ -142,11 +121,7 @@ fn profile(
             let way = ways[&name(node)].1.clone().unwrap_or_default();
             let then = format!("{then:?}");
             let then = then.split(['(', ' ']).next().unwrap_or("");
-            println!(
-                "  {:<32} back {then:<8} {:.3} ms  {way}",
-                name(node),
-                ms(time)
-            );
+            println!("  {:<32} back {then:<8} {:.3} ms  {way}", name(node), ms(time));
         }
         add(backward_kind(step), ms(time));
     }

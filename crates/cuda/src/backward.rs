@@ -10,8 +10,8 @@ use crate::network::CudaNetwork;
 use crate::norms::of_batch;
 use flipcast_exec::{pool_shape, shortcut_shape};
 use flipcast_graph::{
-    Activation, BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NodeId, NormKind,
-    Plan, Storage, Then, ValueId,
+    Activation, BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NodeId, NormKind, Plan, Storage, Then,
+    ValueId,
 };
 use flipcast_kernels::PoolShape;
 use std::sync::Arc;
@@ -22,17 +22,11 @@ pub(crate) fn sums_of_max_pools(plan: &Plan) -> Vec<bool> {
     let (forward, backward) = (plan.forward().len(), plan.backward());
     let mut found = vec![false; forward + backward.len()];
     for (at, pair) in backward.windows(2).enumerate() {
-        let [
-            BackwardStep::MaxPool { source, target, .. },
-            BackwardStep::NormSums { value, gradient },
-        ] = pair
-        else {
+        let [BackwardStep::MaxPool { source, target, .. }, BackwardStep::NormSums { value, gradient }] = pair else {
             continue;
         };
         let batch = match plan.value(*value).storage {
-            Storage::Derived {
-                norm: Some(norm), ..
-            } => plan.norms()[norm.index()].layer.kind == NormKind::Batch,
+            Storage::Derived { norm: Some(norm), .. } => plan.norms()[norm.index()].layer.kind == NormKind::Batch,
             _ => false,
         };
         let read_later = || {
@@ -65,115 +59,56 @@ impl CudaNetwork {
     }
 
     pub(crate) fn target(&self, target: GradTarget) -> Target {
-        Target {
-            slice: self.gradient_of(target.buffer),
-            accumulate: target.accumulate,
-        }
+        Target { slice: self.gradient_of(target.buffer), accumulate: target.accumulate }
     }
 
-    pub(crate) fn backward_step(
-        &self,
-        plan: &Plan,
-        index: usize,
-        step: &BackwardStep,
-    ) -> Result<(), CudaError> {
+    pub(crate) fn backward_step(&self, plan: &Plan, index: usize, step: &BackwardStep) -> Result<(), CudaError> {
         let (kernels, images) = (&self.kernels, self.images);
         match step {
             // Done by the step before it.
             BackwardStep::NormSums { .. } if self.fused[index] => Ok(()),
-            BackwardStep::NormSums { value, gradient } => {
-                self.norm_sums(*value, self.gradient_of(*gradient))
-            }
-            BackwardStep::ThroughNorm {
-                value,
-                gradient,
-                target,
-            } => {
+            BackwardStep::NormSums { value, gradient } => self.norm_sums(*value, self.gradient_of(*gradient)),
+            BackwardStep::ThroughNorm { value, gradient, target } => {
                 let (from, to) = (self.gradient_of(*gradient), self.target(*target));
                 norm::through(kernels, self.extent(*value), self.term(*value), from, to)
             }
-            BackwardStep::Join { gradient, join } => {
-                self.join_backward(self.gradient_of(*gradient), None, join)
-            }
-            BackwardStep::Copy {
-                gradient, target, ..
-            } => {
+            BackwardStep::Join { gradient, join } => self.join_backward(self.gradient_of(*gradient), None, join),
+            BackwardStep::Copy { gradient, target, .. } => {
                 let (from, to) = (self.gradient_of(*gradient), self.target(*target));
                 elementwise::accumulate(kernels, from, to.slice, to.accumulate)
             }
-            BackwardStep::Conv {
-                node,
-                gradient: GradSource::ThroughNorm { value, gradient },
-                target,
-                then,
-            } if self.fused[index] || self.panels[index].is_some() => {
+            BackwardStep::Conv { node, gradient: GradSource::ThroughNorm { value, gradient }, target, then }
+                if self.fused[index] || self.panels[index].is_some() =>
+            {
                 let of = (*value, self.gradient_of(*gradient));
                 match &self.panels[index] {
                     Some(panels) => self.panel_back(panels, *node, of, *target, then),
                     None => self.fused_back(*node, of, *target, then),
                 }
             }
-            BackwardStep::Conv {
-                node,
-                gradient,
-                target,
-                then,
-            } => self.conv_backward(*node, *gradient, *target, then),
-            BackwardStep::MaxPool {
-                forward,
-                pool,
-                gradient,
-                source,
-                ..
-            } if self.fused[index] => {
+            BackwardStep::Conv { node, gradient, target, then } => self.conv_backward(*node, *gradient, *target, then),
+            BackwardStep::MaxPool { forward, pool, gradient, source, .. } if self.fused[index] => {
                 let shape = pool_shape(plan, *pool, *source, *forward);
                 let from = self.gradient_of(*gradient);
                 self.max_pool_sums(*source, shape, self.max_pool(*forward), from)
             }
-            BackwardStep::MaxPool {
-                forward,
-                pool,
-                gradient,
-                source,
-                target,
-            } => {
+            BackwardStep::MaxPool { forward, pool, gradient, source, target } => {
                 let shape = pool_shape(plan, *pool, *source, *forward);
                 let kind = self.max_pool(*forward);
                 let from = self.gradient_of(*gradient);
                 pool::pool_backward(kernels, images, shape, kind, from, self.target(*target))
             }
-            BackwardStep::AvgPool {
-                forward,
-                pool,
-                gradient,
-                source,
-                target,
-            } => {
+            BackwardStep::AvgPool { forward, pool, gradient, source, target } => {
                 let shape = pool_shape(plan, *pool, *source, *forward);
                 let from = self.gradient_of(*gradient);
                 let to = self.target(*target);
                 pool::pool_backward(kernels, images, shape, PoolKind::Mean, from, to)
             }
-            BackwardStep::GlobalAvgPool {
-                gradient,
-                source,
-                target,
-            } => {
+            BackwardStep::GlobalAvgPool { gradient, source, target } => {
                 let from = self.gradient_of(*gradient);
-                pool::global_mean_backward(
-                    kernels,
-                    self.extent(*source),
-                    from,
-                    self.target(*target),
-                )
+                pool::global_mean_backward(kernels, self.extent(*source), from, self.target(*target))
             }
-            BackwardStep::Mul {
-                source,
-                gate,
-                gradient,
-                source_target,
-                gate_target,
-            } => {
+            BackwardStep::Mul { source, gate, gradient, source_target, gate_target } => {
                 let extent = self.extent(*source);
                 let pixels = plan.value(*gate).dims.pixels();
                 let from = self.gradient_of(*gradient);
@@ -188,31 +123,16 @@ impl CudaNetwork {
                 }
                 Ok(())
             }
-            BackwardStep::Flatten {
-                source,
-                gradient,
-                target,
-            } => {
+            BackwardStep::Flatten { source, gradient, target } => {
                 let from = self.gradient_of(*gradient);
                 tokens::flatten_backward(kernels, self.extent(*source), from, self.target(*target))
             }
-            BackwardStep::ShortcutA {
-                stride,
-                source,
-                forward,
-                gradient,
-                target,
-            } => {
+            BackwardStep::ShortcutA { stride, source, forward, gradient, target } => {
                 let shape = shortcut_shape(plan, *source, *forward, *stride);
                 let from = self.gradient_of(*gradient);
                 tokens::shortcut_a_backward(kernels, images, shape, from, self.target(*target))
             }
-            BackwardStep::LayerNorm {
-                norm,
-                source,
-                gradient,
-                target,
-            } => {
+            BackwardStep::LayerNorm { norm, source, gradient, target } => {
                 let norm = &self.norms[norm.index()];
                 let of = LayerNormGradient {
                     values: self.place(*source, images),
@@ -220,35 +140,17 @@ impl CudaNetwork {
                     scale: self.memory.affine.slice().part(norm.scale.clone()),
                     target: target.map(|target| self.target(target)),
                     partials: self.memory.partials(),
-                    affine: self
-                        .memory
-                        .gradient
-                        .slice()
-                        .part(norm.scale.start..norm.shift.end),
+                    affine: self.memory.gradient.slice().part(norm.scale.start..norm.shift.end),
                 };
                 let shape = self.layer_norm_shape(*source, norm.slot.layer.eps);
                 layer_norm::backward(kernels, shape, of)
             }
-            BackwardStep::Attention {
-                node,
-                source,
-                gradient,
-                target,
-            }
-            | BackwardStep::Scale {
-                node,
-                source,
-                gradient,
-                target,
-            } => {
+            BackwardStep::Attention { node, source, gradient, target }
+            | BackwardStep::Scale { node, source, gradient, target } => {
                 let from = self.gradient_of(*gradient);
                 self.token_backward(*node, Some(*source), from, self.target(*target))
             }
-            BackwardStep::Arrange {
-                node,
-                gradient,
-                target,
-            } => {
+            BackwardStep::Arrange { node, gradient, target } => {
                 let from = self.gradient_of(*gradient);
                 self.token_backward(*node, None, from, self.target(*target))
             }
@@ -257,16 +159,8 @@ impl CudaNetwork {
     }
 
     /// The norm below a derived value, with where its gradients go; the activation on top; what it normalised.
-    pub(crate) fn norm_below(
-        &self,
-        value: ValueId,
-    ) -> Option<(usize, NormGradient, Activation, DeviceSlice)> {
-        let Storage::Derived {
-            base,
-            norm: Some(norm),
-            activation,
-        } = self.plan.value(value).storage
-        else {
+    pub(crate) fn norm_below(&self, value: ValueId) -> Option<(usize, NormGradient, Activation, DeviceSlice)> {
+        let Storage::Derived { base, norm: Some(norm), activation } = self.plan.value(value).storage else {
             return None;
         };
         let index = norm.index();
@@ -277,10 +171,7 @@ impl CudaNetwork {
             extent,
             tables: norm.tables(),
             room: self.memory.partials(),
-            affine: [
-                gradient.part(norm.scale.clone()),
-                gradient.part(norm.shift.clone()),
-            ],
+            affine: [gradient.part(norm.scale.clone()), gradient.part(norm.shift.clone())],
             of_batch: of_batch(self.mode, extent.images * extent.pixels),
         };
         Some((index, of, activation, self.place(base, self.images)))
@@ -426,10 +317,7 @@ mod tests {
         }
         for (precision, bound) in [(Precision::F32, 6e-7), (Precision::Bf16, 8e-3)] {
             for case in cases().iter().filter(|case| marked(case) > 0) {
-                let options = CudaOptions {
-                    precision,
-                    ..CudaOptions::adapt(case.batch_size, case.height, case.width)
-                };
+                let options = CudaOptions { precision, ..CudaOptions::adapt(case.batch_size, case.height, case.width) };
                 let mut net = CudaNetwork::new(&case.graph, &case.params, &options).unwrap();
                 net.set_norm_mode(NormMode::Batch).unwrap();
                 let (found, fused) = (sums_of_max_pools(&net.plan), net.fused.clone());

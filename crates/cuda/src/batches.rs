@@ -27,16 +27,9 @@ impl StagedBatch {
 
 impl ImageMemory {
     /// A copy of images on the device.
-    pub fn upload(
-        device: &Arc<Device>,
-        what: &'static str,
-        pixels: Pixels,
-    ) -> Result<Self, CudaError> {
+    pub fn upload(device: &Arc<Device>, what: &'static str, pixels: Pixels) -> Result<Self, CudaError> {
         Ok(match pixels {
-            Pixels::Values(values) => Self {
-                pixels: device.upload(what, Element::F32, values)?,
-                scale: None,
-            },
+            Pixels::Values(values) => Self { pixels: device.upload(what, Element::F32, values)?, scale: None },
             Pixels::Bytes(bytes, scale) => Self {
                 pixels: device.upload_bytes(what, bytes)?,
                 scale: Some(device.upload(what, Element::F32, scale.values())?),
@@ -45,11 +38,7 @@ impl ImageMemory {
     }
 
     fn source<'a>(&self, positions: Option<&'a [u32]>) -> BatchSource<'a> {
-        BatchSource {
-            pixels: self.pixels.slice(),
-            scale: self.scale.as_ref().map(DeviceMemory::slice),
-            positions,
-        }
+        BatchSource { pixels: self.pixels.slice(), scale: self.scale.as_ref().map(DeviceMemory::slice), positions }
     }
 }
 
@@ -65,10 +54,7 @@ impl CudaNetwork {
             Some((bytes, scale)) => Pixels::Bytes(bytes, scale),
             None => Pixels::Values(batch.values()),
         };
-        Ok(StagedBatch {
-            memory: ImageMemory::upload(&self.device, "a batch", pixels)?,
-            images: batch.images(),
-        })
+        Ok(StagedBatch { memory: ImageMemory::upload(&self.device, "a batch", pixels)?, images: batch.images() })
     }
 
     pub(crate) fn take_staged(&mut self, batch: &StagedBatch) -> Result<(), CudaError> {
@@ -120,10 +106,7 @@ impl CudaNetwork {
     fn room(&self, bytes: usize) -> Result<Sent, CudaError> {
         Ok(Sent {
             host: Pinned::new(&self.device, bytes.div_ceil(4))?,
-            images: ImageMemory {
-                pixels: self.device.allocate("the batch", Element::U8, bytes)?,
-                scale: None,
-            },
+            images: ImageMemory { pixels: self.device.allocate("the batch", Element::U8, bytes)?, scale: None },
             of: None,
         })
     }
@@ -139,19 +122,14 @@ impl CudaNetwork {
 
 impl Sent {
     /// Sees to it that the scale on the device is `scale`.
-    fn follow(
-        &mut self,
-        device: &Arc<Device>,
-        scale: Option<&Arc<ByteScale>>,
-    ) -> Result<(), CudaError> {
+    fn follow(&mut self, device: &Arc<Device>, scale: Option<&Arc<ByteScale>>) -> Result<(), CudaError> {
         let same = match (&self.of, scale) {
             (Some(of), Some(scale)) => Arc::ptr_eq(of, scale),
             (None, None) => true,
             _ => false,
         };
         if !same {
-            let upload =
-                |scale: &Arc<ByteScale>| device.upload("the batch", Element::F32, scale.values());
+            let upload = |scale: &Arc<ByteScale>| device.upload("the batch", Element::F32, scale.values());
             self.images.scale = scale.map(upload).transpose()?;
             self.of = scale.cloned();
         }
@@ -163,11 +141,7 @@ impl Sent {
 fn fill(batch: &Batch, host: &mut Pinned) -> Result<(), ExecError> {
     let len = batch.height() * batch.width() * batch.channels();
     match batch.scale() {
-        None => fill_with(
-            batch,
-            &mut host.values_mut()[..batch.images() * len],
-            |at| batch.image(at),
-        ),
+        None => fill_with(batch, &mut host.values_mut()[..batch.images() * len], |at| batch.image(at)),
         Some(_) => fill_with(batch, &mut host.bytes_mut()[..batch.images() * len], |at| {
             let bytes = batch.image_bytes(at);
             bytes.expect("a batch with a scale has bytes")
@@ -199,9 +173,7 @@ fn fill_with<'a, T: Copy + Send + Sync + 'a>(
     let share = images.div_ceil(COPIERS);
     std::thread::scope(|scope| {
         let parts = to.chunks_mut(share * len).enumerate();
-        let copiers: Vec<_> = parts
-            .map(|(part, to)| scope.spawn(move || copy(part * share, to)))
-            .collect();
+        let copiers: Vec<_> = parts.map(|(part, to)| scope.spawn(move || copy(part * share, to))).collect();
         let mut done = copiers.into_iter();
         done.try_for_each(|copier| copier.join().expect("copying does not panic"))
     })
@@ -209,9 +181,7 @@ fn fill_with<'a, T: Copy + Send + Sync + 'a>(
 
 fn check_image(batch: &Batch, image: usize) -> Result<(), ExecError> {
     let all_finite = flipcast_kernels::all_finite;
-    let whole = batch
-        .scale()
-        .is_some_and(|scale| all_finite(scale.values()));
+    let whole = batch.scale().is_some_and(|scale| all_finite(scale.values()));
     if whole || all_finite(batch.image(image)) {
         return Ok(());
     }

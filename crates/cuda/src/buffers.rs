@@ -59,11 +59,7 @@ pub(crate) struct Sent {
 
 impl Memory {
     pub fn rooms(&self) -> Rooms {
-        Rooms {
-            source: self.source_room.slice(),
-            result: self.result_room.slice(),
-            workspace: self.workspace.slice(),
-        }
+        Rooms { source: self.source_room.slice(), result: self.result_room.slice(), workspace: self.workspace.slice() }
     }
 
     pub fn partials(&self) -> DeviceSlice {
@@ -86,19 +82,12 @@ pub(crate) fn allocate(
     let (device, element) = (&kernels.device, options.precision.element());
     let batch = options.batch;
     let classes = graph.num_classes();
-    let longest = plan
-        .values()
-        .iter()
-        .map(|value| value.dims.len())
-        .max()
-        .unwrap_or(0);
+    let longest = plan.values().iter().map(|value| value.dims.len()).max().unwrap_or(0);
     let room = batch * longest.max(input.len());
     let (mut partials, mut merged) = (0, 0);
     for value in plan.values() {
         let extent = extent(value.dims, batch);
-        partials = partials
-            .max(norm::partials_len(kernels, extent))
-            .max(pointwise::partials_len(extent));
+        partials = partials.max(norm::partials_len(kernels, extent)).max(pointwise::partials_len(extent));
     }
     for slot in plan.norms() {
         let shape = layer_norm::LayerNormShape {
@@ -121,9 +110,9 @@ pub(crate) fn allocate(
                 let len = batch * plan.value(*target).dims.len();
                 choices[target.index()] = Some(device.allocate("a max pool", Element::U8, len)?);
             }
-            Step::Join {
-                activation, target, ..
-            } if *activation != Activation::Identity && options.purpose == Purpose::Adapt => {
+            Step::Join { activation, target, .. }
+                if *activation != Activation::Identity && options.purpose == Purpose::Adapt =>
+            {
                 let len = norm::mask_len(extent(plan.value(*target).dims, batch));
                 masks[target.index()] = Some(device.allocate("a join", Element::U8, len)?);
             }
@@ -158,12 +147,7 @@ pub(crate) fn allocate(
 }
 
 /// Says at once what is needed when it cannot fit, and which batch would.
-fn check_fits(
-    device: &Device,
-    plan: &Plan,
-    options: &CudaOptions,
-    room: usize,
-) -> Result<(), CudaError> {
+fn check_fits(device: &Device, plan: &Plan, options: &CudaOptions, room: usize) -> Result<(), CudaError> {
     let bytes = options.precision.element().bytes();
     let scaling = bytes * plan.arena_len() + (bytes + 4) * room;
     let needed = scaling + crate::gemm::WORKSPACE;
@@ -173,11 +157,5 @@ fn check_fits(
     }
     let per_image = scaling / options.batch.max(1) + 1;
     let batch = free.saturating_sub(2 * crate::gemm::WORKSPACE) / per_image;
-    Err(CudaError::OutOfMemory {
-        what: "the network",
-        needed,
-        free,
-        total,
-        batch: (batch > 0).then_some(batch),
-    })
+    Err(CudaError::OutOfMemory { what: "the network", needed, free, total, batch: (batch > 0).then_some(batch) })
 }

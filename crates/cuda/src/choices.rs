@@ -92,10 +92,7 @@ mod tests {
     use super::*;
 
     fn choice(way: &str) -> Choice {
-        Choice {
-            way: way.to_owned(),
-            milliseconds: 0.25,
-        }
+        Choice { way: way.to_owned(), milliseconds: 0.25 }
     }
 
     #[test]
@@ -106,15 +103,7 @@ mod tests {
         assert_eq!(first.find("conv 1"), None);
         first.keep("conv 1".to_owned(), choice("cudnn 2"));
         append(&path, "conv 1", &choice("cudnn 3")).unwrap();
-        std::fs::write(
-            &path,
-            [
-                std::fs::read(&path).unwrap(),
-                b"conv 2\tcudnn 1\t0.".to_vec(),
-            ]
-            .concat(),
-        )
-        .unwrap();
+        std::fs::write(&path, [std::fs::read(&path).unwrap(), b"conv 2\tcudnn 1\t0.".to_vec()].concat()).unwrap();
         let second = Choices::read(Some(path));
         assert_eq!(second.find("conv 1"), Some(&choice("cudnn 2")));
         assert_eq!(second.find("conv 2"), None);

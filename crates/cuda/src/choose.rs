@@ -50,21 +50,12 @@ impl<'a> Chooser<'a> {
 
     /// The fastest way to run `layer` in a direction. Layers of one shape are tried once.
     pub fn choose(&mut self, layer: &Layer, direction: Direction) -> Result<Chosen, CudaError> {
-        let key = format!(
-            "{} {:?} {direction:?} bias {} {:?}",
-            self.batch,
-            layer.shape,
-            layer.bias.is_some(),
-            layer.result
-        );
+        let key =
+            format!("{} {:?} {direction:?} bias {} {:?}", self.batch, layer.shape, layer.bias.is_some(), layer.result);
         let product = self.product(layer, direction)?;
         if let Some((way, milliseconds)) = self.known.get(&key) {
             let product = product.filter(|_| matches!(way, Way::Product(_)));
-            return Ok(Chosen {
-                way: way.clone(),
-                product,
-                milliseconds: *milliseconds,
-            });
+            return Ok(Chosen { way: way.clone(), product, milliseconds: *milliseconds });
         }
         let before = self.choices.find(&key).cloned();
         let product = match before {
@@ -78,17 +69,9 @@ impl<'a> Chooser<'a> {
             },
             None => product,
         };
-        let mut best = Chosen {
-            way: Way::Plain,
-            product: None,
-            milliseconds: f32::INFINITY,
-        };
+        let mut best = Chosen { way: Way::Plain, product: None, milliseconds: f32::INFINITY };
         for (way, product) in self.candidates(layer, direction, product)? {
-            let mut chosen = Chosen {
-                way,
-                product,
-                milliseconds: 0.0,
-            };
+            let mut chosen = Chosen { way, product, milliseconds: 0.0 };
             let most = match &chosen.product {
                 Some(product) => product.algorithms(),
                 None => 1,
@@ -113,13 +96,9 @@ impl<'a> Chooser<'a> {
         if !matches!(best.way, Way::Product(_)) {
             best.product = None;
         }
-        let choice = Choice {
-            way: best.name(),
-            milliseconds: best.milliseconds,
-        };
+        let choice = Choice { way: best.name(), milliseconds: best.milliseconds };
         self.choices.keep(key.clone(), choice);
-        self.known
-            .insert(key, (best.way.clone(), best.milliseconds));
+        self.known.insert(key, (best.way.clone(), best.milliseconds));
         Ok(best)
     }
 
@@ -134,26 +113,18 @@ impl<'a> Chooser<'a> {
         let milliseconds = choice.milliseconds;
         let number = |prefix: &str| choice.way.strip_prefix(prefix)?.parse::<usize>().ok();
         let (way, product) = match (product, number("cublaslt "), number("cudnn ")) {
-            (Some(product), Some(at), _) if at < product.algorithms() => {
-                (Way::Product(at), Some(product))
-            }
-            (product, None, Some(at)) => {
-                match self.plans(layer, direction, Some(at))?.into_iter().next() {
-                    Some(way) => (way, None),
-                    None => return Ok(Err(product)),
-                }
-            }
+            (Some(product), Some(at), _) if at < product.algorithms() => (Way::Product(at), Some(product)),
+            (product, None, Some(at)) => match self.plans(layer, direction, Some(at))?.into_iter().next() {
+                Some(way) => (way, None),
+                None => return Ok(Err(product)),
+            },
             (_, None, None) if choice.way == Way::Plain.name() => (Way::Plain, None),
             (_, None, None) if layer.depthwise.is_some() && choice.way == Way::Depthwise.name() => {
                 (Way::Depthwise, None)
             }
             (product, ..) => return Ok(Err(product)),
         };
-        Ok(Ok(Chosen {
-            way,
-            product,
-            milliseconds,
-        }))
+        Ok(Ok(Chosen { way, product, milliseconds }))
     }
 
     fn product(&self, layer: &Layer, direction: Direction) -> Result<Option<Product>, CudaError> {
@@ -163,10 +134,7 @@ impl<'a> Chooser<'a> {
         }
         let precision = self.kernels.precision;
         let (result, bias) = match direction {
-            Direction::Forward => (
-                layer.result,
-                layer.result_bias.as_ref().map(DeviceMemory::slice),
-            ),
+            Direction::Forward => (layer.result, layer.result_bias.as_ref().map(DeviceMemory::slice)),
             Direction::Backward => (precision.element(), None),
         };
         let shape = Shape {
@@ -202,12 +170,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The convolution library's plans that fit into the workspace; with a number only that one.
-    fn plans(
-        &self,
-        layer: &Layer,
-        direction: Direction,
-        number: Option<usize>,
-    ) -> Result<Vec<Way>, CudaError> {
+    fn plans(&self, layer: &Layer, direction: Direction, number: Option<usize>) -> Result<Vec<Way>, CudaError> {
         let precision = self.kernels.precision;
         // Results stored wider than what is read are for the matrix library alone.
         if layer.result != precision.element() && direction == Direction::Forward {

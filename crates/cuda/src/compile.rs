@@ -14,10 +14,7 @@ use std::path::{Path, PathBuf};
 const MAGIC: &[u8; 8] = b"flipcub1";
 
 /// Compiles every source for `precision` and a compute capability, in the order of [`SOURCES`].
-pub(crate) fn compile_all(
-    precision: Precision,
-    capability: i32,
-) -> Result<Vec<Vec<u8>>, CudaError> {
+pub(crate) fn compile_all(precision: Precision, capability: i32) -> Result<Vec<Vec<u8>>, CudaError> {
     let nvrtc = libraries().nvrtc()?;
     let folder = cache_folder();
     let options = options(precision, capability);
@@ -29,9 +26,7 @@ pub(crate) fn compile_all(
                 scope.spawn(move || compile_cached(nvrtc, source, options, folder))
             })
             .collect();
-        jobs.into_iter()
-            .map(|job| job.join().expect("compiling does not panic"))
-            .collect()
+        jobs.into_iter().map(|job| job.join().expect("compiling does not panic")).collect()
     })
 }
 
@@ -53,9 +48,8 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
     if let Some(folder) = set("FLIPCAST_CACHE") {
         return Some(folder.into());
     }
-    let user = set("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    let user =
+        set("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".cache")));
     user.map(|folder| folder.join("flipcast"))
 }
 
@@ -85,18 +79,13 @@ fn key(nvrtc: &Nvrtc, source: &Source, options: &[String]) -> String {
         hash.update(part);
     };
     add(source.text.as_bytes());
-    HEADERS
-        .iter()
-        .for_each(|header| add(header.text.as_bytes()));
+    HEADERS.iter().for_each(|header| add(header.text.as_bytes()));
     options.iter().for_each(|option| add(option.as_bytes()));
     let (mut major, mut minor) = (0, 0);
     // SAFETY: both are valid places.
     unsafe { (nvrtc.version)(&mut major, &mut minor) };
     add(format!("{major}.{minor}").as_bytes());
-    hash.finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What was kept, unless the file is damaged.
@@ -123,20 +112,11 @@ fn compile(nvrtc: &Nvrtc, source: &Source, options: &[String]) -> Result<Vec<u8>
     let headers: Vec<CString> = HEADERS.iter().map(|header| text(header.text)).collect();
     let names: Vec<CString> = HEADERS.iter().map(|header| text(header.file)).collect();
     let options: Vec<CString> = options.iter().map(|option| text(option)).collect();
-    let pointers = |of: &[CString]| {
-        of.iter()
-            .map(|one| one.as_ptr())
-            .collect::<Vec<*const c_char>>()
-    };
+    let pointers = |of: &[CString]| of.iter().map(|one| one.as_ptr()).collect::<Vec<*const c_char>>();
     let fail = |call, status| {
         // SAFETY: the library's texts are constants.
         let detail = unsafe { CStr::from_ptr((nvrtc.error_string)(status)) };
-        CudaError::Library {
-            library: "NVRTC",
-            call,
-            status,
-            detail: format!(": {}", detail.to_string_lossy()),
-        }
+        CudaError::Library { library: "NVRTC", call, status, detail: format!(": {}", detail.to_string_lossy()) }
     };
     let mut program = std::ptr::null_mut();
     // SAFETY: all texts end with a zero and live until the program is made; the counts are those of the lists.
@@ -158,22 +138,14 @@ fn compile(nvrtc: &Nvrtc, source: &Source, options: &[String]) -> Result<Vec<u8>
     unsafe {
         let status = (nvrtc.compile)(program, list.len() as i32, list.as_ptr());
         let result = if status == 0 {
-            read(
-                |size| (nvrtc.cubin_size)(program, size),
-                |to| (nvrtc.cubin)(program, to),
-            )
-            .map_err(|status| fail("nvrtcGetCUBIN", status))
+            read(|size| (nvrtc.cubin_size)(program, size), |to| (nvrtc.cubin)(program, to))
+                .map_err(|status| fail("nvrtcGetCUBIN", status))
         } else {
-            let log = read(
-                |size| (nvrtc.log_size)(program, size),
-                |to| (nvrtc.log)(program, to),
-            );
+            let log = read(|size| (nvrtc.log_size)(program, size), |to| (nvrtc.log)(program, to));
             let log = log.unwrap_or_default();
             Err(CudaError::Compile {
                 file: source.file.to_owned(),
-                log: String::from_utf8_lossy(&log)
-                    .trim_end_matches('\0')
-                    .to_owned(),
+                log: String::from_utf8_lossy(&log).trim_end_matches('\0').to_owned(),
             })
         };
         (nvrtc.destroy)(&mut program);
@@ -182,10 +154,7 @@ fn compile(nvrtc: &Nvrtc, source: &Source, options: &[String]) -> Result<Vec<u8>
 }
 
 /// Bytes whose count one call tells and another writes.
-fn read(
-    size: impl Fn(*mut usize) -> i32,
-    write: impl Fn(*mut c_char) -> i32,
-) -> Result<Vec<u8>, i32> {
+fn read(size: impl Fn(*mut usize) -> i32, write: impl Fn(*mut c_char) -> i32) -> Result<Vec<u8>, i32> {
     let mut len = 0;
     let ok = |status| if status == 0 { Ok(()) } else { Err(status) };
     ok(size(&mut len))?;
@@ -233,12 +202,9 @@ mod tests {
                 return;
             }
         };
-        for (precision, capability) in [
-            (Precision::Tf32, 80),
-            (Precision::Tf32, 90),
-            (Precision::Bf16, 90),
-            (Precision::Bf16, 100),
-        ] {
+        for (precision, capability) in
+            [(Precision::Tf32, 80), (Precision::Tf32, 90), (Precision::Bf16, 90), (Precision::Bf16, 100)]
+        {
             for source in SOURCES {
                 let result = compile(nvrtc, source, &options(precision, capability));
                 match result {

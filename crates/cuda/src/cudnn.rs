@@ -42,18 +42,10 @@ impl Dnn {
         let library = libraries().cudnn()?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: `handle` is a valid place, and the device's context is current.
-        check(library, "cudnnCreate", unsafe {
-            (library.create)(&mut handle)
-        })?;
-        let dnn = Arc::new(Self {
-            library,
-            handle,
-            device: Arc::clone(device),
-        });
+        check(library, "cudnnCreate", unsafe { (library.create)(&mut handle) })?;
+        let dnn = Arc::new(Self { library, handle, device: Arc::clone(device) });
         // SAFETY: handle and stream live as long as `dnn`.
-        check(library, "cudnnSetStream", unsafe {
-            (library.set_stream)(handle, device.stream())
-        })?;
+        check(library, "cudnnSetStream", unsafe { (library.set_stream)(handle, device.stream()) })?;
         Ok(dnn)
     }
 }
@@ -76,12 +68,7 @@ fn check(library: &Cudnn, call: &'static str, status: c_int) -> Result<(), CudaE
     // SAFETY: the length is that of `text`, which the library ends with a zero.
     unsafe { (library.last_error)(text.as_mut_ptr().cast(), text.len()) };
     let said = std::ffi::CStr::from_bytes_until_nul(&text).unwrap_or(c"");
-    Err(CudaError::Library {
-        library: "cuDNN",
-        call,
-        status,
-        detail: format!(": {}", said.to_string_lossy().trim()),
-    })
+    Err(CudaError::Library { library: "cuDNN", call, status, detail: format!(": {}", said.to_string_lossy().trim()) })
 }
 
 /// A descriptor of the library.
@@ -98,10 +85,7 @@ impl Descriptor {
         check(dnn.library, "cudnnBackendCreateDescriptor", unsafe {
             (dnn.library.descriptor_create)(kind, &mut handle)
         })?;
-        Ok(Self {
-            dnn: Arc::clone(dnn),
-            handle,
-        })
+        Ok(Self { dnn: Arc::clone(dnn), handle })
     }
 
     /// Sets an attribute. `T` is what the number `of` stands for: every caller pairs them as the header does.
@@ -109,32 +93,19 @@ impl Descriptor {
         let library = self.dnn.library;
         // SAFETY: the count is that of `values`, whose type is the attribute's.
         check(library, "cudnnBackendSetAttribute", unsafe {
-            (library.descriptor_set)(
-                self.handle,
-                attribute,
-                of,
-                values.len() as i64,
-                values.as_ptr().cast(),
-            )
+            (library.descriptor_set)(self.handle, attribute, of, values.len() as i64, values.as_ptr().cast())
         })
     }
 
     fn finish(self) -> Result<Self, CudaError> {
         let library = self.dnn.library;
         // SAFETY: the descriptor was made by `new`.
-        check(library, "cudnnBackendFinalize", unsafe {
-            (library.descriptor_finalize)(self.handle)
-        })?;
+        check(library, "cudnnBackendFinalize", unsafe { (library.descriptor_finalize)(self.handle) })?;
         Ok(self)
     }
 
     /// Reads up to `values.len()` values of an attribute; tells how many there are.
-    fn get<T: Copy>(
-        &self,
-        attribute: c_int,
-        of: c_int,
-        values: &mut [T],
-    ) -> Result<usize, CudaError> {
+    fn get<T: Copy>(&self, attribute: c_int, of: c_int, values: &mut [T]) -> Result<usize, CudaError> {
         let library = self.dnn.library;
         let mut count = 0;
         // SAFETY: the count is that of `values`, whose type is the attribute's.
@@ -187,8 +158,7 @@ fn padding_after(shape: &ConvShape, axis: usize) -> i64 {
     let before = shape.padding[axis];
     let outputs = |after: usize| {
         let room = shape.input[axis] + before + after;
-        room.checked_sub(reach)
-            .map_or(0, |room| room / shape.stride + 1)
+        room.checked_sub(reach).map_or(0, |room| room / shape.stride + 1)
     };
     if outputs(before) == shape.output[axis] {
         return before as i64;
@@ -223,27 +193,12 @@ pub(crate) fn plans(
 ) -> Result<Vec<ConvPlan>, CudaError> {
     let element = precision.element();
     let [height, width] = shape.input;
-    let input = tensor(
-        dnn,
-        VALUES,
-        [images, shape.in_channels, height, width],
-        element,
-    )?;
+    let input = tensor(dnn, VALUES, [images, shape.in_channels, height, width], element)?;
     let [rows, columns] = shape.kernel;
-    let extents = [
-        shape.out_channels,
-        shape.in_channels / shape.groups,
-        rows,
-        columns,
-    ];
+    let extents = [shape.out_channels, shape.in_channels / shape.groups, rows, columns];
     let weights = tensor(dnn, WEIGHTS, extents, element)?;
     let [height, width] = shape.output;
-    let output = tensor(
-        dnn,
-        RESULT,
-        [images, shape.out_channels, height, width],
-        element,
-    )?;
+    let output = tensor(dnn, RESULT, [images, shape.out_channels, height, width], element)?;
     let pair = |value: usize| [value as i64; 2];
     let convolution = Descriptor::new(dnn, n::CONVOLUTION)?;
     convolution.set(n::CONVOLUTION_COMPUTE, n::OF_DATA_TYPE, &[n::FLOAT])?;
@@ -259,11 +214,7 @@ pub(crate) fn plans(
     // Alpha and beta, the convolution, then weights, input and output, in the order of the header.
     let (kind, first, places) = match direction {
         Direction::Forward => (n::FORWARD, n::FORWARD_ALPHA, [&weights, &input, &output]),
-        Direction::Backward => (
-            n::BACKWARD_DATA,
-            n::BACKWARD_ALPHA,
-            [&weights, &input, &output],
-        ),
+        Direction::Backward => (n::BACKWARD_DATA, n::BACKWARD_ALPHA, [&weights, &input, &output]),
     };
     let operation = Descriptor::new(dnn, kind)?;
     operation.set(first, n::OF_FLOAT, &[1.0f32])?;
@@ -299,9 +250,8 @@ fn plans_of(
     let Ok(heuristic) = heuristic.finish() else {
         return Ok(Vec::new());
     };
-    let configs: Vec<Descriptor> = (0..4 * PLANS)
-        .map(|_| Descriptor::new(dnn, n::ENGINE_CONFIG))
-        .collect::<Result<_, _>>()?;
+    let configs: Vec<Descriptor> =
+        (0..4 * PLANS).map(|_| Descriptor::new(dnn, n::ENGINE_CONFIG)).collect::<Result<_, _>>()?;
     let mut handles: Vec<Handle> = configs.iter().map(|config| config.handle).collect();
     let Ok(found) = heuristic.get(n::HEURISTIC_RESULTS, n::OF_DESCRIPTOR, &mut handles) else {
         return Ok(Vec::new());
@@ -329,12 +279,7 @@ fn allowed(dnn: &Arc<Dnn>, config: &Descriptor, precision: Precision) -> Result<
     let count = engine.get(n::ENGINE_BEHAVIOUR, n::OF_BEHAVIOUR, &mut behaviour)?;
     let compiled = behaviour[..count].contains(&n::RUNTIME_COMPILATION);
     let banned: &[c_int] = match precision {
-        Precision::F32 => &[
-            n::TENSOR_CORE,
-            n::DOWN_CONVERT,
-            n::REDUCED_REDUCTION,
-            n::NONDETERMINISTIC,
-        ],
+        Precision::F32 => &[n::TENSOR_CORE, n::DOWN_CONVERT, n::REDUCED_REDUCTION, n::NONDETERMINISTIC],
         Precision::Tf32 | Precision::Bf16 => &[n::REDUCED_REDUCTION, n::NONDETERMINISTIC],
     };
     Ok(!compiled && !notes.iter().any(|note| banned.contains(note)))
@@ -347,24 +292,13 @@ fn build_plan(dnn: &Arc<Dnn>, config: &Descriptor, number: usize) -> Result<Conv
     let plan = plan.finish()?;
     let mut bytes = [0i64];
     plan.get(n::PLAN_WORKSPACE, n::OF_I64, &mut bytes)?;
-    Ok(ConvPlan {
-        plan,
-        number,
-        workspace: bytes[0].max(0) as usize,
-    })
+    Ok(ConvPlan { plan, number, workspace: bytes[0].max(0) as usize })
 }
 
 impl ConvPlan {
     /// Queues the convolution. Backward, `values` is where the input's gradient goes and `result` the output's gradient.
-    pub fn run(
-        &self,
-        [values, weights, result]: [DeviceSlice; 3],
-        workspace: DeviceSlice,
-    ) -> Result<(), CudaError> {
-        assert!(
-            self.workspace <= workspace.bytes(),
-            "plans that need more were dropped"
-        );
+    pub fn run(&self, [values, weights, result]: [DeviceSlice; 3], workspace: DeviceSlice) -> Result<(), CudaError> {
+        assert!(self.workspace <= workspace.bytes(), "plans that need more were dropped");
         let dnn = &self.plan.dnn;
         let pack = Descriptor::new(dnn, n::VARIANT_PACK)?;
         let pointer = |slice: DeviceSlice| slice.address as *mut c_void;

@@ -59,10 +59,7 @@ fn derive_with(
             device.copy_in(place, &derived.image(position))?;
         }
     }
-    Ok(Some(ImageMemory {
-        pixels,
-        scale: Some(device.upload(WHAT, Element::F32, scale.values())?),
-    }))
+    Ok(Some(ImageMemory { pixels, scale: Some(device.upload(WHAT, Element::F32, scale.values())?) }))
 }
 
 /// What a recipe looks up, on the device.
@@ -82,16 +79,8 @@ impl RecipeMemory {
             Ok::<_, CudaError>(Some(memory))
         };
         Ok(match recipe {
-            ByteRecipe::NormalNoise { ziggurat, .. } => Self {
-                doubles: doubles(ziggurat)?,
-                ..Self::default()
-            },
-            ByteRecipe::Quantiles {
-                starts,
-                cumulative,
-                results,
-                ..
-            } => Self {
+            ByteRecipe::NormalNoise { ziggurat, .. } => Self { doubles: doubles(ziggurat)?, ..Self::default() },
+            ByteRecipe::Quantiles { starts, cumulative, results, .. } => Self {
                 doubles: doubles(cumulative)?,
                 integers: Some(device.upload_integers(WHAT, starts)?),
                 bytes: Some(device.upload_bytes(WHAT, results)?),
@@ -102,11 +91,7 @@ impl RecipeMemory {
 
     fn tables(&self) -> Tables {
         let slice = |memory: &Option<DeviceMemory>| memory.as_ref().map(DeviceMemory::slice);
-        Tables {
-            doubles: slice(&self.doubles),
-            integers: slice(&self.integers),
-            bytes: slice(&self.bytes),
-        }
+        Tables { doubles: slice(&self.doubles), integers: slice(&self.integers), bytes: slice(&self.bytes) }
     }
 }
 
@@ -174,11 +159,8 @@ mod tests {
                         let made = derive_with(&kernels, derived, &copy, scale, slack);
                         let made = made.expect("it runs").expect("it is known");
                         let mut found = vec![0; images * side * side * 3];
-                        device
-                            .copy_out(made.pixels.slice(), &mut found)
-                            .expect("it is there");
-                        let expected: Vec<u8> =
-                            (0..images).flat_map(|at| derived.image(at)).collect();
+                        device.copy_out(made.pixels.slice(), &mut found).expect("it is there");
+                        let expected: Vec<u8> = (0..images).flat_map(|at| derived.image(at)).collect();
                         let differ = (0..found.len()).filter(|&i| found[i] != expected[i]);
                         assert_eq!(differ.count(), 0, "{name}:{severity} of {side}, {slack}");
                     }

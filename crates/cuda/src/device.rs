@@ -57,11 +57,7 @@ pub(crate) fn check(driver: &Driver, call: &'static str, status: Status) -> Resu
     if status == driver::NO_DEVICE {
         return Err(CudaError::NoDevice);
     }
-    Err(CudaError::Driver {
-        call,
-        name,
-        description: text(driver.error_string),
-    })
+    Err(CudaError::Driver { call, name, description: text(driver.error_string) })
 }
 
 impl Device {
@@ -70,9 +66,7 @@ impl Device {
         let driver = libraries().driver()?;
         let mut count = 0;
         // SAFETY: `count` is a valid place.
-        check(driver, "cuDeviceGetCount", unsafe {
-            (driver.device_count)(&mut count)
-        })?;
+        check(driver, "cuDeviceGetCount", unsafe { (driver.device_count)(&mut count) })?;
         let count = usize::try_from(count).unwrap_or(0);
         if count == 0 {
             return Err(CudaError::NoDevice);
@@ -84,26 +78,13 @@ impl Device {
         let mut stream = std::ptr::null_mut();
         // SAFETY: every pointer is a valid place, and `device` is set before it is used.
         unsafe {
-            check(
-                driver,
-                "cuDeviceGet",
-                (driver.device_get)(&mut device, number),
-            )?;
-            check(
-                driver,
-                "cuDevicePrimaryCtxRetain",
-                (driver.context_retain)(&mut context, device),
-            )?;
+            check(driver, "cuDeviceGet", (driver.device_get)(&mut device, number))?;
+            check(driver, "cuDevicePrimaryCtxRetain", (driver.context_retain)(&mut context, device))?;
             check(driver, "cuCtxSetCurrent", (driver.context_set)(context))?;
-            check(
-                driver,
-                "cuStreamCreate",
-                (driver.stream_create)(&mut stream, driver::STREAM_NON_BLOCKING),
-            )?;
+            check(driver, "cuStreamCreate", (driver.stream_create)(&mut stream, driver::STREAM_NON_BLOCKING))?;
         }
         let attribute = |which| attribute(driver, device, which);
-        let capability =
-            attribute(driver::ATTRIBUTE_MAJOR)? * 10 + attribute(driver::ATTRIBUTE_MINOR)?;
+        let capability = attribute(driver::ATTRIBUTE_MAJOR)? * 10 + attribute(driver::ATTRIBUTE_MINOR)?;
         let found = Self {
             driver,
             name: name(driver, device)?,
@@ -127,9 +108,7 @@ impl Device {
     /// Makes the context current on this thread.
     pub fn enter(&self) -> Result<(), CudaError> {
         // SAFETY: the context lives as long as `self`.
-        self.check("cuCtxSetCurrent", unsafe {
-            (self.driver.context_set)(self.context)
-        })
+        self.check("cuCtxSetCurrent", unsafe { (self.driver.context_set)(self.context) })
     }
 
     /// Turns a status into an error.
@@ -150,18 +129,14 @@ impl Device {
     /// Waits until everything on the stream is done.
     pub fn synchronize(&self) -> Result<(), CudaError> {
         // SAFETY: the stream lives as long as `self`.
-        self.check("cuStreamSynchronize", unsafe {
-            (self.driver.stream_synchronize)(self.stream)
-        })
+        self.check("cuStreamSynchronize", unsafe { (self.driver.stream_synchronize)(self.stream) })
     }
 
     /// Free bytes and all bytes of its memory.
     pub fn memory(&self) -> Result<(usize, usize), CudaError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: both are valid places.
-        self.check("cuMemGetInfo", unsafe {
-            (self.driver.memory_info)(&mut free, &mut total)
-        })?;
+        self.check("cuMemGetInfo", unsafe { (self.driver.memory_info)(&mut free, &mut total) })?;
         Ok((free, total))
     }
 
@@ -178,23 +153,10 @@ impl Device {
         let status = unsafe { (self.driver.allocate)(&mut address, bytes) };
         if status == driver::OUT_OF_MEMORY {
             let (free, total) = self.memory()?;
-            return Err(CudaError::OutOfMemory {
-                what,
-                needed: bytes,
-                free,
-                total,
-                batch: None,
-            });
+            return Err(CudaError::OutOfMemory { what, needed: bytes, free, total, batch: None });
         }
         self.check("cuMemAlloc", status)?;
-        let memory = DeviceMemory {
-            device: Arc::clone(self),
-            slice: DeviceSlice {
-                address,
-                len,
-                element,
-            },
-        };
+        let memory = DeviceMemory { device: Arc::clone(self), slice: DeviceSlice { address, len, element } };
         self.fill_zero(memory.slice)?;
         Ok(memory)
     }
@@ -218,22 +180,14 @@ impl Device {
     }
 
     /// Memory that holds `values`.
-    pub fn upload_integers(
-        self: &Arc<Self>,
-        what: &'static str,
-        values: &[i32],
-    ) -> Result<DeviceMemory, CudaError> {
+    pub fn upload_integers(self: &Arc<Self>, what: &'static str, values: &[i32]) -> Result<DeviceMemory, CudaError> {
         let memory = self.allocate(what, Element::I32, values.len())?;
         self.copy_in(memory.slice, bytes_of(values))?;
         Ok(memory)
     }
 
     /// Memory that holds `values`.
-    pub fn upload_bytes(
-        self: &Arc<Self>,
-        what: &'static str,
-        values: &[u8],
-    ) -> Result<DeviceMemory, CudaError> {
+    pub fn upload_bytes(self: &Arc<Self>, what: &'static str, values: &[u8]) -> Result<DeviceMemory, CudaError> {
         let memory = self.allocate(what, Element::U8, values.len())?;
         self.copy_in(memory.slice, values)?;
         Ok(memory)
@@ -245,9 +199,7 @@ impl Device {
             return Ok(());
         }
         // SAFETY: a slice lies within memory that is allocated.
-        self.check("cuMemsetD8Async", unsafe {
-            (self.driver.fill)(slice.address, 0, slice.bytes(), self.stream)
-        })
+        self.check("cuMemsetD8Async", unsafe { (self.driver.fill)(slice.address, 0, slice.bytes(), self.stream) })
     }
 
     /// Copies bytes to the start of `to` and waits.
@@ -286,8 +238,7 @@ impl Device {
         let values = match from.element {
             Element::Bf16 => {
                 let (pairs, _) = bytes.as_chunks::<2>();
-                let widen =
-                    |pair: &[u8; 2]| f32::from_bits(u32::from(u16::from_le_bytes(*pair)) << 16);
+                let widen = |pair: &[u8; 2]| f32::from_bits(u32::from(u16::from_le_bytes(*pair)) << 16);
                 pairs.iter().map(widen).collect()
             }
             _ => {
@@ -313,9 +264,7 @@ impl Drop for Device {
 fn attribute(driver: &Driver, device: i32, which: i32) -> Result<i32, CudaError> {
     let mut value = 0;
     // SAFETY: `value` is a valid place.
-    check(driver, "cuDeviceGetAttribute", unsafe {
-        (driver.device_attribute)(&mut value, which, device)
-    })?;
+    check(driver, "cuDeviceGetAttribute", unsafe { (driver.device_attribute)(&mut value, which, device) })?;
     Ok(value)
 }
 

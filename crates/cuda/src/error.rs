@@ -138,9 +138,7 @@ impl CudaError {
         match self {
             Self::LibraryMissing { library, .. } => crate::library::advice(library),
             Self::FunctionMissing { library, .. } => crate::library::advice(library),
-            Self::DriverTooOld { .. } => {
-                Some("update the NVIDIA driver, or install an older NVRTC".to_owned())
-            }
+            Self::DriverTooOld { .. } => Some("update the NVIDIA driver, or install an older NVRTC".to_owned()),
             Self::NoDevice => Some("see what `nvidia-smi` says; without a GPU use `--device cpu`".to_owned()),
             Self::DeviceLost { .. } => Some(
                 "start again; if it happens twice, see `dmesg` for the fault and run with `--device cpu`".to_owned(),
@@ -159,9 +157,7 @@ impl From<CudaError> for ExecError {
     fn from(error: CudaError) -> Self {
         match error {
             CudaError::Network(error) => error,
-            error => ExecError::Device {
-                source: Box::new(error),
-            },
+            error => ExecError::Device { source: Box::new(error) },
         }
     }
 }

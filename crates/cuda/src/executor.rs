@@ -25,21 +25,14 @@ impl CudaNetwork {
     /// Queues what the next pass reads: the scales and shifts, if they changed on the host.
     pub(crate) fn send_affine(&mut self) -> Result<(), CudaError> {
         if std::mem::take(&mut self.affine_changed) {
-            self.memory
-                .host_affine
-                .values_mut()
-                .copy_from_slice(&self.affine);
+            self.memory.host_affine.values_mut().copy_from_slice(&self.affine);
             self.memory.host_affine.send(self.memory.affine.slice())?;
         }
         Ok(())
     }
 
     /// Runs a pass that depends on the network alone.
-    fn run_pass(
-        &mut self,
-        pass: Pass,
-        queue: impl Fn(&Self) -> Result<(), CudaError>,
-    ) -> Result<(), CudaError> {
+    fn run_pass(&mut self, pass: Pass, queue: impl Fn(&Self) -> Result<(), CudaError>) -> Result<(), CudaError> {
         let mut recordings = std::mem::take(&mut self.recordings);
         let ran = self.run_recorded(&mut recordings, pass, queue);
         self.recordings = recordings;
@@ -61,11 +54,7 @@ impl CudaNetwork {
             NormMode::Batch => (1, 0),
             NormMode::Mixed { source_weight } => (2, source_weight.to_bits()),
         };
-        let key = RecordingKey {
-            pass,
-            mode,
-            images: self.images,
-        };
+        let key = RecordingKey { pass, mode, images: self.images };
         match recordings.get(&key) {
             None => {
                 let _loading = gate::load();
@@ -144,8 +133,7 @@ impl Executor for CudaNetwork {
         let gradient = self.memory.gradient.slice();
         self.memory.host_gradient.receive(gradient)?;
         self.device.synchronize()?;
-        self.gradient
-            .copy_from_slice(self.memory.host_gradient.values());
+        self.gradient.copy_from_slice(self.memory.host_gradient.values());
         self.check_gradient()?;
         Ok(&self.gradient)
     }

@@ -39,10 +39,7 @@ impl CudaNetwork {
 
     /// Where the logits lie as 32-bit floats.
     pub(crate) fn logits(&self) -> DeviceSlice {
-        self.memory
-            .logits
-            .slice()
-            .first(self.images * self.graph.num_classes())
+        self.memory.logits.slice().first(self.images * self.graph.num_classes())
     }
 
     /// The layer that writes the logits in 32 bits, if one does.
@@ -56,12 +53,7 @@ impl CudaNetwork {
     }
 
     fn queue_logits(&self) -> Result<(), CudaError> {
-        if self
-            .plan
-            .forward()
-            .iter()
-            .any(|step| self.writes_logits(step))
-        {
+        if self.plan.forward().iter().any(|step| self.writes_logits(step)) {
             return Ok(());
         }
         let stored = self.place(self.plan.logits(), self.images);
@@ -71,11 +63,7 @@ impl CudaNetwork {
     /// How a value is read.
     pub(crate) fn term(&self, value: ValueId) -> Term {
         match self.plan.value(value).storage {
-            Storage::Derived {
-                base,
-                norm,
-                activation,
-            } => Term {
+            Storage::Derived { base, norm, activation } => Term {
                 values: self.place(base, self.images),
                 tables: norm.map(|norm| self.norms[norm.index()].tables()),
                 activation,
@@ -84,20 +72,10 @@ impl CudaNetwork {
         }
     }
 
-    pub(crate) fn forward_step(
-        &self,
-        plan: &Plan,
-        index: usize,
-        step: &Step,
-    ) -> Result<(), CudaError> {
+    pub(crate) fn forward_step(&self, plan: &Plan, index: usize, step: &Step) -> Result<(), CudaError> {
         let (kernels, images) = (&self.kernels, self.images);
         match step {
-            Step::Conv {
-                node,
-                source,
-                target,
-                statistics,
-            } => {
+            Step::Conv { node, source, target, statistics } => {
                 if let Some(norm) = statistics
                     && self.mode != NormMode::Running
                 {
@@ -140,60 +118,28 @@ impl CudaNetwork {
                 }
                 self.prepare_norm(norm.index(), Some(self.place(*source, images)))
             }
-            Step::Join {
-                terms,
-                activation,
-                target,
-            } => {
+            Step::Join { terms, activation, target } => {
                 let terms: Vec<Term> = terms.iter().map(|&term| self.term(term)).collect();
-                let mask = self.memory.masks[target.index()]
-                    .as_ref()
-                    .map(|mask| mask.slice());
+                let mask = self.memory.masks[target.index()].as_ref().map(|mask| mask.slice());
                 let out = self.place(*target, images);
-                norm::join(
-                    kernels,
-                    self.extent(*target),
-                    &terms,
-                    *activation,
-                    out,
-                    mask,
-                )
+                norm::join(kernels, self.extent(*target), &terms, *activation, out, mask)
             }
-            Step::MaxPool {
-                pool,
-                source,
-                target,
-            } => {
+            Step::MaxPool { pool, source, target } => {
                 let kind = self.max_pool(*target);
                 let shape = pool_shape(plan, *pool, *source, *target);
                 let out = self.place(*target, images);
                 pool::pool(kernels, images, shape, kind, self.term(*source), out)
             }
-            Step::AvgPool {
-                pool,
-                source,
-                target,
-            } => {
+            Step::AvgPool { pool, source, target } => {
                 let shape = pool_shape(plan, *pool, *source, *target);
                 let out = self.place(*target, images);
-                pool::pool(
-                    kernels,
-                    images,
-                    shape,
-                    PoolKind::Mean,
-                    self.term(*source),
-                    out,
-                )
+                pool::pool(kernels, images, shape, PoolKind::Mean, self.term(*source), out)
             }
             Step::GlobalAvgPool { source, target } => {
                 let out = self.place(*target, images);
                 pool::global_mean(kernels, self.extent(*source), self.term(*source), out)
             }
-            Step::Mul {
-                source,
-                gate,
-                target,
-            } => {
+            Step::Mul { source, gate, target } => {
                 let gate_pixels = plan.value(*gate).dims.pixels();
                 let gate = (self.place(*gate, images), gate_pixels);
                 let (values, out) = (self.place(*source, images), self.place(*target, images));
@@ -203,39 +149,20 @@ impl CudaNetwork {
                 let (values, out) = (self.place(*source, images), self.place(*target, images));
                 tokens::flatten(kernels, self.extent(*source), values, out)
             }
-            Step::ShortcutA {
-                stride,
-                source,
-                target,
-            } => {
+            Step::ShortcutA { stride, source, target } => {
                 let shape = shortcut_shape(plan, *source, *target, *stride);
                 let (values, out) = (self.place(*source, images), self.place(*target, images));
                 tokens::shortcut_a(kernels, images, shape, values, out)
             }
-            Step::LayerNorm {
-                norm,
-                source,
-                target,
-            } => {
+            Step::LayerNorm { norm, source, target } => {
                 let norm = &self.norms[norm.index()];
                 let affine = self.memory.affine.slice();
-                let of = [
-                    affine.part(norm.scale.clone()),
-                    affine.part(norm.shift.clone()),
-                ];
+                let of = [affine.part(norm.scale.clone()), affine.part(norm.shift.clone())];
                 let (values, out) = (self.place(*source, images), self.place(*target, images));
-                layer_norm::forward(
-                    kernels,
-                    self.layer_norm_shape(*source, norm.slot.layer.eps),
-                    values,
-                    of,
-                    out,
-                )
+                layer_norm::forward(kernels, self.layer_norm_shape(*source, norm.slot.layer.eps), values, of, out)
             }
             _ => {
-                let place = step
-                    .token_place()
-                    .expect("every planned step is implemented");
+                let place = step.token_place().expect("every planned step is implemented");
                 self.token_step(step, place)
             }
         }
@@ -244,19 +171,12 @@ impl CudaNetwork {
     /// A conv's operand for the whole planned batch, from the one for the given images.
     pub(crate) fn whole(&self, given: DeviceSlice, value: ValueId) -> DeviceSlice {
         let len = self.batch() * self.plan.value(value).dims.len();
-        DeviceSlice {
-            len: len.max(given.len),
-            ..given
-        }
+        DeviceSlice { len: len.max(given.len), ..given }
     }
 
     pub(crate) fn layer_norm_shape(&self, source: ValueId, eps: f32) -> layer_norm::LayerNormShape {
         let extent = self.extent(source);
-        layer_norm::LayerNormShape {
-            tokens: extent.images * extent.pixels,
-            channels: extent.channels,
-            eps,
-        }
+        layer_norm::LayerNormShape { tokens: extent.images * extent.pixels, channels: extent.channels, eps }
     }
 
     pub(crate) fn max_pool(&self, target: ValueId) -> PoolKind {
@@ -272,10 +192,7 @@ impl CudaNetwork {
             extent: crate::network::extent(norm.slot.dims, self.images),
             values,
             room: self.memory.partials(),
-            affine: [
-                affine.part(norm.scale.clone()),
-                affine.part(norm.shift.clone()),
-            ],
+            affine: [affine.part(norm.scale.clone()), affine.part(norm.shift.clone())],
             eps: norm.slot.layer.eps,
             tables: norm.tables(),
         };
@@ -291,24 +208,13 @@ impl CudaNetwork {
 
     /// A value of the last forward pass, derived or not.
     pub(crate) fn read_value(&self, value: ValueId) -> Result<Vec<f32>, CudaError> {
-        let step = self
-            .plan
-            .forward()
-            .iter()
-            .find(|step| step.target() == Some(value));
+        let step = self.plan.forward().iter().find(|step| step.target() == Some(value));
         if step.is_some_and(|step| self.writes_logits(step)) {
             return self.device.read(self.logits());
         }
         let extent = self.extent(value);
         let room = self.memory.rooms().source.first(extent.len());
-        norm::join(
-            &self.kernels,
-            extent,
-            &[self.term(value)],
-            Activation::Identity,
-            room,
-            None,
-        )?;
+        norm::join(&self.kernels, extent, &[self.term(value)], Activation::Identity, room, None)?;
         self.device.read(room)
     }
 }

@@ -12,8 +12,7 @@ use crate::panels::Panels;
 use crate::timer::Timer;
 use flipcast_exec::NormMode;
 use flipcast_graph::{
-    BackwardStep, GradSource, GradTarget, JoinBackward, NodeId, NormKind, Plan, Step, Storage,
-    Then, ValueId,
+    BackwardStep, GradSource, GradTarget, JoinBackward, NodeId, NormKind, Plan, Step, Storage, Then, ValueId,
 };
 use std::sync::Arc;
 
@@ -115,10 +114,7 @@ impl CudaNetwork {
             }
         }
         self.take_way(index, best.0, &panels)?;
-        let choice = Choice {
-            way: best.0.name().to_owned(),
-            milliseconds: best.1,
-        };
+        let choice = Choice { way: best.0.name().to_owned(), milliseconds: best.1 };
         choices.keep(key, choice);
         Ok(())
     }
@@ -126,12 +122,9 @@ impl CudaNetwork {
     /// How the convolution of `node` runs in one kernel with its norms, forward and backward, if it does.
     pub(crate) fn ways_of(&self, node: NodeId) -> [Option<&'static str>; 2] {
         let (forward, backward) = (self.plan.forward(), self.plan.backward());
-        let there = forward
-            .iter()
-            .position(|step| matches!(step, Step::Conv { node: own, .. } if *own == node));
-        let back = backward
-            .iter()
-            .position(|step| matches!(step, BackwardStep::Conv { node: own, .. } if *own == node));
+        let there = forward.iter().position(|step| matches!(step, Step::Conv { node: own, .. } if *own == node));
+        let back =
+            backward.iter().position(|step| matches!(step, BackwardStep::Conv { node: own, .. } if *own == node));
         let indices = [there, back.map(|at| forward.len() + at)];
         indices.map(|index| match index? {
             index if self.panels[index].is_some() => Some("fused, weights kept"),
@@ -143,11 +136,7 @@ impl CudaNetwork {
     /// Whether a value is normalised by a batch norm below an activation that the kernels know.
     pub(crate) fn knows_norm(&self, plan: &Plan, value: ValueId) -> bool {
         match plan.value(value).storage {
-            Storage::Derived {
-                norm: Some(norm),
-                activation,
-                ..
-            } => {
+            Storage::Derived { norm: Some(norm), activation, .. } => {
                 let kind = plan.norms()[norm.index()].layer.kind;
                 kind == NormKind::Batch && pointwise::knows(activation)
             }
@@ -157,13 +146,7 @@ impl CudaNetwork {
 
     /// What the choice for a step depends on, if the kernels can run it.
     fn fusable(&self, plan: &Plan, step: &Step) -> Option<String> {
-        let Step::Conv {
-            node,
-            source,
-            statistics: Some(_),
-            ..
-        } = step
-        else {
+        let Step::Conv { node, source, statistics: Some(_), .. } = step else {
             return None;
         };
         let layer = self.layer(*node);
@@ -179,13 +162,7 @@ impl CudaNetwork {
 
     /// The same for a backward step.
     fn fusable_back(&self, plan: &Plan, step: &BackwardStep) -> Option<String> {
-        let BackwardStep::Conv {
-            node,
-            gradient: GradSource::ThroughNorm { value, .. },
-            target,
-            then,
-        } = step
-        else {
+        let BackwardStep::Conv { node, gradient: GradSource::ThroughNorm { value, .. }, target, then } = step else {
             return None;
         };
         let layer = self.layer(*node);
@@ -204,12 +181,7 @@ impl CudaNetwork {
     }
 
     /// A pointwise convolution of `source`, with the norm on top of `target`.
-    pub(crate) fn forward_of(
-        &self,
-        node: NodeId,
-        [source, target]: [ValueId; 2],
-        norm: usize,
-    ) -> Forward {
+    pub(crate) fn forward_of(&self, node: NodeId, [source, target]: [ValueId; 2], norm: usize) -> Forward {
         let (layer, norm) = (self.layer(node), &self.norms[norm]);
         let affine = self.memory.affine.slice();
         Forward {
@@ -221,10 +193,7 @@ impl CudaNetwork {
                 extent: self.extent(target),
                 values: None,
                 room: self.memory.partials(),
-                affine: [
-                    affine.part(norm.scale.clone()),
-                    affine.part(norm.shift.clone()),
-                ],
+                affine: [affine.part(norm.scale.clone()), affine.part(norm.shift.clone())],
                 eps: norm.slot.layer.eps,
                 tables: norm.tables(),
             },
@@ -232,12 +201,7 @@ impl CudaNetwork {
     }
 
     /// Runs it and makes the tables of the norm.
-    pub(crate) fn fused_conv(
-        &self,
-        node: NodeId,
-        values: [ValueId; 2],
-        norm: usize,
-    ) -> Result<(), CudaError> {
+    pub(crate) fn fused_conv(&self, node: NodeId, values: [ValueId; 2], norm: usize) -> Result<(), CudaError> {
         let running = self.norms[norm].running();
         let running = running.expect("only batch norms are fused");
         let of = self.forward_of(node, values, norm);
@@ -256,10 +220,7 @@ impl CudaNetwork {
         if mask.is_none() && other.is_none() && join.sums.is_empty() {
             return None;
         }
-        let below = |value: &ValueId| {
-            self.norm_below(*value)
-                .map(|(_, of, _, values)| (of, values))
-        };
+        let below = |value: &ValueId| self.norm_below(*value).map(|(_, of, _, values)| (of, values));
         let of = JoinGradient {
             extent: self.extent(join.joined),
             gradient,
@@ -302,9 +263,7 @@ impl CudaNetwork {
                 None => unreachable!("`fusable_back` looked for the norm"),
             },
             Then::Join(join) => match self.joined(to.slice, None, join) {
-                Some((joined, norms)) => {
-                    pointwise::back(&self.kernels, of, End::Join(joined.mask, &norms))
-                }
+                Some((joined, norms)) => pointwise::back(&self.kernels, of, End::Join(joined.mask, &norms)),
                 None => pointwise::back(&self.kernels, of, End::Plain),
             },
             _ => pointwise::back(&self.kernels, of, End::Plain),
@@ -333,9 +292,7 @@ mod tests {
         let plan = std::sync::Arc::clone(&net.plan);
         let mut taken = 0;
         for (index, step) in plan.forward().iter().enumerate() {
-            if net.fusable(&plan, step).is_some()
-                || (way != Way::Fused && net.patched(step).is_some())
-            {
+            if net.fusable(&plan, step).is_some() || (way != Way::Fused && net.patched(step).is_some()) {
                 let can = net.take_way(index, way, |net| net.panels(step)).unwrap();
                 taken += usize::from(can);
             }
@@ -364,19 +321,13 @@ mod tests {
             println!("skipped: nothing was compared, since this machine has no usable GPU");
             return;
         }
-        let bounds = [
-            (Precision::Tf32, [2e-3, 1e-1]),
-            (Precision::Bf16, [3e-2, 3e-1]),
-        ];
+        let bounds = [(Precision::Tf32, [2e-3, 1e-1]), (Precision::Bf16, [3e-2, 3e-1])];
         for (precision, bounds) in bounds {
             for case in cases() {
                 if !case.name.ends_with("_128") {
                     continue;
                 }
-                let options = CudaOptions {
-                    precision,
-                    ..CudaOptions::adapt(case.batch_size, case.height, case.width)
-                };
+                let options = CudaOptions { precision, ..CudaOptions::adapt(case.batch_size, case.height, case.width) };
                 let mut net = CudaNetwork::new(&case.graph, &case.params, &options).unwrap();
                 for mode in [NormMode::Batch, NormMode::Mixed { source_weight: 0.4 }] {
                     net.set_norm_mode(mode).unwrap();

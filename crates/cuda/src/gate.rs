@@ -51,16 +51,12 @@ impl Drop for Passage {
 
 /// Held while kernels may be loaded or unloaded.
 pub(crate) fn load() -> Passage {
-    Passage::enter(|| Lock::Load {
-        _guard: GATE.read().unwrap_or_else(PoisonError::into_inner),
-    })
+    Passage::enter(|| Lock::Load { _guard: GATE.read().unwrap_or_else(PoisonError::into_inner) })
 }
 
 /// Held while work is recorded.
 pub(crate) fn record() -> Passage {
-    Passage::enter(|| Lock::Record {
-        _guard: GATE.write().unwrap_or_else(PoisonError::into_inner),
-    })
+    Passage::enter(|| Lock::Record { _guard: GATE.write().unwrap_or_else(PoisonError::into_inner) })
 }
 
 #[cfg(test)]

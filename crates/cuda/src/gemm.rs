@@ -38,12 +38,7 @@ fn check(call: &'static str, status: i32) -> Result<(), CudaError> {
     if status == 0 {
         return Ok(());
     }
-    Err(CudaError::Library {
-        library: "cuBLASLt",
-        call,
-        status,
-        detail: String::new(),
-    })
+    Err(CudaError::Library { library: "cuBLASLt", call, status, detail: String::new() })
 }
 
 impl Blas {
@@ -52,12 +47,7 @@ impl Blas {
         let mut handle = std::ptr::null_mut();
         // SAFETY: `handle` is a valid place, and the device's context is current.
         check("cublasLtCreate", unsafe { (library.create)(&mut handle) })?;
-        Ok(Arc::new(Self {
-            library,
-            handle,
-            device: Arc::clone(device),
-            workspace,
-        }))
+        Ok(Arc::new(Self { library, handle, device: Arc::clone(device), workspace }))
     }
 }
 
@@ -131,27 +121,17 @@ impl Product {
             Direction::Forward => (ins, outs),
             Direction::Backward => (outs, ins),
         };
-        let layouts = [
-            (of, ins, outs),
-            (of, from, rows),
-            (kind(shape.result), to, rows),
-        ];
+        let layouts = [(of, ins, outs), (of, from, rows), (kind(shape.result), to, rows)];
         // SAFETY: every pointer is a valid place, and every attribute is given with its own size.
         unsafe {
-            check(
-                "cublasLtMatmulDescCreate",
-                (library.desc_create)(&mut product.description, compute, sys::R_32F),
-            )?;
+            check("cublasLtMatmulDescCreate", (library.desc_create)(&mut product.description, compute, sys::R_32F))?;
             for (layout, (kind, height, width)) in product.layouts.iter_mut().zip(layouts) {
                 check(
                     "cublasLtMatrixLayoutCreate",
                     (library.layout_create)(layout, kind, height, width, height as i64),
                 )?;
             }
-            product.set(
-                sys::DESC_TRANSA,
-                &i32::from(shape.direction == Direction::Forward),
-            )?;
+            product.set(sys::DESC_TRANSA, &i32::from(shape.direction == Direction::Forward))?;
             if let Some(bias) = bias {
                 product.set(sys::DESC_EPILOGUE, &sys::EPILOGUE_BIAS)?;
                 product.set(sys::DESC_BIAS_POINTER, &bias.address)?;
@@ -169,12 +149,7 @@ impl Product {
     unsafe fn set<T>(&self, attribute: i32, value: &T) -> Result<(), CudaError> {
         // SAFETY: the description was made, and the size is that of the value.
         check("cublasLtMatmulDescSetAttribute", unsafe {
-            (self.blas.library.desc_set)(
-                self.description,
-                attribute,
-                std::ptr::from_ref(value).cast(),
-                size_of::<T>(),
-            )
+            (self.blas.library.desc_set)(self.description, attribute, std::ptr::from_ref(value).cast(), size_of::<T>())
         })
     }
 
@@ -188,18 +163,10 @@ impl Product {
         // SAFETY: every pointer is a valid place, attributes are given with their sizes, and the list has room for as
         // many answers as are asked for.
         let status = unsafe {
-            check(
-                "cublasLtMatmulPreferenceCreate",
-                (library.preference_create)(&mut preference),
-            )?;
-            let set = |attribute, value: *const c_void, size| {
-                (library.preference_set)(preference, attribute, value, size)
-            };
-            set(
-                sys::PREFERENCE_WORKSPACE,
-                std::ptr::from_ref(&WORKSPACE).cast(),
-                8,
-            );
+            check("cublasLtMatmulPreferenceCreate", (library.preference_create)(&mut preference))?;
+            let set =
+                |attribute, value: *const c_void, size| (library.preference_set)(preference, attribute, value, size);
+            set(sys::PREFERENCE_WORKSPACE, std::ptr::from_ref(&WORKSPACE).cast(), 8);
             let words = [
                 (sys::PREFERENCE_ALIGN_A, &alignment),
                 (sys::PREFERENCE_ALIGN_B, &alignment),

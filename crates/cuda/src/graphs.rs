@@ -19,10 +19,7 @@ unsafe impl Sync for Recording {}
 
 impl Recording {
     /// Records what `queue` puts on the stream; nothing of it runs.
-    pub fn new(
-        device: &Arc<Device>,
-        queue: impl FnOnce() -> Result<(), CudaError>,
-    ) -> Result<Self, CudaError> {
+    pub fn new(device: &Arc<Device>, queue: impl FnOnce() -> Result<(), CudaError>) -> Result<Self, CudaError> {
         let (mut graph, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the stream lives as long as the device.
         device.check("cuStreamBeginCapture", unsafe {
@@ -38,18 +35,14 @@ impl Recording {
             (device.driver.graph_destroy)(graph);
             device.check("cuGraphInstantiate", made)?;
         }
-        Ok(Self {
-            device: Arc::clone(device),
-            exec,
-        })
+        Ok(Self { device: Arc::clone(device), exec })
     }
 
     /// Queues the whole recording.
     pub fn replay(&self) -> Result<(), CudaError> {
         // SAFETY: recording and stream live as long as `self`.
-        self.device.check("cuGraphLaunch", unsafe {
-            (self.device.driver.graph_launch)(self.exec, self.device.stream())
-        })
+        self.device
+            .check("cuGraphLaunch", unsafe { (self.device.driver.graph_launch)(self.exec, self.device.stream()) })
     }
 }
 

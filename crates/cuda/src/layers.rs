@@ -97,9 +97,7 @@ impl Layer {
         }
         if precision == Precision::Tf32 {
             // Tensor cores cut off what they do not read.
-            packed
-                .iter_mut()
-                .for_each(|weight| *weight = to_tf32(*weight));
+            packed.iter_mut().for_each(|weight| *weight = to_tf32(*weight));
         }
         let depthwise = conv::is_depthwise(&shape).then(|| {
             let of = |tap: usize| (0..shape.out_channels).map(move |c| weights[c * taps + tap]);
@@ -110,10 +108,7 @@ impl Layer {
                 device.upload("weights", Element::F32, &turned)?,
             ])
         });
-        let of_bias = |element| {
-            bias.map(|bias| device.upload("a bias", element, bias))
-                .transpose()
-        };
+        let of_bias = |element| bias.map(|bias| device.upload("a bias", element, bias)).transpose();
         Ok(Self {
             shape,
             weights: device.upload("weights", precision.element(), &packed)?,
@@ -139,27 +134,18 @@ impl Layer {
 
     /// Bytes of its weights.
     pub fn bytes(&self) -> usize {
-        let depthwise = self
-            .depthwise
-            .iter()
-            .flatten()
-            .map(|one| one.slice().bytes());
+        let depthwise = self.depthwise.iter().flatten().map(|one| one.slice().bytes());
         self.weights.slice().bytes() + depthwise.sum::<usize>()
     }
 
     /// Whether it reads derived values as they are.
     pub fn reads_derived(&self) -> bool {
-        self.forward
-            .as_ref()
-            .is_some_and(|chosen| matches!(chosen.way, Way::Depthwise))
+        self.forward.as_ref().is_some_and(|chosen| matches!(chosen.way, Way::Depthwise))
     }
 
     /// Whether it can add to what is there when it carries a gradient back.
     pub fn accumulates(&self) -> bool {
-        !matches!(
-            self.backward.as_ref().map(|chosen| &chosen.way),
-            Some(Way::Library(..))
-        )
+        !matches!(self.backward.as_ref().map(|chosen| &chosen.way), Some(Way::Library(..)))
     }
 
     /// Runs it on the whole planned batch. `source` is stored unless `reads_derived`.
@@ -171,10 +157,7 @@ impl Layer {
         source: Term,
         out: DeviceSlice,
     ) -> Result<(), CudaError> {
-        let chosen = self
-            .forward
-            .as_ref()
-            .expect("every layer has a way forward");
+        let chosen = self.forward.as_ref().expect("every layer has a way forward");
         self.run_forward(kernels, rooms, batch, chosen, source, out)
     }
 
@@ -187,10 +170,7 @@ impl Layer {
         gradient: DeviceSlice,
         to: Target,
     ) -> Result<(), CudaError> {
-        let chosen = self
-            .backward
-            .as_ref()
-            .expect("planned backward steps have a way");
+        let chosen = self.backward.as_ref().expect("planned backward steps have a way");
         self.run_backward(kernels, rooms, batch, chosen, gradient, to)
     }
 
@@ -216,14 +196,7 @@ impl Layer {
             (Way::Library(plan), ..) => {
                 plan.run([source.values, weights, out], rooms.workspace)?;
             }
-            _ => conv::plain(
-                kernels,
-                batch,
-                &self.shape,
-                source.values,
-                weights,
-                out.into(),
-            )?,
+            _ => conv::plain(kernels, batch, &self.shape, source.values, weights, out.into())?,
         }
         match &self.bias {
             Some(bias) => conv::add_bias(kernels, out, bias.slice()),
@@ -242,9 +215,7 @@ impl Layer {
     ) -> Result<(), CudaError> {
         let weights = self.weights.slice();
         match (&chosen.way, &chosen.product, &self.depthwise) {
-            (Way::Product(at), Some(product), _) => {
-                product.run(*at, weights, gradient, to.slice, to.accumulate)
-            }
+            (Way::Product(at), Some(product), _) => product.run(*at, weights, gradient, to.slice, to.accumulate),
             (Way::Depthwise, _, Some([straight, turned])) => match conv::turned(&self.shape) {
                 Some(shape) => {
                     let with = (turned.slice(), None);

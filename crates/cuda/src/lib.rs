@@ -40,9 +40,7 @@ mod tokens;
 
 pub use batches::StagedBatch;
 pub use error::CudaError;
-pub use flipcast_exec::{
-    DeviceStep, StepLoss as DeviceLoss, StepOptimiser as DeviceOptimiser, StepResult,
-};
+pub use flipcast_exec::{DeviceStep, StepLoss as DeviceLoss, StepOptimiser as DeviceOptimiser, StepResult};
 pub use library::{CudaReport, DeviceReport, LibraryReport, report};
 pub use network::{CudaNetwork, CudaOptions};
 pub use precision::{Element, Precision};

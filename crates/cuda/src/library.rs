@@ -14,20 +14,10 @@ const OLDEST_DRIVER: i32 = 12_000;
 
 /// Library file names to try, newest first.
 const DRIVER_FILES: &[&str] = &["libcuda.so.1", "libcuda.so", "nvcuda.dll"];
-const NVRTC_FILES: &[&str] = &[
-    "libnvrtc.so.13",
-    "libnvrtc.so.12",
-    "libnvrtc.so",
-    "nvrtc64_130_0.dll",
-    "nvrtc64_120_0.dll",
-];
-const CUBLASLT_FILES: &[&str] = &[
-    "libcublasLt.so.13",
-    "libcublasLt.so.12",
-    "libcublasLt.so",
-    "cublasLt64_13.dll",
-    "cublasLt64_12.dll",
-];
+const NVRTC_FILES: &[&str] =
+    &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll", "nvrtc64_120_0.dll"];
+const CUBLASLT_FILES: &[&str] =
+    &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "cublasLt64_13.dll", "cublasLt64_12.dll"];
 const CUDNN_FILES: &[&str] = &["libcudnn.so.9", "libcudnn.so", "cudnn64_9.dll"];
 
 /// A library that was looked for: what is wrong with it is kept and told every time.
@@ -48,18 +38,13 @@ impl<T> Found<T> {
                 };
             }
         }
-        Self::Missing {
-            tried: files.join(", "),
-        }
+        Self::Missing { tried: files.join(", ") }
     }
 
     fn get(&self, library: &'static str) -> Result<&T, CudaError> {
         match self {
             Self::Loaded(table) => Ok(table),
-            Self::Missing { tried } => Err(CudaError::LibraryMissing {
-                library,
-                tried: tried.clone(),
-            }),
+            Self::Missing { tried } => Err(CudaError::LibraryMissing { library, tried: tried.clone() }),
             Self::Incomplete { function } => Err(CudaError::FunctionMissing { library, function }),
         }
     }
@@ -87,50 +72,36 @@ pub(crate) fn libraries() -> &'static Libraries {
 impl Libraries {
     /// The driver, started.
     pub fn driver(&'static self) -> Result<&'static Driver, CudaError> {
-        let driver = self
-            .driver
-            .get_or_init(|| Found::find(DRIVER_FILES, Driver::bind))
-            .get("CUDA driver")?;
+        let driver = self.driver.get_or_init(|| Found::find(DRIVER_FILES, Driver::bind)).get("CUDA driver")?;
         // SAFETY: starting it twice is allowed.
         device::check(driver, "cuInit", unsafe { (driver.init)(0) })?;
         let found = driver_version(driver)?;
         if found < OLDEST_DRIVER {
-            return Err(CudaError::DriverTooOld {
-                found: cuda_version(found),
-                expected: cuda_version(OLDEST_DRIVER),
-            });
+            return Err(CudaError::DriverTooOld { found: cuda_version(found), expected: cuda_version(OLDEST_DRIVER) });
         }
         Ok(driver)
     }
 
     /// The run-time compiler.
     pub fn nvrtc(&'static self) -> Result<&'static Nvrtc, CudaError> {
-        self.nvrtc
-            .get_or_init(|| Found::find(NVRTC_FILES, Nvrtc::bind))
-            .get("NVRTC")
+        self.nvrtc.get_or_init(|| Found::find(NVRTC_FILES, Nvrtc::bind)).get("NVRTC")
     }
 
     /// Matrix products.
     pub fn cublaslt(&'static self) -> Result<&'static CublasLt, CudaError> {
-        self.cublaslt
-            .get_or_init(|| Found::find(CUBLASLT_FILES, CublasLt::bind))
-            .get("cuBLASLt")
+        self.cublaslt.get_or_init(|| Found::find(CUBLASLT_FILES, CublasLt::bind)).get("cuBLASLt")
     }
 
     /// Convolutions.
     pub fn cudnn(&'static self) -> Result<&'static Cudnn, CudaError> {
-        self.cudnn
-            .get_or_init(|| Found::find(CUDNN_FILES, Cudnn::bind))
-            .get("cuDNN")
+        self.cudnn.get_or_init(|| Found::find(CUDNN_FILES, Cudnn::bind)).get("cuDNN")
     }
 }
 
 fn driver_version(driver: &Driver) -> Result<i32, CudaError> {
     let mut version = 0;
     // SAFETY: `version` is a valid place.
-    device::check(driver, "cuDriverGetVersion", unsafe {
-        (driver.version)(&mut version)
-    })?;
+    device::check(driver, "cuDriverGetVersion", unsafe { (driver.version)(&mut version) })?;
     Ok(version)
 }
 
@@ -142,18 +113,14 @@ fn cuda_version(number: i32) -> String {
 /// How to get a library.
 pub(crate) fn advice(library: &str) -> Option<String> {
     let advice = match library {
-        "CUDA driver" => {
-            "install the NVIDIA driver for this GPU; a container must be started with access to it"
-        }
+        "CUDA driver" => "install the NVIDIA driver for this GPU; a container must be started with access to it",
         "NVRTC" => {
             "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc`, and put its library folder on LD_LIBRARY_PATH"
         }
         "cuBLASLt" => {
             "install the CUDA toolkit, or `pip install nvidia-cublas`, and put its library folder on LD_LIBRARY_PATH"
         }
-        "cuDNN" => {
-            "install cuDNN 9, or `pip install nvidia-cudnn-cu13`, and put its library folder on LD_LIBRARY_PATH"
-        }
+        "cuDNN" => "install cuDNN 9, or `pip install nvidia-cudnn-cu13`, and put its library folder on LD_LIBRARY_PATH",
         _ => return None,
     };
     Some(advice.to_owned())
@@ -208,9 +175,7 @@ pub fn report() -> CudaReport {
     };
     let all = libraries();
     let driver = all.driver();
-    let devices = driver
-        .as_ref()
-        .map_or_else(|_| Vec::new(), |driver| devices(driver));
+    let devices = driver.as_ref().map_or_else(|_| Vec::new(), |driver| devices(driver));
     let nvrtc = all.nvrtc().map(|nvrtc| {
         let (mut major, mut minor) = (0, 0);
         // SAFETY: both are valid places.
@@ -220,29 +185,16 @@ pub fn report() -> CudaReport {
     let cublaslt = all.cublaslt().map(|cublaslt| {
         // SAFETY: the function takes nothing.
         let version = unsafe { (cublaslt.version)() };
-        format!(
-            "{}.{}.{}",
-            version / 10_000,
-            version / 100 % 100,
-            version % 100
-        )
+        format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
     });
     let cudnn = all.cudnn().map(|cudnn| {
         // SAFETY: the function takes nothing.
         let version = unsafe { (cudnn.version)() };
-        format!(
-            "{}.{}.{}",
-            version / 10_000,
-            version / 100 % 100,
-            version % 100
-        )
+        format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
     });
     CudaReport {
         libraries: vec![
-            entry(
-                "CUDA driver",
-                driver.and_then(driver_version).map(cuda_version),
-            ),
+            entry("CUDA driver", driver.and_then(driver_version).map(cuda_version)),
             entry("NVRTC", nvrtc),
             entry("cuBLASLt", cublaslt),
             entry("cuDNN", cudnn),
@@ -261,15 +213,9 @@ fn devices(driver: &Driver) -> Vec<DeviceReport> {
     let one = |number: i32| {
         let (mut device, mut memory) = (0, 0);
         // SAFETY: both are valid places, and `device` is set before it is used.
-        let status = unsafe {
-            (driver.device_get)(&mut device, number) | (driver.device_memory)(&mut memory, device)
-        };
+        let status = unsafe { (driver.device_get)(&mut device, number) | (driver.device_memory)(&mut memory, device) };
         let name = device::name(driver, device).ok()?;
-        (status == 0).then_some(DeviceReport {
-            index: number as usize,
-            name,
-            memory,
-        })
+        (status == 0).then_some(DeviceReport { index: number as usize, name, memory })
     };
     (0..count).filter_map(one).collect()
 }

@@ -28,10 +28,7 @@ impl DeviceSlice {
 
     /// A part of it.
     pub fn part(self, range: Range<usize>) -> Self {
-        assert!(
-            range.start <= range.end && range.end <= self.len,
-            "a part lies within the whole"
-        );
+        assert!(range.start <= range.end && range.end <= self.len, "a part lies within the whole");
         Self {
             address: self.address + (range.start * self.element.bytes()) as u64,
             len: range.end - range.start,
@@ -46,11 +43,7 @@ impl DeviceSlice {
 
     /// The same memory, read as other elements.
     pub fn cast(self, element: Element) -> Self {
-        Self {
-            len: self.bytes() / element.bytes(),
-            element,
-            ..self
-        }
+        Self { len: self.bytes() / element.bytes(), element, ..self }
     }
 }
 
@@ -95,17 +88,11 @@ impl Pinned {
     pub fn new(device: &Arc<Device>, len: usize) -> Result<Self, CudaError> {
         let mut start: *mut c_void = std::ptr::null_mut();
         // SAFETY: `start` is a valid place.
-        device.check("cuMemHostAlloc", unsafe {
-            (device.driver.allocate_host)(&mut start, len.max(1) * 4, 0)
-        })?;
+        device.check("cuMemHostAlloc", unsafe { (device.driver.allocate_host)(&mut start, len.max(1) * 4, 0) })?;
         let start = start.cast::<f32>();
         // SAFETY: `len` floats were allocated.
         unsafe { std::ptr::write_bytes(start, 0, len) };
-        Ok(Self {
-            device: Arc::clone(device),
-            start,
-            len,
-        })
+        Ok(Self { device: Arc::clone(device), start, len })
     }
 
     /// What it holds.
@@ -131,12 +118,7 @@ impl Pinned {
         assert!(to.bytes() <= 4 * self.len, "the copy fits its source");
         // SAFETY: the lengths were compared; this memory outlives the stream's work, which its owner waits for.
         self.device.check("cuMemcpyHtoDAsync", unsafe {
-            (self.device.driver.to_device)(
-                to.address,
-                self.start.cast(),
-                to.bytes(),
-                self.device.stream(),
-            )
+            (self.device.driver.to_device)(to.address, self.start.cast(), to.bytes(), self.device.stream())
         })
     }
 
@@ -145,12 +127,7 @@ impl Pinned {
         assert!(from.bytes() <= 4 * self.len, "the copy fits its target");
         // SAFETY: as in `send`.
         self.device.check("cuMemcpyDtoHAsync", unsafe {
-            (self.device.driver.to_host)(
-                self.start.cast(),
-                from.address,
-                from.bytes(),
-                self.device.stream(),
-            )
+            (self.device.driver.to_host)(self.start.cast(), from.address, from.bytes(), self.device.stream())
         })
     }
 }

@@ -83,12 +83,8 @@ impl Kernels {
     /// Compiles every source, or takes it from the cache.
     pub fn new(device: &Arc<Device>, precision: Precision) -> Result<Self, CudaError> {
         let cubins = compile::compile_all(precision, device.capability)?;
-        let mut kernels = Self {
-            device: Arc::clone(device),
-            precision,
-            modules: Vec::new(),
-            functions: HashMap::new(),
-        };
+        let mut kernels =
+            Self { device: Arc::clone(device), precision, modules: Vec::new(), functions: HashMap::new() };
         for (source, cubin) in SOURCES.iter().zip(&cubins) {
             let mut module = std::ptr::null_mut();
             // SAFETY: `cubin` is a whole image made by the compiler, and `module` a valid place.
@@ -118,9 +114,7 @@ impl Kernels {
         shared_bytes: usize,
         args: &[Arg],
     ) -> Result<(), CudaError> {
-        let unknown = || CudaError::UnknownKernel {
-            name: name.to_owned(),
-        };
+        let unknown = || CudaError::UnknownKernel { name: name.to_owned() };
         let function = *self.functions.get(name).ok_or_else(unknown)?;
         if grid.contains(&0) {
             return Ok(());
@@ -129,18 +123,11 @@ impl Kernels {
         if shared_bytes > 48 * 1024 {
             // SAFETY: the function belongs to a loaded module.
             device.check("cuFuncSetAttribute", unsafe {
-                (device.driver.function_set)(
-                    function,
-                    FUNCTION_MAX_DYNAMIC_SHARED,
-                    shared_bytes as i32,
-                )
+                (device.driver.function_set)(function, FUNCTION_MAX_DYNAMIC_SHARED, shared_bytes as i32)
             })?;
         }
         let mut words: Vec<u64> = args.iter().map(|arg| arg.word()).collect();
-        let mut pointers: Vec<_> = words
-            .iter_mut()
-            .map(|word| std::ptr::from_mut(word).cast())
-            .collect();
+        let mut pointers: Vec<_> = words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
         // SAFETY: every pointer leads to eight readable bytes, at least as many as the parameter it stands for; wrappers
         // pass as many arguments as the kernel has parameters, which the tests of the wrappers hold them to.
         device.check("cuLaunchKernel", unsafe {
@@ -183,10 +170,5 @@ pub(crate) fn expect_len(
     if slice.len >= expected {
         return Ok(());
     }
-    Err(CudaError::Argument {
-        kernel,
-        what,
-        found: slice.len,
-        expected: format!("at least {expected} elements"),
-    })
+    Err(CudaError::Argument { kernel, what, found: slice.len, expected: format!("at least {expected} elements") })
 }

@@ -16,8 +16,7 @@ use crate::profile::Profile;
 use crate::tokens::TokenLayer;
 use flipcast_exec::{NormMode, Purpose};
 use flipcast_graph::{
-    AffineTable, BackwardStep, BufferId, Dims, Graph, NormKind, Plan, PlanOptions, Step, Storage,
-    ValueId,
+    AffineTable, BackwardStep, BufferId, Dims, Graph, NormKind, Plan, PlanOptions, Step, Storage, ValueId,
 };
 use flipcast_kernels::Extent;
 use flipcast_tensor::Tensor;
@@ -110,11 +109,7 @@ pub struct CudaNetwork {
 
 impl CudaNetwork {
     /// Plans `graph` as `options` ask, uploads the weights in `params`, and finds the fastest way to run every layer.
-    pub fn new(
-        graph: &Graph,
-        params: &HashMap<String, Tensor>,
-        options: &CudaOptions,
-    ) -> Result<Self, CudaError> {
+    pub fn new(graph: &Graph, params: &HashMap<String, Tensor>, options: &CudaOptions) -> Result<Self, CudaError> {
         let plan = Plan::new(
             graph,
             PlanOptions {
@@ -129,11 +124,7 @@ impl CudaNetwork {
         let table = graph.affine_table();
         let mut affine = vec![0.0; table.len()];
         for (name, range) in table.names() {
-            affine[range.clone()].copy_from_slice(flipcast_exec::param(
-                params,
-                &name,
-                &[range.len()],
-            )?);
+            affine[range.clone()].copy_from_slice(flipcast_exec::param(params, &name, &[range.len()])?);
         }
         let device = Device::open(options.device)?;
         device.enter()?;
@@ -147,11 +138,7 @@ impl CudaNetwork {
             if slot.layer.kind == NormKind::Batch {
                 for suffix in ["running_mean", "running_var"] {
                     let name = format!("{}.{suffix}", graph.node(slot.node).name);
-                    running.extend_from_slice(flipcast_exec::param(
-                        params,
-                        &name,
-                        &[slot.layer.channels],
-                    )?);
+                    running.extend_from_slice(flipcast_exec::param(params, &name, &[slot.layer.channels])?);
                 }
             }
             norms.push(Norm::new(&device, *slot, entry, options.batch, running)?);
@@ -159,38 +146,24 @@ impl CudaNetwork {
         let blas = Blas::new(&device, memory.workspace.slice())?;
         let dnn = Dnn::new(&device)?;
         let mut layers: Vec<Option<Layer>> = graph.nodes().iter().map(|_| None).collect();
-        let mut token_layers: Vec<Option<TokenLayer>> =
-            graph.nodes().iter().map(|_| None).collect();
+        let mut token_layers: Vec<Option<TokenLayer>> = graph.nodes().iter().map(|_| None).collect();
         let rooms = memory.rooms();
         let mut chooser = Chooser::new(&device, &kernels, (&blas, &dnn), rooms, options.batch)?;
         for step in plan.forward() {
-            if let Step::Conv {
-                node,
-                source,
-                target,
-                ..
-            } = step
-            {
-                let mut layer = prepare::layer(
-                    graph,
-                    &plan,
-                    params,
-                    (*node, *source, *target),
-                    &kernels,
-                    input,
-                )?;
+            if let Step::Conv { node, source, target, .. } = step {
+                let mut layer = prepare::layer(graph, &plan, params, (*node, *source, *target), &kernels, input)?;
                 layer.forward = Some(chooser.choose(&layer, Direction::Forward)?);
-                let undone = plan.backward().iter().any(
-                    |step| matches!(step, BackwardStep::Conv { node: undone, .. } if undone == node),
-                );
+                let undone = plan
+                    .backward()
+                    .iter()
+                    .any(|step| matches!(step, BackwardStep::Conv { node: undone, .. } if undone == node));
                 if undone {
                     layer.backward = Some(chooser.choose(&layer, Direction::Backward)?);
                 }
                 layers[node.index()] = Some(layer);
             } else if let Some((node, source, target)) = step.token_place() {
                 let dims = [source, target].map(|value| plan.value(value).dims);
-                token_layers[node.index()] =
-                    TokenLayer::new(graph, node, dims, params, &kernels, options)?;
+                token_layers[node.index()] = TokenLayer::new(graph, node, dims, params, &kernels, options)?;
             }
         }
         drop(chooser);
@@ -200,9 +173,7 @@ impl CudaNetwork {
             step: None,
             layers,
             fused: crate::backward::sums_of_max_pools(&plan),
-            panels: (0..plan.forward().len() + plan.backward().len())
-                .map(|_| None)
-                .collect(),
+            panels: (0..plan.forward().len() + plan.backward().len()).map(|_| None).collect(),
             token_layers,
             norms,
             kernels,
@@ -287,10 +258,7 @@ impl CudaNetwork {
 
     /// Where `buffer` lies, for `images` images.
     pub(crate) fn buffer(&self, buffer: BufferId, images: usize) -> DeviceSlice {
-        self.memory
-            .arena
-            .slice()
-            .part(self.plan.range(buffer, images))
+        self.memory.arena.slice().part(self.plan.range(buffer, images))
     }
 
     /// Where a stored value lies, for `images` images.
@@ -302,9 +270,7 @@ impl CudaNetwork {
     }
 
     pub(crate) fn layer(&self, node: flipcast_graph::NodeId) -> &Layer {
-        self.layers[node.index()]
-            .as_ref()
-            .expect("planned convolutions have a layer")
+        self.layers[node.index()].as_ref().expect("planned convolutions have a layer")
     }
 
     pub(crate) fn batch(&self) -> usize {
@@ -313,9 +279,5 @@ impl CudaNetwork {
 }
 
 pub(crate) fn extent(dims: Dims, images: usize) -> Extent {
-    Extent {
-        images,
-        pixels: dims.pixels(),
-        channels: dims.channels,
-    }
+    Extent { images, pixels: dims.pixels(), channels: dims.channels }
 }

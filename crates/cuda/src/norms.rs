@@ -44,20 +44,14 @@ impl Norm {
             shift: entry.shift(),
             tables: device.allocate("norm tables", Element::F32, Tables::floats(table_len))?,
             table_len,
-            running: batch
-                .then(|| device.upload("running statistics", Element::F32, &running))
-                .transpose()?,
+            running: batch.then(|| device.upload("running statistics", Element::F32, &running)).transpose()?,
             source: running,
         })
     }
 
     /// Its tables.
     pub fn tables(&self) -> Tables {
-        Tables {
-            slice: self.tables.slice(),
-            len: self.table_len,
-            per_image: self.slot.layer.kind != NormKind::Batch,
-        }
+        Tables { slice: self.tables.slice(), len: self.table_len, per_image: self.slot.layer.kind != NormKind::Batch }
     }
 
     /// Running mean and variance of a batch norm.
@@ -99,9 +93,6 @@ pub(crate) fn of_batch(mode: NormMode, count: usize) -> [f32; 2] {
     match mode {
         NormMode::Running => [0.0, 0.0],
         NormMode::Batch => [1.0 / count, 1.0 / count],
-        NormMode::Mixed { source_weight } => [
-            (1.0 - source_weight) / count,
-            (1.0 - source_weight) / (count - 1.0),
-        ],
+        NormMode::Mixed { source_weight } => [(1.0 - source_weight) / count, (1.0 - source_weight) / (count - 1.0)],
     }
 }

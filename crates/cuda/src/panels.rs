@@ -7,9 +7,7 @@ use crate::layers::Layer;
 use crate::network::CudaNetwork;
 use crate::norms::mixture;
 use crate::precision::{Element, Precision};
-use flipcast_graph::{
-    Activation, BackwardStep, Dims, GradSource, GradTarget, NodeId, Plan, Step, Then, ValueId,
-};
+use flipcast_graph::{Activation, BackwardStep, Dims, GradSource, GradTarget, NodeId, Plan, Step, Then, ValueId};
 
 /// What a step needs for it.
 #[derive(Debug)]
@@ -24,13 +22,7 @@ pub(crate) struct Panels {
 impl CudaNetwork {
     /// How the weights of a convolution whose result is normalised can stay, if they can.
     fn layout_of(&self, step: &Step) -> Option<Layout> {
-        let Step::Conv {
-            node,
-            source,
-            statistics: Some(_),
-            ..
-        } = step
-        else {
+        let Step::Conv { node, source, statistics: Some(_), .. } = step else {
             return None;
         };
         let layer = self.layer(*node);
@@ -53,9 +45,7 @@ impl CudaNetwork {
             return None;
         };
         let layer = self.layer(*node);
-        let fits = !layer.is_pointwise()
-            && self.precision() != Precision::F32
-            && self.layout_of(step).is_some();
+        let fits = !layer.is_pointwise() && self.precision() != Precision::F32 && self.layout_of(step).is_some();
         fits.then(|| format!("{} {:?} way patches", self.batch(), layer.shape))
     }
 
@@ -68,26 +58,12 @@ impl CudaNetwork {
         let (ins, outs) = (patch_len(layer), layer.shape.out_channels);
         let weights = self.panel_memory(ins * outs)?;
         panel::pack(&self.kernels, layer.weights(), weights.slice(), [ins, outs])?;
-        Ok(Some(Panels {
-            layout,
-            weights,
-            constant: None,
-        }))
+        Ok(Some(Panels { layout, weights, constant: None }))
     }
 
     /// What a gradient that [`Self::fusable_back`] found needs: no activation above, and no join below.
-    pub(crate) fn panels_back(
-        &self,
-        plan: &Plan,
-        step: &BackwardStep,
-    ) -> Result<Option<Panels>, CudaError> {
-        let BackwardStep::Conv {
-            node,
-            gradient: GradSource::ThroughNorm { value, .. },
-            then,
-            ..
-        } = step
-        else {
+    pub(crate) fn panels_back(&self, plan: &Plan, step: &BackwardStep) -> Result<Option<Panels>, CudaError> {
+        let BackwardStep::Conv { node, gradient: GradSource::ThroughNorm { value, .. }, then, .. } = step else {
             return Ok(None);
         };
         let source = source_of(plan, *node);
@@ -106,14 +82,8 @@ impl CudaNetwork {
         let Some(layout) = layout.filter(|_| fits) else {
             return Ok(None);
         };
-        let constant = self
-            .device
-            .allocate("a gradient's constants", Element::F32, few)?;
-        Ok(Some(Panels {
-            layout,
-            weights: self.panel_memory(panel::packed_len(wide, few))?,
-            constant: Some(constant),
-        }))
+        let constant = self.device.allocate("a gradient's constants", Element::F32, few)?;
+        Ok(Some(Panels { layout, weights: self.panel_memory(panel::packed_len(wide, few))?, constant: Some(constant) }))
     }
 
     fn panel_memory(&self, len: usize) -> Result<DeviceMemory, CudaError> {
@@ -183,9 +153,7 @@ fn patch_len(layer: &Layer) -> usize {
 /// What a planned convolution reads.
 fn source_of(plan: &Plan, node: NodeId) -> ValueId {
     let mut sources = plan.forward().iter().filter_map(|step| match step {
-        Step::Conv {
-            node: own, source, ..
-        } if *own == node => Some(*source),
+        Step::Conv { node: own, source, .. } if *own == node => Some(*source),
         _ => None,
     });
     sources.next().expect("what has a gradient was planned")

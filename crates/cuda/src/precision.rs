@@ -1,8 +1,6 @@
 /// How numbers are stored and multiplied on the GPU. Statistics, losses, optimisers and the adapted scales and shifts are
 /// 32-bit floats in every precision, and logits are handed out as such.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
     /// 32-bit values; products with 10-bit mantissas on tensor cores, sums in 32 bits.

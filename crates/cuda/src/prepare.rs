@@ -17,26 +17,10 @@ use std::collections::HashMap;
 /// the 16 bytes that tensor cores read at a time, which three channels never do.
 pub(crate) fn input_layout(graph: &Graph, plan: &Plan, precision: Precision) -> InputLayout {
     let options = plan.options();
-    let as_given = InputLayout::as_given(Dims::new(
-        options.height,
-        options.width,
-        graph.input_channels(),
-    ));
+    let as_given = InputLayout::as_given(Dims::new(options.height, options.width, graph.input_channels()));
     let is_input = |value: ValueId| plan.value(plan.base(value)).storage == Storage::Input;
-    let mut readers = plan
-        .forward()
-        .iter()
-        .filter(|step| step.sources().into_iter().any(is_input));
-    let (
-        Some(Step::Conv {
-            node,
-            source,
-            target,
-            ..
-        }),
-        None,
-    ) = (readers.next(), readers.next())
-    else {
+    let mut readers = plan.forward().iter().filter(|step| step.sources().into_iter().any(is_input));
+    let (Some(Step::Conv { node, source, target, .. }), None) = (readers.next(), readers.next()) else {
         return as_given;
     };
     let Op::Conv2d(conv) = &graph.node(*node).op else {
@@ -46,9 +30,7 @@ pub(crate) fn input_layout(graph: &Graph, plan: &Plan, precision: Precision) -> 
     if conv.groups != 1 || conv.dilation != 1 || input.storage != Storage::Input {
         return as_given;
     }
-    let (padding, _) = conv
-        .resolve(input.dims)
-        .expect("dims were inferred from this");
+    let (padding, _) = conv.resolve(input.dims).expect("dims were inferred from this");
     let output = plan.value(*target).dims;
     let taps = block_taps(conv.kernel, conv.stride, padding);
     let channels = conv.stride * conv.stride * input.dims.channels;
@@ -72,8 +54,7 @@ fn block_taps(kernel: [usize; 2], stride: usize, padding: [usize; 2]) -> [usize;
 fn block_weights(conv: &Conv2d, ins: usize, padding: [usize; 2], weights: &[f32]) -> Vec<f32> {
     let ([rows, columns], stride) = (conv.kernel, conv.stride);
     let taps = block_taps(conv.kernel, stride, padding);
-    let shift: [usize; 2] =
-        std::array::from_fn(|axis| padding[axis].div_ceil(stride) * stride - padding[axis]);
+    let shift: [usize; 2] = std::array::from_fn(|axis| padding[axis].div_ceil(stride) * stride - padding[axis]);
     let (area, channels) = (taps[0] * taps[1], stride * stride * ins);
     let mut out = vec![0.0; conv.out_channels * channels * area];
     for (at, weight) in weights.iter().enumerate() {
@@ -144,22 +125,14 @@ pub(crate) fn layer(
         };
     }
     let element = kernels.precision.element();
-    let pointwise =
-        shape.kernel == [1, 1] && shape.stride == 1 && shape.padding == [0, 0] && shape.groups == 1;
+    let pointwise = shape.kernel == [1, 1] && shape.stride == 1 && shape.padding == [0, 0] && shape.groups == 1;
     // Logits are kept in 32 bits where the matrix library can write them so.
     let result = if target == plan.logits() && pointwise && shape.in_channels.is_multiple_of(8) {
         Element::F32
     } else {
         element
     };
-    Layer::new(
-        &kernels.device,
-        kernels.precision,
-        shape,
-        &weights,
-        bias,
-        result,
-    )
+    Layer::new(&kernels.device, kernels.precision, shape, &weights, bias, result)
 }
 
 #[cfg(test)]
@@ -169,40 +142,22 @@ mod tests {
     /// A convolution on blocks gives what the one on pixels gives, for any padding and stride.
     #[test]
     fn filters_on_blocks_equal_filters_on_pixels() {
-        for (kernel, stride, padding, size) in [
-            (7, 2, 3, 16),
-            (3, 2, 1, 9),
-            (3, 1, 1, 6),
-            (4, 4, 0, 12),
-            (3, 2, 0, 8),
-        ] {
+        for (kernel, stride, padding, size) in [(7, 2, 3, 16), (3, 2, 1, 9), (3, 1, 1, 6), (4, 4, 0, 12), (3, 2, 0, 8)]
+        {
             let conv = Conv2d::new(3, 2, kernel).stride(stride);
-            let weights: Vec<f32> = (0..2 * 3 * kernel * kernel)
-                .map(|i| (i as f32 * 0.37).sin())
-                .collect();
+            let weights: Vec<f32> = (0..2 * 3 * kernel * kernel).map(|i| (i as f32 * 0.37).sin()).collect();
             let outputs = (size + 2 * padding - kernel) / stride + 1;
             let image = |y: isize, x: isize, c: usize| {
                 let inside = (0..size as isize).contains(&y) && (0..size as isize).contains(&x);
-                if inside {
-                    ((y * 31 + x * 7 + c as isize) as f32 * 0.11).cos()
-                } else {
-                    0.0
-                }
+                if inside { ((y * 31 + x * 7 + c as isize) as f32 * 0.11).cos() } else { 0.0 }
             };
             let taps = block_taps(conv.kernel, stride, [padding; 2]);
             let blocks = block_weights(&conv, 3, [padding; 2], &weights);
             let before = padding.div_ceil(stride);
             let channels = stride * stride * 3;
-            for (k, oy, ox) in [
-                (0, 0, 0),
-                (1, outputs - 1, outputs / 2),
-                (1, 1, outputs - 1),
-            ] {
+            for (k, oy, ox) in [(0, 0, 0), (1, outputs - 1, outputs / 2), (1, 1, outputs - 1)] {
                 let (mut direct, mut blocked) = (0.0, 0.0);
-                for (at, w) in weights[k * 3 * kernel * kernel..(k + 1) * 3 * kernel * kernel]
-                    .iter()
-                    .enumerate()
-                {
+                for (at, w) in weights[k * 3 * kernel * kernel..(k + 1) * 3 * kernel * kernel].iter().enumerate() {
                     let (x, y, c) = (at % kernel, at / kernel % kernel, at / kernel / kernel);
                     let along = |o: usize, t: usize| (o * stride + t) as isize - padding as isize;
                     direct += w * image(along(oy, y), along(ox, x), c);
@@ -218,10 +173,7 @@ mod tests {
                         blocked += w * image(y, x, channel % 3);
                     }
                 }
-                assert!(
-                    (direct - blocked).abs() < 1e-4,
-                    "{kernel} {stride} {padding}: {direct} {blocked}"
-                );
+                assert!((direct - blocked).abs() < 1e-4, "{kernel} {stride} {padding}: {direct} {blocked}");
             }
         }
     }

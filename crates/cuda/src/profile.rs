@@ -19,10 +19,7 @@ impl CudaNetwork {
     pub fn start_profile(&mut self) -> Result<(), CudaError> {
         self.device.enter()?;
         let steps = self.plan.forward().len() + self.plan.backward().len();
-        self.profile = Some(Profile {
-            timer: Timer::new(&self.device)?,
-            milliseconds: RefCell::new(vec![0.0; steps]),
-        });
+        self.profile = Some(Profile { timer: Timer::new(&self.device)?, milliseconds: RefCell::new(vec![0.0; steps]) });
         Ok(())
     }
 
@@ -39,11 +36,7 @@ impl CudaNetwork {
     }
 
     /// Queues a step, and measures it if asked to.
-    pub(crate) fn timed(
-        &self,
-        index: usize,
-        queue: impl FnOnce() -> Result<(), CudaError>,
-    ) -> Result<(), CudaError> {
+    pub(crate) fn timed(&self, index: usize, queue: impl FnOnce() -> Result<(), CudaError>) -> Result<(), CudaError> {
         let Some(profile) = &self.profile else {
             return queue();
         };

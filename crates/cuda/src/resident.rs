@@ -28,10 +28,7 @@ fn residents() -> MutexGuard<'static, Vec<Resident>> {
 }
 
 /// The copy of `set` on a device, made if this is the first time; `None` if there is too little memory for it.
-pub(crate) fn copy_of(
-    kernels: &Kernels,
-    set: &Arc<ImageSet>,
-) -> Result<Option<Arc<ImageMemory>>, CudaError> {
+pub(crate) fn copy_of(kernels: &Kernels, set: &Arc<ImageSet>) -> Result<Option<Arc<ImageMemory>>, CudaError> {
     let mut residents = residents();
     residents.retain(|resident| resident.set.strong_count() > 0);
     // Freeing may have left another GPU's context current.
@@ -45,9 +42,7 @@ fn find_or_make(
     set: &Arc<ImageSet>,
 ) -> Result<Option<Arc<ImageMemory>>, CudaError> {
     let gpu = kernels.device.number();
-    let is_it = |resident: &&Resident| {
-        resident.gpu == gpu && std::ptr::eq(resident.set.as_ptr(), Arc::as_ptr(set))
-    };
+    let is_it = |resident: &&Resident| resident.gpu == gpu && std::ptr::eq(resident.set.as_ptr(), Arc::as_ptr(set));
     if let Some(found) = residents.iter().find(is_it) {
         return Ok(found.memory.clone());
     }
@@ -61,20 +56,12 @@ fn find_or_make(
             Err(error) => return Err(error),
         }
     };
-    residents.push(Resident {
-        set: Arc::downgrade(set),
-        gpu,
-        memory: memory.clone(),
-    });
+    residents.push(Resident { set: Arc::downgrade(set), gpu, memory: memory.clone() });
     Ok(memory)
 }
 
 /// Makes the copy: where the set is a change of another that fits too, on the device, else from what the host has.
-fn make(
-    residents: &mut Vec<Resident>,
-    kernels: &Kernels,
-    set: &Arc<ImageSet>,
-) -> Result<ImageMemory, CudaError> {
+fn make(residents: &mut Vec<Resident>, kernels: &Kernels, set: &Arc<ImageSet>) -> Result<ImageMemory, CudaError> {
     if let (Some(derived), Some(scale)) = (set.derived(), set.scale())
         && let Some(base) = find_or_make(residents, kernels, derived.base())?
         && let Some(memory) = derive(kernels, derived, &base, scale)?
@@ -88,10 +75,6 @@ fn make(
 /// host from then on. Tells whether there were any.
 pub fn release_image_sets(device: usize) -> bool {
     let mut residents = residents();
-    let there = residents
-        .iter_mut()
-        .filter(|resident| usize::try_from(resident.gpu) == Ok(device));
-    there.fold(false, |any, resident| {
-        any | resident.memory.take().is_some()
-    })
+    let there = residents.iter_mut().filter(|resident| usize::try_from(resident.gpu) == Ok(device));
+    there.fold(false, |any, resident| any | resident.memory.take().is_some())
 }

@@ -9,8 +9,7 @@ use crate::launch::optimiser::{self, OptimiserPlaces, Pull};
 use crate::network::{CudaNetwork, Pass};
 use crate::precision::Element;
 use flipcast_exec::{
-    DeviceStep, DeviceSteps, ExecError, Purpose, StepLoss, StepOptimiser, StepRequest, StepResult,
-    StepRun,
+    DeviceStep, DeviceSteps, ExecError, Purpose, StepLoss, StepOptimiser, StepRequest, StepResult, StepRun,
 };
 use flipcast_tensor::Batch;
 use std::sync::{Arc, Weak};
@@ -58,12 +57,7 @@ impl CudaNetwork {
         optimiser: StepOptimiser,
         mask: Option<&[f32]>,
     ) -> Result<(), ExecError> {
-        let run = StepRun::new(StepRequest {
-            loss,
-            optimiser,
-            mask: mask.map(Arc::from),
-            pull: None,
-        });
+        let run = StepRun::new(StepRequest { loss, optimiser, mask: mask.map(Arc::from), pull: None });
         self.device.enter()?;
         let memory = self.run_memory(&run)?;
         let state = self.step_state();
@@ -88,9 +82,7 @@ impl CudaNetwork {
 
     fn own_run(&self) -> Result<Arc<StepRun>, ExecError> {
         let own = self.step.as_ref().and_then(|state| state.own.clone());
-        own.ok_or(ExecError::NotReady {
-            needed: "`start_steps` first",
-        })
+        own.ok_or(ExecError::NotReady { needed: "`start_steps` first" })
     }
 
     fn step_state(&mut self) -> &mut StepState {
@@ -111,9 +103,7 @@ impl CudaNetwork {
         let runs = &mut self.step_state().runs;
         runs.retain(|memory| memory.identity.strong_count() > 0);
         let identity = Arc::as_ptr(run.identity());
-        let at = runs
-            .iter()
-            .position(|memory| std::ptr::eq(memory.identity.as_ptr(), identity));
+        let at = runs.iter().position(|memory| std::ptr::eq(memory.identity.as_ptr(), identity));
         let Some(at) = at else {
             return self.run_memory(run);
         };
@@ -128,9 +118,7 @@ impl CudaNetwork {
     /// The memory of a run before its first step.
     fn run_memory(&self, run: &StepRun) -> Result<RunMemory, ExecError> {
         if self.plan.options().purpose == Purpose::Predict {
-            return Err(ExecError::NotReady {
-                needed: "a network planned to adapt, not only to predict",
-            });
+            return Err(ExecError::NotReady { needed: "a network planned to adapt, not only to predict" });
         }
         let (request, expected) = (run.request(), self.affine.len());
         let lengths = [
@@ -141,11 +129,7 @@ impl CudaNetwork {
             if let Some(found) = found
                 && found != expected
             {
-                return Err(ExecError::Length {
-                    what,
-                    found,
-                    expected,
-                });
+                return Err(ExecError::Length { what, found, expected });
             }
         }
         let device = &self.device;
@@ -154,11 +138,7 @@ impl CudaNetwork {
         let pull = |pull: &Arc<[f64]>| {
             let weights = device.allocate("the optimiser", Element::F64, expected)?;
             device.copy_in(weights.slice(), bytes_of(pull))?;
-            Ok::<_, CudaError>(PullMemory {
-                from: Arc::clone(pull),
-                weights,
-                source: floats(&self.source)?,
-            })
+            Ok::<_, CudaError>(PullMemory { from: Arc::clone(pull), weights, source: floats(&self.source)? })
         };
         Ok(RunMemory {
             recordings: Recordings::new(),
@@ -202,8 +182,7 @@ impl CudaNetwork {
             self.gradient = self.device.read(self.memory.gradient.slice())?;
             self.check_gradient()?;
         }
-        self.affine
-            .copy_from_slice(self.memory.host_affine.values());
+        self.affine.copy_from_slice(self.memory.host_affine.values());
         Ok(result)
     }
 
@@ -215,14 +194,7 @@ impl CudaNetwork {
         let places = memory.loss_memory.places();
         let extents = [self.images, self.graph.num_classes()];
         let gradient = self.buffer(buffer, self.images);
-        loss::loss(
-            &self.kernels,
-            memory.loss,
-            extents,
-            self.logits(),
-            gradient,
-            places,
-        )?;
+        loss::loss(&self.kernels, memory.loss, extents, self.logits(), gradient, places)?;
         self.queue_backward()?;
         let places = OptimiserPlaces {
             params: self.memory.affine.slice(),
@@ -232,10 +204,7 @@ impl CudaNetwork {
             second: memory.second.slice(),
             steps: places.steps,
             result: places.result,
-            pull: memory.pull.as_ref().map(|pull| Pull {
-                weights: pull.weights.slice(),
-                source: pull.source.slice(),
-            }),
+            pull: memory.pull.as_ref().map(|pull| Pull { weights: pull.weights.slice(), source: pull.source.slice() }),
         };
         optimiser::step(&self.kernels, memory.optimiser, places)
     }

@@ -22,22 +22,15 @@ impl Timer {
         let mut events = [std::ptr::null_mut(); 2];
         for event in &mut events {
             // SAFETY: `event` is a valid place.
-            device.check("cuEventCreate", unsafe {
-                (device.driver.event_create)(event, 0)
-            })?;
+            device.check("cuEventCreate", unsafe { (device.driver.event_create)(event, 0) })?;
         }
-        Ok(Self {
-            device: Arc::clone(device),
-            events,
-        })
+        Ok(Self { device: Arc::clone(device), events })
     }
 
     fn record(&self, which: usize) -> Result<(), CudaError> {
         let device = &self.device;
         // SAFETY: event and stream live as long as `self`.
-        device.check("cuEventRecord", unsafe {
-            (device.driver.event_record)(self.events[which], device.stream())
-        })
+        device.check("cuEventRecord", unsafe { (device.driver.event_record)(self.events[which], device.stream()) })
     }
 
     /// Marks the start.
@@ -52,10 +45,7 @@ impl Timer {
         let mut milliseconds = 0.0;
         // SAFETY: both events were recorded, and `milliseconds` is a valid place.
         unsafe {
-            device.check(
-                "cuEventSynchronize",
-                (device.driver.event_synchronize)(self.events[1]),
-            )?;
+            device.check("cuEventSynchronize", (device.driver.event_synchronize)(self.events[1]))?;
             device.check(
                 "cuEventElapsedTime",
                 (device.driver.event_elapsed)(&mut milliseconds, self.events[0], self.events[1]),
@@ -65,11 +55,7 @@ impl Timer {
     }
 
     /// Milliseconds of the fastest of `runs` runs, after one to warm up.
-    pub fn fastest(
-        &self,
-        runs: usize,
-        mut run: impl FnMut() -> Result<(), CudaError>,
-    ) -> Result<f32, CudaError> {
+    pub fn fastest(&self, runs: usize, mut run: impl FnMut() -> Result<(), CudaError>) -> Result<f32, CudaError> {
         run()?;
         let mut best = f32::INFINITY;
         for _ in 0..runs {

@@ -58,8 +58,7 @@ impl TokenLayer {
         let upload = |values: &[f32]| device.upload("weights", Element::F32, values);
         Ok(Some(match &graph.node(node).op {
             Op::Attention(attention) => {
-                let tables = AttentionTables::new(attention, from, &learned)
-                    .expect("dims were inferred from this");
+                let tables = AttentionTables::new(attention, from, &learned).expect("dims were inferred from this");
                 let mut kept_tables = Vec::new();
                 let mut keep = |memory: DeviceMemory| {
                     let slice = memory.slice();
@@ -67,14 +66,10 @@ impl TokenLayer {
                     slice
                 };
                 let order = tables.order.as_deref();
-                let order = order
-                    .map(|order| device.upload_integers("attention", order))
-                    .transpose()?;
+                let order = order.map(|order| device.upload_integers("attention", order)).transpose()?;
                 let bias = tables.bias.as_deref().map(upload).transpose()?;
                 let regions = tables.regions.as_deref();
-                let regions = regions
-                    .map(|regions| device.upload_bytes("attention", regions))
-                    .transpose()?;
+                let regions = regions.map(|regions| device.upload_bytes("attention", regions)).transpose()?;
                 let layer = AttentionLayer {
                     order: order.map(&mut keep),
                     bias: bias.map(&mut keep),
@@ -95,25 +90,17 @@ impl TokenLayer {
                     ]),
                     Purpose::Predict => None,
                 };
-                Self::Attention(Box::new(AttentionMemory {
-                    layer,
-                    _tables: kept_tables,
-                    kept,
-                }))
+                Self::Attention(Box::new(AttentionMemory { layer, _tables: kept_tables, kept }))
             }
             Op::Arrange(arrangement) => {
                 let cells = arrangement.cells(from, to);
                 let rows = learned.len() / from.channels.max(1);
                 let inverse = tokens::inverse_cells(&cells, from.pixels());
-                let table = |cells: &[u32], rows| {
-                    device.upload_integers("moves", &tokens::move_table(cells, rows))
-                };
+                let table = |cells: &[u32], rows| device.upload_integers("moves", &tokens::move_table(cells, rows));
                 Self::Arrange(MoveMemory {
                     forward: table(&cells, rows)?,
                     backward: table(&inverse, 0)?,
-                    learned: (!learned.is_empty())
-                        .then(|| upload(&learned))
-                        .transpose()?,
+                    learned: (!learned.is_empty()).then(|| upload(&learned)).transpose()?,
                     tokens: from.pixels(),
                     cells: cells.len(),
                     channels: from.channels,
@@ -126,23 +113,15 @@ impl TokenLayer {
 }
 
 /// The values of the only parameter of `node`; empty when it has none.
-fn learned(
-    graph: &Graph,
-    node: NodeId,
-    params: &HashMap<String, Tensor>,
-) -> Result<Vec<f32>, ExecError> {
+fn learned(graph: &Graph, node: NodeId, params: &HashMap<String, Tensor>) -> Result<Vec<f32>, ExecError> {
     let specs = graph.node_params(node);
-    let values = specs
-        .iter()
-        .map(|ParamSpec { name, shape }| param(params, name, shape));
+    let values = specs.iter().map(|ParamSpec { name, shape }| param(params, name, shape));
     Ok(values.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 impl CudaNetwork {
     fn token_layer(&self, node: NodeId) -> &TokenLayer {
-        self.token_layers[node.index()]
-            .as_ref()
-            .expect("planned layers are prepared")
+        self.token_layers[node.index()].as_ref().expect("planned layers are prepared")
     }
 
     /// Runs a forward step of a layer in this file.
@@ -160,20 +139,8 @@ impl CudaNetwork {
             }
             (TokenLayer::Arrange(moves), _) => {
                 let learned = moves.learned.as_ref().map(DeviceMemory::slice);
-                let extents = Moves {
-                    images,
-                    tokens: moves.tokens,
-                    cells: moves.cells,
-                    channels: moves.channels,
-                };
-                tokens::arrange(
-                    kernels,
-                    extents,
-                    moves.forward.slice(),
-                    learned,
-                    values,
-                    out.into(),
-                )
+                let extents = Moves { images, tokens: moves.tokens, cells: moves.cells, channels: moves.channels };
+                tokens::arrange(kernels, extents, moves.forward.slice(), learned, values, out.into())
             }
             (TokenLayer::Learned(position), Step::AddPosition { .. }) => {
                 tokens::add_position(kernels, images, values, position.slice(), out)
@@ -210,20 +177,8 @@ impl CudaNetwork {
                 attention.layer.backward(kernels, images, of)
             }
             (TokenLayer::Arrange(moves), _) => {
-                let extents = Moves {
-                    images,
-                    tokens: moves.cells,
-                    cells: moves.tokens,
-                    channels: moves.channels,
-                };
-                tokens::arrange(
-                    kernels,
-                    extents,
-                    moves.backward.slice(),
-                    None,
-                    gradient,
-                    target,
-                )
+                let extents = Moves { images, tokens: moves.cells, cells: moves.tokens, channels: moves.channels };
+                tokens::arrange(kernels, extents, moves.backward.slice(), None, gradient, target)
             }
             (TokenLayer::Learned(factors), Some(source)) => {
                 let extent = self.extent(source);
@@ -237,9 +192,6 @@ impl CudaNetwork {
 impl AttentionMemory {
     fn kept(&self) -> Option<KeptAttention> {
         let [output, log_sums, _] = self.kept.as_ref()?;
-        Some(KeptAttention {
-            output: output.slice(),
-            log_sums: log_sums.slice(),
-        })
+        Some(KeptAttention { output: output.slice(), log_sums: log_sums.slice() })
     }
 }

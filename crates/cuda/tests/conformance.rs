@@ -15,18 +15,12 @@ struct Gpu {
 
 impl Gpu {
     fn network(&mut self, case: &Case, mode: ReferenceNorm) -> &mut CudaNetwork {
-        if self
-            .kept
-            .as_ref()
-            .is_none_or(|(name, _)| *name != case.name)
-        {
+        if self.kept.as_ref().is_none_or(|(name, _)| *name != case.name) {
             self.kept = None;
             self.kept = Some((case.name.clone(), self.make(case, &[])));
         }
         let (_, network) = self.kept.as_mut().expect("just made");
-        network
-            .set_norm_mode(norm_mode(mode))
-            .expect("weights are in range");
+        network.set_norm_mode(norm_mode(mode)).expect("weights are in range");
         network
     }
 
@@ -45,9 +39,7 @@ fn norm_mode(mode: ReferenceNorm) -> NormMode {
     match mode {
         ReferenceNorm::Running => NormMode::Running,
         ReferenceNorm::Batch => NormMode::Batch,
-        ReferenceNorm::Mixed { source_weight } => NormMode::Mixed {
-            source_weight: source_weight as f32,
-        },
+        ReferenceNorm::Mixed { source_weight } => NormMode::Mixed { source_weight: source_weight as f32 },
     }
 }
 
@@ -58,13 +50,7 @@ impl Subject for Gpu {
         logits.values().to_vec()
     }
 
-    fn gradient(
-        &mut self,
-        case: &Case,
-        batch: &Batch,
-        mode: ReferenceNorm,
-        logit_gradient: &[f32],
-    ) -> Vec<f32> {
+    fn gradient(&mut self, case: &Case, batch: &Batch, mode: ReferenceNorm, logit_gradient: &[f32]) -> Vec<f32> {
         let network = self.network(case, mode);
         let run = network.forward(batch).map(|_| ());
         run.unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
@@ -73,13 +59,7 @@ impl Subject for Gpu {
         gradient.to_vec()
     }
 
-    fn values(
-        &mut self,
-        case: &Case,
-        batch: &Batch,
-        mode: ReferenceNorm,
-        nodes: &[String],
-    ) -> Option<Vec<Vec<f32>>> {
+    fn values(&mut self, case: &Case, batch: &Batch, mode: ReferenceNorm, nodes: &[String]) -> Option<Vec<Vec<f32>>> {
         let mut network = self.make(case, nodes);
         let run = network.set_norm_mode(norm_mode(mode));
         let run = run.and_then(|()| network.forward(batch).map(|_| ()));
@@ -96,39 +76,20 @@ impl Subject for Gpu {
 fn tolerance(precision: Precision) -> SuiteTolerance {
     match precision {
         Precision::F32 => SuiteTolerance::default(),
-        Precision::Tf32 => SuiteTolerance {
-            logits: 2e-3,
-            gradient: 1e-1,
-            parameter: 4e-1,
-            kink: 1e-3,
-        },
-        Precision::Bf16 => SuiteTolerance {
-            logits: 3e-2,
-            gradient: 3e-1,
-            parameter: 1.0,
-            kink: 8e-3,
-        },
+        Precision::Tf32 => SuiteTolerance { logits: 2e-3, gradient: 1e-1, parameter: 4e-1, kink: 1e-3 },
+        Precision::Bf16 => SuiteTolerance { logits: 3e-2, gradient: 3e-1, parameter: 1.0, kink: 8e-3 },
     }
 }
 
 fn run(precision: Precision, cases: Vec<Case>) {
     if !report().usable() {
-        println!(
-            "skipped: nothing was compared, since this machine has no usable GPU: {:?}",
-            report()
-        );
+        println!("skipped: nothing was compared, since this machine has no usable GPU: {:?}", report());
         return;
     }
     let start = std::time::Instant::now();
-    let mut subject = Gpu {
-        precision,
-        kept: None,
-    };
+    let mut subject = Gpu { precision, kept: None };
     let report = Suite::of(cases).run(&mut subject, tolerance(precision));
-    println!(
-        "{precision:?} in {:.1} s: {report}",
-        start.elapsed().as_secs_f64()
-    );
+    println!("{precision:?} in {:.1} s: {report}", start.elapsed().as_secs_f64());
     report.check();
 }
 

@@ -6,10 +6,7 @@ use flipcast_testkit::cases;
 #[test]
 fn an_absent_gpu_is_a_typed_error_with_advice() {
     let case = &cases()[0];
-    let options = CudaOptions {
-        device: 99,
-        ..CudaOptions::adapt(case.batch_size, case.height, case.width)
-    };
+    let options = CudaOptions { device: 99, ..CudaOptions::adapt(case.batch_size, case.height, case.width) };
     let Err(error) = CudaNetwork::new(&case.graph, &case.params, &options) else {
         panic!("no machine has a hundred GPUs");
     };
@@ -17,17 +14,11 @@ fn an_absent_gpu_is_a_typed_error_with_advice() {
     if report.devices.is_empty() {
         assert!(!report.usable());
         assert!(error.hint().is_some(), "{error}");
-        let missing = report
-            .libraries
-            .iter()
-            .filter(|library| library.found.is_err());
+        let missing = report.libraries.iter().filter(|library| library.found.is_err());
         for library in missing {
             assert!(library.hint.is_some(), "{}", library.name);
         }
     } else {
-        assert!(
-            matches!(error, CudaError::DeviceIndex { index: 99, .. }),
-            "{error}"
-        );
+        assert!(matches!(error, CudaError::DeviceIndex { index: 99, .. }), "{error}");
     }
 }

@@ -5,15 +5,12 @@
 //! whole steps on the device are compared with the same steps made of passes.
 
 use flipcast_adapt::{
-    Adapter, Bn, BnConfig, Cpl, CplConfig, Eata, EataConfig, EntropyMargin, Eta, EtaConfig,
-    OptimiserConfig, Rdumb, RdumbConfig, RedundancyMargin, Rpl, RplConfig, Sar, SarConfig, Source,
-    Tent, TentConfig,
+    Adapter, Bn, BnConfig, Cpl, CplConfig, Eata, EataConfig, EntropyMargin, Eta, EtaConfig, OptimiserConfig, Rdumb,
+    RdumbConfig, RedundancyMargin, Rpl, RplConfig, Sar, SarConfig, Source, Tent, TentConfig,
 };
 use flipcast_cuda::{CudaNetwork, CudaOptions, Precision, report};
 use flipcast_exec::{Executor, Logits, NetworkOptions, NormMode};
-use flipcast_testkit::{
-    GoldenCase, Lead, Pair, ReferenceExecutor, crossing_taps, golden_index, relative_l2,
-};
+use flipcast_testkit::{GoldenCase, Lead, Pair, ReferenceExecutor, crossing_taps, golden_index, relative_l2};
 
 #[path = "golden/steps.rs"]
 mod steps;
@@ -36,10 +33,7 @@ const CLEAN_BATCHES: usize = 2;
 fn adapter(case: &GoldenCase) -> Box<dyn Adapter> {
     let optimiser = OptimiserConfig::sgd(case.lr as f32);
     let entropy_margin = EntropyMargin::Nats(margin());
-    let tent = |optimiser| TentConfig {
-        optimiser,
-        ..TentConfig::imagenet()
-    };
+    let tent = |optimiser| TentConfig { optimiser, ..TentConfig::imagenet() };
     let eta = EtaConfig {
         optimiser,
         norm_mode: NormMode::Batch,
@@ -48,29 +42,11 @@ fn adapter(case: &GoldenCase) -> Box<dyn Adapter> {
         published_code: true,
         ..EtaConfig::imagenet()
     };
-    let rpl = RplConfig {
-        optimiser,
-        ..RplConfig::imagenet()
-    };
-    let cpl = CplConfig {
-        optimiser,
-        ..CplConfig::imagenet()
-    };
-    let rdumb = |start| RdumbConfig {
-        eta: eta.clone(),
-        reset_every: 1000,
-        start,
-    };
-    let eata = EataConfig {
-        eta: eta.clone(),
-        fisher_alpha: case.fisher_alpha,
-    };
-    let sar = SarConfig {
-        optimiser,
-        entropy_margin,
-        published_code: true,
-        ..SarConfig::imagenet()
-    };
+    let rpl = RplConfig { optimiser, ..RplConfig::imagenet() };
+    let cpl = CplConfig { optimiser, ..CplConfig::imagenet() };
+    let rdumb = |start| RdumbConfig { eta: eta.clone(), reset_every: 1000, start };
+    let eata = EataConfig { eta: eta.clone(), fisher_alpha: case.fisher_alpha };
+    let sar = SarConfig { optimiser, entropy_margin, published_code: true, ..SarConfig::imagenet() };
     match case.method.as_str() {
         "source" => Box::new(Source::new()),
         "bn" => Box::new(Bn::new(BnConfig::batch()).unwrap()),
@@ -88,10 +64,7 @@ fn adapter(case: &GoldenCase) -> Box<dyn Adapter> {
 
 fn cases() -> Vec<GoldenCase> {
     if !report().usable() {
-        println!(
-            "skipped: nothing was compared, since this machine has no usable GPU: {:?}",
-            report()
-        );
+        println!("skipped: nothing was compared, since this machine has no usable GPU: {:?}", report());
         return Vec::new();
     }
     golden_index().unwrap()
@@ -99,20 +72,15 @@ fn cases() -> Vec<GoldenCase> {
 
 fn network(case: &GoldenCase, precision: Precision) -> CudaNetwork {
     let (graph, weights) = (case.build_graph().unwrap(), case.load_weights().unwrap());
-    let options = CudaOptions {
-        precision,
-        taps: crossing_taps(&graph),
-        ..CudaOptions::adapt(case.batch, case.size, case.size)
-    };
+    let options =
+        CudaOptions { precision, taps: crossing_taps(&graph), ..CudaOptions::adapt(case.batch, case.size, case.size) };
     CudaNetwork::new(&graph, &weights, &options).unwrap_or_else(|error| panic!("{error:?}"))
 }
 
 fn reference(case: &GoldenCase) -> ReferenceExecutor {
     let (graph, weights) = (case.build_graph().unwrap(), case.load_weights().unwrap());
-    let options = NetworkOptions {
-        taps: crossing_taps(&graph),
-        ..NetworkOptions::adapt(case.batch, case.size, case.size)
-    };
+    let options =
+        NetworkOptions { taps: crossing_taps(&graph), ..NetworkOptions::adapt(case.batch, case.size, case.size) };
     ReferenceExecutor::new(&graph, &weights, &options).unwrap()
 }
 
@@ -196,10 +164,7 @@ fn hold(precision: Precision, first: f64, flips: f64) {
     println!("{}", all.join("\n"));
     println!("{precision:?} worst: {worst:?}");
     assert!(worst.first <= first, "{worst:?}");
-    assert!(
-        worst.flips as f64 <= flips * worst.predictions as f64,
-        "{worst:?}"
-    );
+    assert!(worst.flips as f64 <= flips * worst.predictions as f64, "{worst:?}");
 }
 
 /// Measured on an H200: first logits off by 2.8e-3, 2 of 920 predictions another.
@@ -232,21 +197,14 @@ fn strict_precision_follows_the_reference_step_by_step() {
         run(&case, adapter.as_mut(), &mut both);
         for (index, pass) in both.passes().iter().enumerate() {
             let gradient = pass.gradient.unwrap_or(0.0);
-            let near = pass
-                .crossings
-                .iter()
-                .all(|crossing| crossing.relative <= CROSSING);
+            let near = pass.crossings.iter().all(|crossing| crossing.relative <= CROSSING);
             let excused = near && !pass.crossings.is_empty();
             logits = logits.max(pass.logits);
             if !excused {
                 gradients = gradients.max(gradient);
             }
             if pass.logits > LOGITS || (gradient > GRADIENT && !excused) {
-                failures.push(format!(
-                    "{} pass {index}: {:.1e} {gradient:.1e}",
-                    case.name(),
-                    pass.logits
-                ));
+                failures.push(format!("{} pass {index}: {:.1e} {gradient:.1e}", case.name(), pass.logits));
             }
         }
     }

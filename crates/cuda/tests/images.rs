@@ -27,27 +27,19 @@ fn extents(images: usize) -> [usize; 4] {
 
 fn networks() -> Vec<CudaNetwork> {
     if !report().usable() {
-        println!(
-            "skipped: nothing was sent to a GPU, since there is none: {:?}",
-            report()
-        );
+        println!("skipped: nothing was sent to a GPU, since there is none: {:?}", report());
         return Vec::new();
     }
     let make = |name: &str, precision| {
         let model = Model::random(name, 10, 1).expect("a known architecture");
-        let options = CudaOptions {
-            precision,
-            ..CudaOptions::adapt(BATCH, SIDE, SIDE)
-        };
+        let options = CudaOptions { precision, ..CudaOptions::adapt(BATCH, SIDE, SIDE) };
         let net = CudaNetwork::new(model.graph(), model.params(), &options);
         net.unwrap_or_else(|error| panic!("{error:?}"))
     };
     let precisions = Precision::ALL.into_iter();
     // One with blocks of pixels at its input, one with single pixels.
     let names = ["resnet18", "cifar_resnet20"];
-    precisions
-        .flat_map(|precision| names.map(|name| make(name, precision)))
-        .collect()
+    precisions.flat_map(|precision| names.map(|name| make(name, precision))).collect()
 }
 
 #[test]
@@ -97,10 +89,7 @@ fn bytes_that_stand_for_no_number_are_refused_where_they_occur() {
         let own = Batch::from_bytes(extents(BATCH), bytes, &scale, Vec::new()).unwrap();
         for (batch, image) in [(of_set, 0), (own, 3)] {
             let refused = net.forward(&batch).unwrap_err();
-            assert!(
-                matches!(refused, ExecError::NonFiniteInput { image: at } if at == image),
-                "{refused:?}"
-            );
+            assert!(matches!(refused, ExecError::NonFiniteInput { image: at } if at == image), "{refused:?}");
         }
     }
 }

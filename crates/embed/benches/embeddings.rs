@@ -49,23 +49,14 @@ fn main() {
     let clusters = kmeans(&large, &KmeansConfig::new(CLASSES, 1)).expect("enough points");
     let seconds = started.elapsed().as_secs_f64();
     println!("k-means of 10,350 x 2,048, k = 16, 10 restarts: {seconds:.2} s");
-    println!(
-        "  inertia {:.6e}, {} rounds",
-        clusters.inertia, clusters.rounds
-    );
+    println!("  inertia {:.6e}, {} rounds", clusters.inertia, clusters.rounds);
     let started = Instant::now();
     let found = silhouette(&large, &clusters.labels).expect("several clusters");
     let seconds = started.elapsed().as_secs_f64();
-    println!(
-        "silhouette of 10,350 x 2,048: {seconds:.2} s, mean {:.6}",
-        found.mean
-    );
+    println!("silhouette of 10,350 x 2,048: {seconds:.2} s, mean {:.6}", found.mean);
     let small = points(2_000);
     let started = Instant::now();
     let found = tsne(&small, &TsneConfig::default(), None).expect("enough points");
     let seconds = started.elapsed().as_secs_f64();
-    println!(
-        "t-SNE of 2,000 x 2,048: {seconds:.2} s, divergence {:.4}",
-        found.kl
-    );
+    println!("t-SNE of 2,000 x 2,048: {seconds:.2} s, divergence {:.4}", found.kl);
 }

@@ -26,39 +26,24 @@ pub struct Assignment {
 /// When there is no whole row, or a cost is NaN or infinite.
 pub fn solve_assignment(costs: &[f64], columns: usize) -> Result<Assignment, EmbedError> {
     if columns == 0 || costs.is_empty() || !costs.len().is_multiple_of(columns) {
-        return Err(EmbedError::Length {
-            found: costs.len(),
-            dims: columns,
-        });
+        return Err(EmbedError::Length { found: costs.len(), dims: columns });
     }
     if let Some(index) = costs.iter().position(|cost| !cost.is_finite()) {
-        return Err(EmbedError::NotFinite {
-            index,
-            found: costs[index],
-        });
+        return Err(EmbedError::NotFinite { index, found: costs[index] });
     }
     let rows = costs.len() / columns;
     let matched = if rows <= columns {
-        match_short(rows, columns, |row, column| costs[row * columns + column])
-            .into_iter()
-            .map(Some)
-            .collect()
+        match_short(rows, columns, |row, column| costs[row * columns + column]).into_iter().map(Some).collect()
     } else {
-        let rows_of_columns =
-            match_short(columns, rows, |column, row| costs[row * columns + column]);
+        let rows_of_columns = match_short(columns, rows, |column, row| costs[row * columns + column]);
         let mut matched = vec![None; rows];
         for (column, row) in rows_of_columns.into_iter().enumerate() {
             matched[row] = Some(column);
         }
         matched
     };
-    let cost = (0..rows)
-        .filter_map(|row| matched[row].map(|column| costs[row * columns + column]))
-        .sum();
-    Ok(Assignment {
-        columns: matched,
-        cost,
-    })
+    let cost = (0..rows).filter_map(|row| matched[row].map(|column| costs[row * columns + column])).sum();
+    Ok(Assignment { columns: matched, cost })
 }
 
 /// The column of each of `short` rows, where there are at least as many columns.
@@ -142,9 +127,7 @@ mod tests {
     }
 
     fn transposed(costs: &[f64], columns: usize) -> Vec<f64> {
-        (0..columns)
-            .flat_map(|column| costs[column..].iter().step_by(columns).copied())
-            .collect()
+        (0..columns).flat_map(|column| costs[column..].iter().step_by(columns).copied()).collect()
     }
 
     #[test]
@@ -154,9 +137,7 @@ mod tests {
             let rows = 1 + random.below(5);
             let columns = rows + random.below(3);
             // Few different values, so ties are common; some are negative.
-            let costs: Vec<f64> = (0..rows * columns)
-                .map(|_| random.below(6) as f64 - 2.0)
-                .collect();
+            let costs: Vec<f64> = (0..rows * columns).map(|_| random.below(6) as f64 - 2.0).collect();
             let best = smallest(&costs, columns, 0, &mut vec![false; columns]);
             let wide = solve_assignment(&costs, columns).unwrap();
             assert_eq!(wide.cost, best, "round {round}");
@@ -174,9 +155,6 @@ mod tests {
     fn broken_matrices_are_refused() {
         assert!(solve_assignment(&[], 2).is_err());
         assert!(solve_assignment(&[1.0], 0).is_err());
-        assert!(matches!(
-            solve_assignment(&[1.0, f64::NAN], 2),
-            Err(EmbedError::NotFinite { index: 1, .. })
-        ));
+        assert!(matches!(solve_assignment(&[1.0, f64::NAN], 2), Err(EmbedError::NotFinite { index: 1, .. })));
     }
 }

@@ -14,16 +14,10 @@ impl Centres {
     /// When there is no whole row, or a value is NaN or infinite.
     pub fn new(values: Vec<f64>, dims: usize) -> Result<Self, EmbedError> {
         if dims == 0 || values.is_empty() || !values.len().is_multiple_of(dims) {
-            return Err(EmbedError::Length {
-                found: values.len(),
-                dims,
-            });
+            return Err(EmbedError::Length { found: values.len(), dims });
         }
         if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-            return Err(EmbedError::NotFinite {
-                index,
-                found: values[index],
-            });
+            return Err(EmbedError::NotFinite { index, found: values[index] });
         }
         Ok(Self { values, dims })
     }

@@ -5,18 +5,10 @@ use crate::{Centres, EmbedError, Points};
 ///
 /// # Errors
 /// When there is not one label below `classes` per point, or a class has no point.
-pub fn class_means(
-    points: &Points,
-    labels: &[usize],
-    classes: usize,
-) -> Result<Centres, EmbedError> {
+pub fn class_means(points: &Points, labels: &[usize], classes: usize) -> Result<Centres, EmbedError> {
     points.check_labels(labels)?;
     if let Some(index) = labels.iter().position(|&label| label >= classes) {
-        return Err(EmbedError::Label {
-            index,
-            found: labels[index],
-            classes,
-        });
+        return Err(EmbedError::Label { index, found: labels[index], classes });
     }
     let mut counts = vec![0_usize; classes];
     for &label in labels {
@@ -78,10 +70,7 @@ mod tests {
         let points = Points::new(vec![1.0, 2.0], 1).unwrap();
         let found = |labels: &[usize], classes| class_means(&points, labels, classes).unwrap_err();
         assert!(matches!(found(&[0], 1), EmbedError::LabelCount { .. }));
-        assert!(matches!(
-            found(&[0, 2], 2),
-            EmbedError::Label { index: 1, .. }
-        ));
+        assert!(matches!(found(&[0, 2], 2), EmbedError::Label { index: 1, .. }));
         assert_eq!(found(&[0, 2], 3), EmbedError::EmptyClass { class: 1 });
     }
 }

@@ -37,11 +37,7 @@ macro_rules! real {
             #[inline(always)]
             fn add_square<const FUSED: bool>(self, other: Self, sum: Self) -> Self {
                 let difference = self - other;
-                if FUSED {
-                    difference.mul_add(difference, sum)
-                } else {
-                    difference * difference + sum
-                }
+                if FUSED { difference.mul_add(difference, sum) } else { difference * difference + sum }
             }
         }
     };
@@ -67,11 +63,7 @@ impl<T: Real> Panels<T> {
         Self::pack(rows, dims, T::of_wide)
     }
 
-    fn pack<'a, S: Copy + 'a>(
-        rows: impl ExactSizeIterator<Item = &'a [S]>,
-        dims: usize,
-        of: impl Fn(S) -> T,
-    ) -> Self {
+    fn pack<'a, S: Copy + 'a>(rows: impl ExactSizeIterator<Item = &'a [S]>, dims: usize, of: impl Fn(S) -> T) -> Self {
         let count = rows.len();
         let mut values = vec![T::ZERO; count.div_ceil(LANES) * LANES * dims];
         for (index, row) in rows.enumerate() {
@@ -81,11 +73,7 @@ impl<T: Real> Panels<T> {
                 *place = of(value);
             }
         }
-        Self {
-            values,
-            dims,
-            rows: count,
-        }
+        Self { values, dims, rows: count }
     }
 
     /// Number of panels.
@@ -136,11 +124,7 @@ fn squared_f64(queries: &[&[f32]], panel: &[f64], out: &mut [[f64; LANES]]) {
 }
 
 #[inline(always)]
-fn squared_in<T: Real, const FUSED: bool>(
-    queries: &[&[f32]],
-    panel: &[T],
-    out: &mut [[f64; LANES]],
-) {
+fn squared_in<T: Real, const FUSED: bool>(queries: &[&[f32]], panel: &[T], out: &mut [[f64; LANES]]) {
     out.fill([0.0; LANES]);
     let panel = panel.as_chunks::<LANES>().0;
     for (number, part) in panel.chunks(PART).enumerate() {
@@ -148,8 +132,7 @@ fn squared_in<T: Real, const FUSED: bool>(
         let mut groups = queries.chunks_exact(TOGETHER);
         let mut outs = out.chunks_exact_mut(TOGETHER);
         for (group, out) in groups.by_ref().zip(outs.by_ref()) {
-            let group: [&[f32]; TOGETHER] =
-                std::array::from_fn(|query| &group[query][start..start + part.len()]);
+            let group: [&[f32]; TOGETHER] = std::array::from_fn(|query| &group[query][start..start + part.len()]);
             add_part::<T, TOGETHER, FUSED>(group, part, out);
         }
         for (query, out) in groups.remainder().iter().zip(outs.into_remainder()) {
@@ -227,17 +210,11 @@ mod tests {
                 double.squared(panel, &asked, &mut found[1]);
                 for (lane, row) in single.rows_of(panel).enumerate() {
                     for (query, values) in asked.iter().enumerate() {
-                        let wide = |row: &[f32]| -> Vec<f64> {
-                            row.iter().map(|&x| f64::from(x)).collect()
-                        };
-                        let expected =
-                            squared_of_centres(&wide(&a[row * dims..][..dims]), &wide(values));
+                        let wide = |row: &[f32]| -> Vec<f64> { row.iter().map(|&x| f64::from(x)).collect() };
+                        let expected = squared_of_centres(&wide(&a[row * dims..][..dims]), &wide(values));
                         assert_eq!(found[0][query][lane], expected);
                         assert_eq!(found[1][query][lane], expected);
-                        assert_eq!(
-                            squared_of_points(&a[row * dims..][..dims], values),
-                            expected
-                        );
+                        assert_eq!(squared_of_points(&a[row * dims..][..dims], values), expected);
                     }
                 }
             }

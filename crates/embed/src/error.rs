@@ -92,19 +92,14 @@ impl EmbedError {
     /// What to do about it, where there is something to say.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NotFinite { .. } => Some(
-                "an embedding with NaN or infinity comes from a network that diverged; reset it first",
-            ),
-            Self::EmptyClass { .. } => {
-                Some("leave out classes without images, or give more images")
+            Self::NotFinite { .. } => {
+                Some("an embedding with NaN or infinity comes from a network that diverged; reset it first")
             }
-            Self::TooFewClusters { .. } => {
-                Some("a silhouette compares clusters; ask for at least two")
+            Self::EmptyClass { .. } => Some("leave out classes without images, or give more images"),
+            Self::TooFewClusters { .. } => Some("a silhouette compares clusters; ask for at least two"),
+            Self::Number { setting: "perplexity", .. } => {
+                Some("a point has as many neighbours as there are other points; ask for fewer")
             }
-            Self::Number {
-                setting: "perplexity",
-                ..
-            } => Some("a point has as many neighbours as there are other points; ask for fewer"),
             _ => None,
         }
     }

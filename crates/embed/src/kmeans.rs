@@ -25,12 +25,7 @@ pub struct KmeansConfig {
 impl KmeansConfig {
     /// Ten starts of at most 300 rounds.
     pub fn new(clusters: usize, seed: u64) -> Self {
-        Self {
-            clusters,
-            restarts: 10,
-            max_rounds: 300,
-            seed,
-        }
+        Self { clusters, restarts: 10, max_rounds: 300, seed }
     }
 
     /// Refuses settings outside their ranges.
@@ -49,11 +44,7 @@ impl KmeansConfig {
                     usize::MAX => "at least 1".into(),
                     _ => format!("1 to {most}, the number of points"),
                 };
-                return Err(EmbedError::Setting {
-                    setting,
-                    found,
-                    expected,
-                });
+                return Err(EmbedError::Setting { setting, found, expected });
             }
         }
         Ok(())
@@ -100,10 +91,7 @@ pub fn kmeans(points: &Points, config: &KmeansConfig) -> Result<Kmeans, EmbedErr
         let mut random = SplitMix64::new(seeds.next_u64());
         let centres = first_centres(points, config.clusters, &mut random)?;
         let found = run_lloyd(points, centres, config.max_rounds);
-        if best
-            .as_ref()
-            .is_none_or(|best| found.inertia < best.inertia)
-        {
+        if best.as_ref().is_none_or(|best| found.inertia < best.inertia) {
             best = Some(found);
         }
     }
@@ -111,11 +99,7 @@ pub fn kmeans(points: &Points, config: &KmeansConfig) -> Result<Kmeans, EmbedErr
 }
 
 /// Centres at points drawn one after the other by their squared distance to those before.
-fn first_centres(
-    points: &Points,
-    clusters: usize,
-    random: &mut SplitMix64,
-) -> Result<Centres, EmbedError> {
+fn first_centres(points: &Points, clusters: usize, random: &mut SplitMix64) -> Result<Centres, EmbedError> {
     let dims = points.dims();
     let mut centres = Vec::with_capacity(clusters * dims);
     let mut nearest = vec![f64::INFINITY; points.count()];
@@ -168,13 +152,7 @@ fn run_lloyd(points: &Points, mut centres: Centres, max_rounds: usize) -> Kmeans
         converged = next == labels;
         (labels, distances) = (next, next_distances);
     }
-    Kmeans {
-        inertia: distances.iter().sum(),
-        centres,
-        labels,
-        rounds,
-        converged,
-    }
+    Kmeans { inertia: distances.iter().sum(), centres, labels, rounds, converged }
 }
 
 /// The nearest centre of each point and the squared distance to it.
@@ -291,10 +269,7 @@ mod tests {
     fn more_restarts_are_never_worse() {
         let points = blobs(12, 5);
         let inertia = |restarts| {
-            let config = KmeansConfig {
-                restarts,
-                ..KmeansConfig::new(7, 5)
-            };
+            let config = KmeansConfig { restarts, ..KmeansConfig::new(7, 5) };
             kmeans(&points, &config).unwrap().inertia
         };
         assert!(inertia(8) <= inertia(2));
@@ -321,13 +296,7 @@ mod tests {
         let points = blobs(3, 1);
         for clusters in [0, 4] {
             let error = kmeans(&points, &KmeansConfig::new(clusters, 0)).unwrap_err();
-            assert!(matches!(
-                error,
-                EmbedError::Setting {
-                    setting: "clusters",
-                    ..
-                }
-            ));
+            assert!(matches!(error, EmbedError::Setting { setting: "clusters", .. }));
         }
     }
 }

@@ -28,16 +28,11 @@ pub(crate) fn map_ranges<T: Send>(
             .map(|worker| {
                 scope.spawn(move || {
                     let end = ((worker + 1) * share).min(ranges);
-                    (worker * share..end)
-                        .map(|index| work(range(index)))
-                        .collect::<Vec<T>>()
+                    (worker * share..end).map(|index| work(range(index))).collect::<Vec<T>>()
                 })
             })
             .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| worker.join().expect("the work does not panic"))
-            .collect()
+        workers.into_iter().flat_map(|worker| worker.join().expect("the work does not panic")).collect()
     })
 }
 

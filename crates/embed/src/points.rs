@@ -15,22 +15,12 @@ impl Points {
     /// When there is no whole row, or a value is NaN or infinite.
     pub fn new(values: Vec<f32>, dims: usize) -> Result<Self, EmbedError> {
         if dims == 0 || values.is_empty() || !values.len().is_multiple_of(dims) {
-            return Err(EmbedError::Length {
-                found: values.len(),
-                dims,
-            });
+            return Err(EmbedError::Length { found: values.len(), dims });
         }
         if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-            return Err(EmbedError::NotFinite {
-                index,
-                found: f64::from(values[index]),
-            });
+            return Err(EmbedError::NotFinite { index, found: f64::from(values[index]) });
         }
-        Ok(Self {
-            values,
-            dims,
-            threads: 0,
-        })
+        Ok(Self { values, dims, threads: 0 })
     }
 
     /// The same points for at most `threads` threads; 0 means one per core. Results do not depend on it.
@@ -72,10 +62,7 @@ impl Points {
         if labels.len() == self.count() {
             Ok(())
         } else {
-            Err(EmbedError::LabelCount {
-                found: labels.len(),
-                points: self.count(),
-            })
+            Err(EmbedError::LabelCount { found: labels.len(), points: self.count() })
         }
     }
 }
@@ -88,10 +75,7 @@ mod tests {
     fn broken_rows_are_refused() {
         for (values, dims) in [(vec![], 2), (vec![1.0; 3], 2), (vec![1.0], 0)] {
             let found = values.len();
-            assert_eq!(
-                Points::new(values, dims),
-                Err(EmbedError::Length { found, dims })
-            );
+            assert_eq!(Points::new(values, dims), Err(EmbedError::Length { found, dims }));
         }
     }
 

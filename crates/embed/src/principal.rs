@@ -21,9 +21,7 @@ pub(crate) fn first_components(points: &Points, seed: u64) -> Vec<[f64; 2]> {
     }
     mean.iter_mut().for_each(|m| *m /= points.count() as f64);
     let mut random = SplitMix64::new(seed);
-    let mut directions: Vec<[f64; 2]> = (0..dims)
-        .map(|_| [random.unit() - 0.5, random.unit() - 0.5])
-        .collect();
+    let mut directions: Vec<[f64; 2]> = (0..dims).map(|_| [random.unit() - 0.5, random.unit() - 0.5]).collect();
     make_orthonormal(&mut directions);
     for _ in 0..ROUNDS {
         let along = project(points, &mean, &directions);
@@ -80,11 +78,7 @@ fn make_orthonormal(directions: &mut [[f64; 2]]) {
             let overlap: f64 = directions.iter().map(|d| d[0] * d[1]).sum();
             directions.iter_mut().for_each(|d| d[1] -= overlap * d[0]);
         }
-        let length = directions
-            .iter()
-            .map(|d| d[axis] * d[axis])
-            .sum::<f64>()
-            .sqrt();
+        let length = directions.iter().map(|d| d[axis] * d[axis]).sum::<f64>().sqrt();
         let scale = if length > 0.0 { 1.0 / length } else { 0.0 };
         directions.iter_mut().for_each(|d| d[axis] *= scale);
     }

@@ -25,18 +25,11 @@ pub struct ShiftDistance {
 /// When the two sets have different numbers of dimensions.
 pub fn shift_distance(means: &Centres, centroids: &Centres) -> Result<ShiftDistance, EmbedError> {
     if means.dims() != centroids.dims() {
-        return Err(EmbedError::Dims {
-            found: centroids.dims(),
-            expected: means.dims(),
-        });
+        return Err(EmbedError::Dims { found: centroids.dims(), expected: means.dims() });
     }
     let costs: Vec<f64> = means
         .iter()
-        .flat_map(|mean| {
-            centroids
-                .iter()
-                .map(|centroid| squared_of_centres(mean, centroid).sqrt())
-        })
+        .flat_map(|mean| centroids.iter().map(|centroid| squared_of_centres(mean, centroid).sqrt()))
         .collect();
     let matched = solve_assignment(&costs, centroids.count())?;
     let pairs: Vec<(usize, usize)> = matched
@@ -45,10 +38,7 @@ pub fn shift_distance(means: &Centres, centroids: &Centres) -> Result<ShiftDista
         .enumerate()
         .filter_map(|(class, cluster)| cluster.map(|cluster| (class, cluster)))
         .collect();
-    Ok(ShiftDistance {
-        mean: matched.cost / pairs.len() as f64,
-        pairs,
-    })
+    Ok(ShiftDistance { mean: matched.cost / pairs.len() as f64, pairs })
 }
 
 #[cfg(test)]
@@ -77,12 +67,6 @@ mod tests {
     fn different_dimensions_are_refused() {
         let means = Centres::new(vec![0.0, 1.0], 2).unwrap();
         let centroids = Centres::new(vec![0.0], 1).unwrap();
-        assert!(matches!(
-            shift_distance(&means, &centroids),
-            Err(EmbedError::Dims {
-                found: 1,
-                expected: 2
-            })
-        ));
+        assert!(matches!(shift_distance(&means, &centroids), Err(EmbedError::Dims { found: 1, expected: 2 })));
     }
 }

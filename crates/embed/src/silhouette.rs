@@ -50,21 +50,13 @@ pub fn silhouette_sampled(
     seed: u64,
 ) -> Result<Silhouette, EmbedError> {
     if sample == 0 {
-        return Err(EmbedError::Setting {
-            setting: "sample",
-            found: 0,
-            expected: "at least 1".into(),
-        });
+        return Err(EmbedError::Setting { setting: "sample", found: 0, expected: "at least 1".into() });
     }
     let chosen = SplitMix64::new(seed).sample(points.count(), sample);
     measure(points, labels, chosen)
 }
 
-fn measure(
-    points: &Points,
-    labels: &[usize],
-    chosen: Vec<usize>,
-) -> Result<Silhouette, EmbedError> {
+fn measure(points: &Points, labels: &[usize], chosen: Vec<usize>) -> Result<Silhouette, EmbedError> {
     points.check_labels(labels)?;
     // Labels may be any numbers; clusters are numbered by rank, so tables are as long as there are clusters.
     let mut names = labels.to_vec();
@@ -73,21 +65,13 @@ fn measure(
     if names.len() < 2 {
         return Err(EmbedError::TooFewClusters { found: names.len() });
     }
-    let clusters: Vec<usize> = labels
-        .iter()
-        .map(|label| names.partition_point(|name| name < label))
-        .collect();
+    let clusters: Vec<usize> = labels.iter().map(|label| names.partition_point(|name| name < label)).collect();
     let mut counts = vec![0_usize; names.len()];
     for &cluster in &clusters {
         counts[cluster] += 1;
     }
     let pairs = points.count().saturating_mul(points.count());
-    let by_cluster = ByCluster {
-        points,
-        chosen: &chosen,
-        clusters: &clusters,
-        counts: &counts,
-    };
+    let by_cluster = ByCluster { points, chosen: &chosen, clusters: &clusters, counts: &counts };
     let values = if pairs.saturating_mul(points.dims()) <= DOUBLE {
         let panels = Panels::<f64>::new(points.iter(), points.dims());
         by_cluster.values(&panels, |panel, rows, out| panels.squared(panel, rows, out))
@@ -95,11 +79,7 @@ fn measure(
         let panels = Panels::<f32>::new(points.iter(), points.dims());
         by_cluster.values(&panels, |panel, rows, out| panels.squared(panel, rows, out))
     };
-    Ok(Silhouette {
-        mean: values.iter().sum::<f64>() / values.len() as f64,
-        values,
-        points: chosen,
-    })
+    Ok(Silhouette { mean: values.iter().sum::<f64>() / values.len() as f64, values, points: chosen })
 }
 
 /// What the silhouettes of the chosen points are computed from.
@@ -136,9 +116,7 @@ impl ByCluster<'_> {
             }
             let sums = sums.chunks_exact(clusters);
             let values = queries.iter().zip(sums);
-            values
-                .map(|(&query, sums)| value(sums, self.counts, self.clusters[query]))
-                .collect::<Vec<f64>>()
+            values.map(|(&query, sums)| value(sums, self.counts, self.clusters[query])).collect::<Vec<f64>>()
         });
         parts.into_iter().flatten().collect()
     }
@@ -155,11 +133,7 @@ fn value(sums: &[f64], counts: &[usize], own: usize) -> f64 {
         .map(|cluster| sums[cluster] / counts[cluster] as f64)
         .fold(f64::INFINITY, f64::min);
     let larger = inside.max(outside);
-    if larger > 0.0 {
-        (outside - inside) / larger
-    } else {
-        0.0
-    }
+    if larger > 0.0 { (outside - inside) / larger } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -170,13 +144,7 @@ mod tests {
     fn hand_computed_values_are_found() {
         let points = Points::new(vec![0.0, 1.0, 4.0, 6.0, 20.0], 1).unwrap();
         let found = silhouette(&points, &[7, 7, 3, 3, 9]).unwrap();
-        let expected = [
-            (5.0 - 1.0) / 5.0,
-            (4.0 - 1.0) / 4.0,
-            (3.5 - 2.0) / 3.5,
-            (5.5 - 2.0) / 5.5,
-            0.0,
-        ];
+        let expected = [(5.0 - 1.0) / 5.0, (4.0 - 1.0) / 4.0, (3.5 - 2.0) / 3.5, (5.5 - 2.0) / 5.5, 0.0];
         assert_eq!(found.values, expected);
     }
 
@@ -191,32 +159,21 @@ mod tests {
         for (&point, &value) in some.points.iter().zip(&some.values) {
             assert_eq!(value, all.values[point]);
         }
-        assert_eq!(
-            silhouette_sampled(&points, &labels, 50, 1).unwrap().mean,
-            all.mean
-        );
+        assert_eq!(silhouette_sampled(&points, &labels, 50, 1).unwrap().mean, all.mean);
     }
 
     #[test]
     fn large_sets_lose_hardly_any_precision() {
         let mut random = SplitMix64::new(12);
-        let values: Vec<f32> = (0..500 * 300)
-            .map(|k| (random.unit() + (k / 300 % 4) as f64 * 0.1) as f32)
-            .collect();
+        let values: Vec<f32> = (0..500 * 300).map(|k| (random.unit() + (k / 300 % 4) as f64 * 0.1) as f32).collect();
         let points = Points::new(values, 300).unwrap();
         let labels: Vec<usize> = (0..500).map(|k| k % 4).collect();
         let double = silhouette(&points, &labels).unwrap();
         let chosen: Vec<usize> = (0..500).collect();
         let counts = [125; 4];
-        let by_cluster = ByCluster {
-            points: &points,
-            chosen: &chosen,
-            clusters: &labels,
-            counts: &counts,
-        };
+        let by_cluster = ByCluster { points: &points, chosen: &chosen, clusters: &labels, counts: &counts };
         let panels = Panels::<f32>::new(points.iter(), 300);
-        let single =
-            by_cluster.values(&panels, |panel, rows, out| panels.squared(panel, rows, out));
+        let single = by_cluster.values(&panels, |panel, rows, out| panels.squared(panel, rows, out));
         for (single, double) in single.iter().zip(&double.values) {
             // Measured: 1.5e-8.
             assert!((single - double).abs() < 6e-8, "{single} {double}");
@@ -230,10 +187,7 @@ mod tests {
         let labels: Vec<usize> = (0..400).map(|k| k % 5).collect();
         let all = silhouette(&points, &labels);
         for threads in 1..4 {
-            assert_eq!(
-                silhouette(&points.clone().with_threads(threads), &labels),
-                all
-            );
+            assert_eq!(silhouette(&points.clone().with_threads(threads), &labels), all);
         }
     }
 
@@ -247,10 +201,7 @@ mod tests {
     #[test]
     fn one_cluster_is_refused() {
         let points = Points::new(vec![1.0, 2.0], 1).unwrap();
-        assert_eq!(
-            silhouette(&points, &[4, 4]),
-            Err(EmbedError::TooFewClusters { found: 1 })
-        );
+        assert_eq!(silhouette(&points, &[4, 4]), Err(EmbedError::TooFewClusters { found: 1 }));
         assert!(silhouette(&points, &[4]).is_err());
         assert!(silhouette_sampled(&points, &[0, 1], 0, 0).is_err());
     }

@@ -18,17 +18,10 @@ const STEP: usize = 96;
 ///
 /// # Errors
 /// When there is not one position per point, or `neighbours` is not between 1 and just below half the points.
-pub fn trustworthiness(
-    points: &Points,
-    layout: &[[f64; 2]],
-    neighbours: usize,
-) -> Result<f64, EmbedError> {
+pub fn trustworthiness(points: &Points, layout: &[[f64; 2]], neighbours: usize) -> Result<f64, EmbedError> {
     let count = points.count();
     if layout.len() != count {
-        return Err(EmbedError::Start {
-            found: layout.len(),
-            points: count,
-        });
+        return Err(EmbedError::Start { found: layout.len(), points: count });
     }
     if neighbours == 0 || neighbours.saturating_mul(2) >= count {
         return Err(EmbedError::Setting {
@@ -50,8 +43,7 @@ pub fn trustworthiness(
             }
         }
         let rows = range.zip(rows.chunks_exact(count));
-        rows.map(|(own, row)| intrusion(own, row, layout, neighbours))
-            .sum::<usize>()
+        rows.map(|(own, row)| intrusion(own, row, layout, neighbours)).sum::<usize>()
     });
     let (n, k) = (count as f64, neighbours as f64);
     let intrusion: usize = parts.into_iter().sum();
@@ -74,9 +66,7 @@ fn intrusion(own: usize, distances: &[f64], layout: &[[f64; 2]], neighbours: usi
     let mut by_map: Vec<(f64, usize)> = others().map(|other| (in_map(other), other)).collect();
     by_map.sort_by(|a, b| a.0.total_cmp(&b.0));
     let nearest = by_map.iter().take(neighbours);
-    nearest
-        .map(|&(_, other)| rank[other].saturating_sub(neighbours))
-        .sum()
+    nearest.map(|&(_, other)| rank[other].saturating_sub(neighbours)).sum()
 }
 
 #[cfg(test)]

@@ -8,10 +8,8 @@ use std::path::PathBuf;
 const BOUND: f64 = 1e-9;
 
 fn folder() -> PathBuf {
-    let root = std::env::var_os("FLIPCAST_GOLDEN").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
-        PathBuf::from,
-    );
+    let root = std::env::var_os("FLIPCAST_GOLDEN")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")), PathBuf::from);
     root.join("estimators")
 }
 
@@ -30,9 +28,7 @@ fn silhouettes_equal_the_reference() {
     let bytes = std::fs::read(folder().join("arrays.safetensors")).unwrap();
     let arrays = SafeTensors::deserialize(&bytes).unwrap();
     let values = arrays.tensor("embed.points").unwrap();
-    let points: Vec<f32> = (values.data().as_chunks::<4>().0.iter())
-        .map(|&value| f32::from_le_bytes(value))
-        .collect();
+    let points: Vec<f32> = (values.data().as_chunks::<4>().0.iter()).map(|&value| f32::from_le_bytes(value)).collect();
     let points = Points::new(points, values.shape()[1]).unwrap();
     let labels: Vec<usize> = eights(arrays.tensor("embed.labels").unwrap().data())
         .into_iter()
@@ -45,10 +41,7 @@ fn silhouettes_equal_the_reference() {
     assert_eq!(found.values.len(), reference.len());
     for (index, (found, reference)) in found.values.iter().zip(reference).enumerate() {
         let reference = f64::from_le_bytes(reference);
-        assert!(
-            (found - reference).abs() < BOUND,
-            "point {index}: {found}, expected {reference}"
-        );
+        assert!((found - reference).abs() < BOUND, "point {index}: {found}, expected {reference}");
     }
 }
 
@@ -58,10 +51,7 @@ fn the_shift_distance_and_its_match_equal_the_reference() {
     let arrays = SafeTensors::deserialize(&bytes).unwrap();
     let centres = |name: &str| {
         let values = arrays.tensor(name).unwrap();
-        let rows = eights(values.data())
-            .into_iter()
-            .map(f64::from_le_bytes)
-            .collect();
+        let rows = eights(values.data()).into_iter().map(f64::from_le_bytes).collect();
         Centres::new(rows, values.shape()[1]).unwrap()
     };
     let found = shift_distance(&centres("match.a"), &centres("match.b")).unwrap();

@@ -35,32 +35,17 @@ impl AettaConfig {
             11..=200 => 0.3,
             _ => 0.2,
         };
-        Self {
-            dropout,
-            passes: 10,
-            batch_size: 64,
-            seed: 0,
-        }
+        Self { dropout, passes: 10, batch_size: 64, seed: 0 }
     }
 
     /// Refuses settings outside their range.
     pub fn check(&self) -> Result<(), EstimateError> {
-        let refused = |setting, found, expected| {
-            Err(EstimateError::Setting {
-                setting,
-                found,
-                expected,
-            })
-        };
+        let refused = |setting, found, expected| Err(EstimateError::Setting { setting, found, expected });
         if !(0.0..1.0).contains(&self.dropout) {
             return refused("dropout", self.dropout, "at least 0 and below 1");
         }
         if !(1..=1000).contains(&self.passes) {
-            return refused(
-                "passes",
-                self.passes as f64,
-                "a whole number from 1 to 1000",
-            );
+            return refused("passes", self.passes as f64, "a whole number from 1 to 1000");
         }
         if self.batch_size == 0 {
             return refused("batch_size", 0.0, "at least 1");
@@ -122,11 +107,7 @@ impl Aetta {
     /// An estimator that has seen nothing.
     pub fn new(config: AettaConfig) -> Result<Self, EstimateError> {
         config.check()?;
-        Ok(Self {
-            config,
-            random: Random::new(config.seed),
-            error: None,
-        })
+        Ok(Self { config, random: Random::new(config.seed), error: None })
     }
 
     /// The smoothed accuracy after one more batch, whose size is up to the caller.
@@ -161,12 +142,7 @@ impl Aetta {
         }
         let predictions = (rows.len() * self.config.passes) as f64;
         let disagreement = changed as f64 / predictions;
-        let entropy: f64 = average
-            .iter()
-            .map(|sum| sum / predictions)
-            .filter(|p| *p > 0.0)
-            .map(|p| -p * p.ln())
-            .sum();
+        let entropy: f64 = average.iter().map(|sum| sum / predictions).filter(|p| *p > 0.0).map(|p| -p * p.ln()).sum();
         let error = if classes == 1 {
             0.0
         } else {
@@ -180,12 +156,7 @@ impl Aetta {
     }
 
     /// Logits of one image: without dropout, then of every pass.
-    fn pass_all(
-        &mut self,
-        row: &[f32],
-        head: &Head,
-        logits: &mut [f32],
-    ) -> Result<(), EstimateError> {
+    fn pass_all(&mut self, row: &[f32], head: &Head, logits: &mut [f32]) -> Result<(), EstimateError> {
         let classes = head.classes();
         let kept_scale = (1.0 - self.config.dropout).recip() as f32;
         for pass in logits.chunks_exact_mut(classes) {
@@ -200,28 +171,18 @@ impl Aetta {
                 } else {
                     x * kept_scale
                 };
-                sums.iter_mut()
-                    .zip(weights)
-                    .for_each(|(s, w)| *s += factor * w);
+                sums.iter_mut().zip(weights).for_each(|(s, w)| *s += factor * w);
             }
         }
         match logits.iter().position(|z| !z.is_finite()) {
-            Some(index) => Err(EstimateError::NotFinite {
-                what: "logit",
-                index,
-                found: logits[index].into(),
-            }),
+            Some(index) => Err(EstimateError::NotFinite { what: "logit", index, found: logits[index].into() }),
             None => Ok(()),
         }
     }
 }
 
 /// [`Aetta`] over a whole set, in its order: the mean over images of the smoothed accuracy of their batch.
-pub fn aetta(
-    embeddings: &Embeddings,
-    head: &Head,
-    config: &AettaConfig,
-) -> Result<Score, EstimateError> {
+pub fn aetta(embeddings: &Embeddings, head: &Head, config: &AettaConfig) -> Result<Score, EstimateError> {
     let mut state = Aetta::new(*config)?;
     if embeddings.dims() != head.dims() {
         return Err(EstimateError::Length {
@@ -246,9 +207,7 @@ mod tests {
     /// A head that reads class `k` from values `3k` to `3k + 2`, so that dropping one of them changes nothing.
     fn redundant_head(classes: usize) -> Head {
         let dims = 3 * classes;
-        let weight: Vec<f32> = (0..classes * dims)
-            .map(|at| f32::from(u8::from(at % dims / 3 == at / dims)))
-            .collect();
+        let weight: Vec<f32> = (0..classes * dims).map(|at| f32::from(u8::from(at % dims / 3 == at / dims))).collect();
         Head::new(&weight, vec![0.0; classes]).unwrap()
     }
 
@@ -265,10 +224,7 @@ mod tests {
 
     #[test]
     fn without_dropout_everything_agrees() {
-        let config = AettaConfig {
-            dropout: 0.0,
-            ..AettaConfig::published(4)
-        };
+        let config = AettaConfig { dropout: 0.0, ..AettaConfig::published(4) };
         let score = aetta(&images(100, 4, |i| i % 4), &redundant_head(4), &config).unwrap();
         assert_eq!(score.value, 1.0);
     }
@@ -277,11 +233,7 @@ mod tests {
     fn the_first_batch_is_as_written() {
         // A class survives unless all three of its values are dropped: 0.4^3. The first of four equal logits then wins, which
         // is right for class 0 alone: e = 3/4 * 0.064. All classes occur, but a pass without any value spreads evenly.
-        let config = AettaConfig {
-            passes: 100,
-            batch_size: 400,
-            ..AettaConfig::published(4)
-        };
+        let config = AettaConfig { passes: 100, batch_size: 400, ..AettaConfig::published(4) };
         let score = aetta(&images(400, 4, |i| i % 4), &redundant_head(4), &config).unwrap();
         // E is ln 4 by symmetry, so both terms of the smoothing are e. The standard error of e is 0.001.
         assert!((1.0 - score.value - 0.048).abs() < 0.004, "{score:?}");
@@ -320,14 +272,8 @@ mod tests {
         let wide = Embeddings::new(vec![1.0; 3], 3).unwrap();
         assert!(aetta(&wide, &single, &config).is_err());
         let huge = Embeddings::new(vec![f32::MAX; 2], 2).unwrap();
-        assert!(matches!(
-            aetta(&huge, &single, &config),
-            Err(EstimateError::NotFinite { .. })
-        ));
-        let bad = AettaConfig {
-            dropout: 1.0,
-            ..config
-        };
+        assert!(matches!(aetta(&huge, &single, &config), Err(EstimateError::NotFinite { .. })));
+        let bad = AettaConfig { dropout: 1.0, ..config };
         assert!(aetta(&one, &single, &bad).is_err());
     }
 }

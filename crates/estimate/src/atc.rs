@@ -32,11 +32,7 @@ impl AtcScore {
 /// the estimate is 0; if none is, the threshold is the smallest score and a flag is raised. No probability needs an epsilon,
 /// since logarithms come from the logits. As in the published script, temperature is not applied unless
 /// [`Outputs::scaled`] was.
-pub fn atc(
-    outputs: &Outputs,
-    reference: &Reference,
-    score: AtcScore,
-) -> Result<Score, EstimateError> {
+pub fn atc(outputs: &Outputs, reference: &Reference, score: AtcScore) -> Result<Score, EstimateError> {
     reference.check_for(outputs)?;
     let threshold = match score {
         AtcScore::MaxConfidence => reference.atc_mc,

@@ -22,27 +22,17 @@ pub fn standard_error(terms: &[f64]) -> Result<f64, EstimateError> {
 /// *Formula.* Standard deviation of the means of `resamples` draws of `n` terms each.
 /// *Reference.* Efron, "Bootstrap Methods: Another Look at the Jackknife", Annals of Statistics 1979.
 /// *Departures from the reference.* None. The draws depend on `seed` only.
-pub fn bootstrap_standard_error(
-    terms: &[f64],
-    resamples: usize,
-    seed: u64,
-) -> Result<f64, EstimateError> {
+pub fn bootstrap_standard_error(terms: &[f64], resamples: usize, seed: u64) -> Result<f64, EstimateError> {
     check(terms)?;
     if resamples < 2 {
-        return Err(EstimateError::TooFew {
-            what: "resamples",
-            found: resamples,
-            expected: 2,
-        });
+        return Err(EstimateError::TooFew { what: "resamples", found: resamples, expected: 2 });
     }
     let mut random = Random::new(seed);
     // Shifted by the mean and folded as they come, so that nothing grows with the number of resamples.
     let centre = mean(terms);
     let (mut average, mut squares) = (0.0, 0.0);
     for resample in 0..resamples {
-        let sum: f64 = (0..terms.len())
-            .map(|_| terms[random.below(terms.len())] - centre)
-            .sum();
+        let sum: f64 = (0..terms.len()).map(|_| terms[random.below(terms.len())] - centre).sum();
         let drawn = sum / terms.len() as f64;
         let gap = drawn - average;
         average += gap / (resample + 1) as f64;
@@ -53,18 +43,10 @@ pub fn bootstrap_standard_error(
 
 fn check(terms: &[f64]) -> Result<(), EstimateError> {
     if terms.len() < 2 {
-        return Err(EstimateError::TooFew {
-            what: "terms",
-            found: terms.len(),
-            expected: 2,
-        });
+        return Err(EstimateError::TooFew { what: "terms", found: terms.len(), expected: 2 });
     }
     match terms.iter().position(|t| !t.is_finite()) {
-        Some(index) => Err(EstimateError::NotFinite {
-            what: "term",
-            index,
-            found: terms[index],
-        }),
+        Some(index) => Err(EstimateError::NotFinite { what: "term", index, found: terms[index] }),
         None => Ok(()),
     }
 }

@@ -26,10 +26,7 @@ pub struct Combination {
 
 impl Combination {
     /// Combines two scores, or takes the one that is there.
-    pub fn fit(
-        fits: &BTreeMap<String, ScoreFit>,
-        members: [&str; 2],
-    ) -> Result<Self, EstimateError> {
+    pub fn fit(fits: &BTreeMap<String, ScoreFit>, members: [&str; 2]) -> Result<Self, EstimateError> {
         let named = |name: &&str| fits.get(*name).map(|fit| ((*name).to_owned(), fit));
         let found: Vec<(String, &ScoreFit)> = members.iter().filter_map(named).collect();
         let weights = match found.as_slice() {
@@ -39,9 +36,7 @@ impl Combination {
             }
             [_] => vec![1.0],
             _ => {
-                return Err(EstimateError::Empty {
-                    what: "calibrated scores to combine",
-                });
+                return Err(EstimateError::Empty { what: "calibrated scores to combine" });
             }
         };
         let first = &found[0].1.errors;
@@ -56,11 +51,7 @@ impl Combination {
         let names = found.iter().map(|(name, _)| name.clone());
         Ok(Self {
             weights: names.zip(weights).collect(),
-            errors: ErrorModel {
-                errors,
-                sampling_variance,
-                ..first.clone()
-            },
+            errors: ErrorModel { errors, sampling_variance, ..first.clone() },
         })
     }
 
@@ -83,9 +74,7 @@ impl Combination {
             if members.len() < before {
                 flags.push(Flag::FilterStarved);
                 let equal = 1.0 / members.len() as f64;
-                members
-                    .iter_mut()
-                    .for_each(|(_, _, weight)| *weight = equal);
+                members.iter_mut().for_each(|(_, _, weight)| *weight = equal);
             }
         }
         let (mut accuracy, mut squares) = (0.0, 0.0);
@@ -133,25 +122,14 @@ mod tests {
             group,
         };
         let points: Vec<_> = (0..15).map(|i| point(i / 5, i % 5)).collect();
-        let fit = ScoreFit::fit(
-            crate::CurveKind::Linear,
-            crate::Direction::Decreasing,
-            &points,
-        )
-        .unwrap();
+        let fit = ScoreFit::fit(crate::CurveKind::Linear, crate::Direction::Decreasing, &points).unwrap();
         let fits = BTreeMap::from([("cot".to_owned(), fit.clone()), ("wf".to_owned(), fit)]);
         let combination = Combination::fit(&fits, ["cot", "wf"]).unwrap();
-        let reading = |score: f64, flags: &'static [Flag]| Reading {
-            score,
-            standard_error: 0.001,
-            images: 1000,
-            flags,
-        };
+        let reading =
+            |score: f64, flags: &'static [Flag]| Reading { score, standard_error: 0.001, images: 1000, flags };
         let together = |flags: &'static [Flag]| {
-            let readings = BTreeMap::from([
-                ("cot".to_owned(), reading(0.4, &[])),
-                ("wf".to_owned(), reading(0.0, flags)),
-            ]);
+            let readings =
+                BTreeMap::from([("cot".to_owned(), reading(0.4, &[])), ("wf".to_owned(), reading(0.0, flags))]);
             combination.estimate(&fits, &readings, 0.9).unwrap()
         };
         let (both, one) = (together(&[]), together(&[Flag::FilterStarved]));

@@ -48,8 +48,7 @@ mod tests {
 
     #[test]
     fn certain_images_in_equal_shares_are_right() {
-        let logits = (0..30)
-            .flat_map(|image| (0..3).map(move |class| if image % 3 == class { 2e3 } else { 0.0 }));
+        let logits = (0..30).flat_map(|image| (0..3).map(move |class| if image % 3 == class { 2e3 } else { 0.0 }));
         let outputs = Outputs::new(logits.collect(), 3).unwrap();
         assert_eq!(cot(&outputs, &uniform(3)).unwrap().value, 1.0);
         // All mass must go to one class, which a third of the images names.

@@ -89,9 +89,7 @@ mod tests {
 
     fn shares_of(labels: &[usize], classes: usize) -> Vec<f64> {
         let count = |class| labels.iter().filter(|&&label| label == class).count();
-        (0..classes)
-            .map(|class| count(class) as f64 / labels.len() as f64)
-            .collect()
+        (0..classes).map(|class| count(class) as f64 / labels.len() as f64).collect()
     }
 
     #[test]

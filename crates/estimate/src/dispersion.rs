@@ -9,18 +9,10 @@ use crate::{Embeddings, EstimateError, Score};
 /// *Reference.* Xie et al., "On the Importance of Feature Separability in Predicting Out-Of-Distribution Error", NeurIPS 2023.
 /// *Departures from the reference.* None. The sum grows with the number of images, so a curve holds only for sets of the
 /// size it was fitted on. Where all class means coincide the logarithm does not exist and the set is refused.
-pub fn dispersion(
-    embeddings: &Embeddings,
-    predicted: &[usize],
-    classes: usize,
-) -> Result<Score, EstimateError> {
+pub fn dispersion(embeddings: &Embeddings, predicted: &[usize], classes: usize) -> Result<Score, EstimateError> {
     check_classes("prediction", predicted, embeddings.images(), classes)?;
     if classes < 2 {
-        return Err(EstimateError::TooFew {
-            what: "classes",
-            found: classes,
-            expected: 2,
-        });
+        return Err(EstimateError::TooFew { what: "classes", found: classes, expected: 2 });
     }
     let dims = embeddings.dims();
     // Only classes that occur get a row, so a large number of classes takes no memory.
@@ -47,10 +39,7 @@ pub fn dispersion(
         .zip(&counts)
         .map(|(row, &count)| {
             let count = count as f64;
-            let squares = row
-                .iter()
-                .zip(&centre)
-                .map(|(s, c)| (s / count - c).powi(2));
+            let squares = row.iter().zip(&centre).map(|(s, c)| (s / count - c).powi(2));
             count * squares.sum::<f64>()
         })
         .sum();

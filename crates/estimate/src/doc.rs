@@ -32,9 +32,6 @@ mod tests {
         let (outputs, labels) = Random::new(2).labelled_outputs(10, 7, 2.0);
         let reference = Reference::fit(&outputs, &labels).unwrap();
         let (other, _) = Random::new(3).labelled_outputs(10, 6, 2.0);
-        assert!(matches!(
-            doc(&other, &reference),
-            Err(EstimateError::Length { .. })
-        ));
+        assert!(matches!(doc(&other, &reference), Err(EstimateError::Length { .. })));
     }
 }

@@ -123,16 +123,8 @@ mod tests {
 
     #[test]
     fn messages_say_what_was_found_and_what_was_expected() {
-        let error = EstimateError::UnknownClass {
-            what: "label",
-            index: 3,
-            found: 12,
-            classes: 10,
-        };
-        assert_eq!(
-            error.to_string(),
-            "label 3 is class 12, expected a class below 10"
-        );
+        let error = EstimateError::UnknownClass { what: "label", index: 3, found: 12, classes: 10 };
+        assert_eq!(error.to_string(), "label 3 is class 12, expected a class below 10");
         assert!(error.hint().is_some());
     }
 }

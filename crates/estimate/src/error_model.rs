@@ -55,9 +55,7 @@ impl ErrorModel {
     /// `sampling_variance` is that of estimate minus truth for the images at hand.
     pub fn half_width(&self, accuracy: f64, sampling_variance: f64, level: f64) -> f64 {
         let pairs = self.errors.iter().zip(&self.truths);
-        let relative: Vec<f64> = pairs
-            .map(|(e, truth)| e / self.difficulty(*truth))
-            .collect();
+        let relative: Vec<f64> = pairs.map(|(e, truth)| e / self.difficulty(*truth)).collect();
         let z = normal_quantile(level);
         let dependence = student_quantile(level, self.groups.saturating_sub(1).max(1)) / z;
         let fit = conformal_half_width(&relative, level) * self.difficulty(accuracy) * dependence;
@@ -79,12 +77,7 @@ mod tests {
     use super::*;
 
     fn model(errors: &[f64], truths: &[f64]) -> ErrorModel {
-        ErrorModel {
-            errors: errors.to_vec(),
-            truths: truths.to_vec(),
-            groups: 5,
-            sampling_variance: 0.0,
-        }
+        ErrorModel { errors: errors.to_vec(), truths: truths.to_vec(), groups: 5, sampling_variance: 0.0 }
     }
 
     #[test]
@@ -94,10 +87,7 @@ mod tests {
         assert!(widths[0] < widths[1] && widths[1] < widths[2], "{widths:?}");
         // The mean loss is 0.7 / 3.
         let expected = (0.7 / 3.0 + 0.5) / (0.7 / 3.0);
-        assert!(
-            (widths[2] / widths[0] - expected).abs() < 1e-9,
-            "{widths:?}"
-        );
+        assert!((widths[2] / widths[0] - expected).abs() < 1e-9, "{widths:?}");
     }
 
     #[test]

@@ -20,12 +20,7 @@ impl Estimate {
     /// `accuracy` give or take `half_width`, within 0 and 1.
     pub fn around(accuracy: f64, half_width: f64, flags: Vec<Flag>) -> Self {
         let accuracy = accuracy.clamp(0.0, 1.0);
-        Self {
-            accuracy,
-            low: (accuracy - half_width).max(0.0),
-            high: (accuracy + half_width).min(1.0),
-            flags,
-        }
+        Self { accuracy, low: (accuracy - half_width).max(0.0), high: (accuracy + half_width).min(1.0), flags }
     }
 
     /// Whether the interval holds `truth`.
@@ -112,9 +107,7 @@ mod tests {
 
     #[test]
     fn the_conformal_rank_grows_with_the_level() {
-        let errors: Vec<f64> = (1..=21)
-            .map(|i| if i % 2 == 0 { -1.0 } else { 1.0 } * f64::from(i))
-            .collect();
+        let errors: Vec<f64> = (1..=21).map(|i| if i % 2 == 0 { -1.0 } else { 1.0 } * f64::from(i)).collect();
         assert_eq!(conformal_half_width(&errors, 0.9), 20.0);
         assert_eq!(conformal_half_width(&errors, 0.5), 11.0);
         assert_eq!(conformal_half_width(&errors, 0.999), 21.0);

@@ -31,22 +31,12 @@ impl Flag {
     /// One line for a reader who has to decide whether to trust the estimate.
     pub fn text(self) -> &'static str {
         match self {
-            Self::SaturatedFit => {
-                "the fitted function is flat or cut off here, so the true value may lie beyond it"
-            }
-            Self::OutsideFittedRange => {
-                "the images differ more from the labelled ones than anything the fit has seen"
-            }
-            Self::ClassMarginalMismatch => {
-                "the classes seem to occur in other shares than the estimator assumes"
-            }
-            Self::FilterStarved => {
-                "the adapter used almost none of the images, so flips say little"
-            }
+            Self::SaturatedFit => "the fitted function is flat or cut off here, so the true value may lie beyond it",
+            Self::OutsideFittedRange => "the images differ more from the labelled ones than anything the fit has seen",
+            Self::ClassMarginalMismatch => "the classes seem to occur in other shares than the estimator assumes",
+            Self::FilterStarved => "the adapter used almost none of the images, so flips say little",
             Self::TooFewImages => "the sample is so small that chance alone moves the estimate",
-            Self::ClassSortedStream => {
-                "images of one class follow each other, which spoils batch statistics"
-            }
+            Self::ClassSortedStream => "images of one class follow each other, which spoils batch statistics",
             Self::ShortAdaptation => "adaptation ended before the planned number of steps",
             Self::NoRunningStatistics => {
                 "the network keeps no running statistics, so the source anchor carries no signal of its own"
@@ -65,9 +55,6 @@ mod tests {
 
     #[test]
     fn flags_are_stored_in_snake_case() {
-        assert_eq!(
-            serde_json::to_string(&Flag::OutsideFittedRange).unwrap(),
-            "\"outside_fitted_range\""
-        );
+        assert_eq!(serde_json::to_string(&Flag::OutsideFittedRange).unwrap(), "\"outside_fitted_range\"");
     }
 }

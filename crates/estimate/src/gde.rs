@@ -22,10 +22,7 @@ pub fn gde(outputs: &Outputs, other: &Outputs) -> Result<Score, EstimateError> {
         });
     }
     let pairs = outputs.classes_predicted().into_iter();
-    let terms = pairs
-        .zip(other.classes_predicted())
-        .map(|(a, b)| f64::from(u8::from(a == b)))
-        .collect();
+    let terms = pairs.zip(other.classes_predicted()).map(|(a, b)| f64::from(u8::from(a == b))).collect();
     Ok(Score::from_terms(terms))
 }
 

@@ -14,17 +14,11 @@ use crate::{EstimateError, Flag, Outputs, Reference, Score};
 /// image then takes the accuracy of the nearest bin with labelled images. Images in bins without labelled ones raise a flag.
 pub fn im(outputs: &Outputs, reference: &Reference) -> Result<Score, EstimateError> {
     reference.check_for(outputs)?;
-    let bins: Vec<usize> = outputs
-        .confidences()
-        .iter()
-        .map(|c| confidence_bin(*c, reference.bins.len()))
-        .collect();
+    let bins: Vec<usize> = outputs.confidences().iter().map(|c| confidence_bin(*c, reference.bins.len())).collect();
     let covered: Vec<Option<f64>> = bins.iter().map(|b| reference.bins[*b].accuracy()).collect();
     let known: Vec<f64> = covered.iter().flatten().copied().collect();
     let terms: Vec<f64> = if known.is_empty() {
-        bins.iter()
-            .map(|b| nearest_accuracy(reference, *b))
-            .collect()
+        bins.iter().map(|b| nearest_accuracy(reference, *b)).collect()
     } else {
         // An image that is left out takes the mean of the others, which keeps the mean as it is.
         let value = mean(&known);
@@ -40,11 +34,7 @@ pub fn im(outputs: &Outputs, reference: &Reference) -> Result<Score, EstimateErr
 
 /// Accuracy in the nearest bin that holds labelled images, the lower one of two.
 fn nearest_accuracy(reference: &Reference, bin: usize) -> f64 {
-    let filled = reference
-        .bins
-        .iter()
-        .enumerate()
-        .filter_map(|(at, b)| Some((at.abs_diff(bin), b.accuracy()?)));
+    let filled = reference.bins.iter().enumerate().filter_map(|(at, b)| Some((at.abs_diff(bin), b.accuracy()?)));
     // `Reference::check` makes sure that some bin is filled.
     filled.min_by_key(|(gap, _)| *gap).map_or(0.0, |(_, a)| a)
 }
@@ -56,10 +46,7 @@ mod tests {
 
     /// Two-class outputs with these confidences.
     fn with_confidences(confidences: &[f64]) -> Outputs {
-        let logits = confidences
-            .iter()
-            .flat_map(|c| [(c / (1.0 - c)).ln() as f32, 0.0])
-            .collect();
+        let logits = confidences.iter().flat_map(|c| [(c / (1.0 - c)).ln() as f32, 0.0]).collect();
         Outputs::new(logits, 2).unwrap()
     }
 
@@ -75,8 +62,7 @@ mod tests {
     #[test]
     fn bins_are_weighted_by_the_unlabelled_images() {
         // Labelled: half right at 0.55, all right at 0.95.
-        let reference =
-            Reference::fit(&with_confidences(&[0.55, 0.55, 0.95, 0.95]), &[0, 1, 0, 0]).unwrap();
+        let reference = Reference::fit(&with_confidences(&[0.55, 0.55, 0.95, 0.95]), &[0, 1, 0, 0]).unwrap();
         let score = im(&with_confidences(&[0.55, 0.55, 0.55, 0.95]), &reference).unwrap();
         assert!((score.value - 0.625).abs() < 1e-12);
         // 0.75 lies in a bin without labelled images and is left out.

@@ -25,23 +25,15 @@ pub(crate) fn least_squares(columns: &[Vec<f64>], target: &[f64]) -> Option<Vec<
         for column in columns[at..].iter_mut().chain([&mut target]) {
             let lower = &mut column[at..];
             let factor = 2.0 * dot(&mirror, lower) / length;
-            lower
-                .iter_mut()
-                .zip(&mirror)
-                .for_each(|(c, m)| *c -= factor * m);
+            lower.iter_mut().zip(&mirror).for_each(|(c, m)| *c -= factor * m);
         }
     }
     let mut coefficients = vec![0.0; width];
     for row in (0..width).rev() {
-        let known: f64 = (row + 1..width)
-            .map(|j| columns[j][row] * coefficients[j])
-            .sum();
+        let known: f64 = (row + 1..width).map(|j| columns[j][row] * coefficients[j]).sum();
         coefficients[row] = (target[row] - known) / columns[row][row];
     }
-    coefficients
-        .iter()
-        .all(|c| c.is_finite())
-        .then_some(coefficients)
+    coefficients.iter().all(|c| c.is_finite()).then_some(coefficients)
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -60,19 +52,11 @@ mod tests {
     #[test]
     fn the_residual_is_orthogonal_to_every_column() {
         let mut random = Random::new(12);
-        let columns: Vec<Vec<f64>> = (0..4)
-            .map(|_| (0..21).map(|_| random.normal()).collect())
-            .collect();
+        let columns: Vec<Vec<f64>> = (0..4).map(|_| (0..21).map(|_| random.normal()).collect()).collect();
         let target: Vec<f64> = (0..21).map(|_| random.normal()).collect();
         let coefficients = least_squares(&columns, &target).unwrap();
-        let residual: Vec<f64> = (0..21)
-            .map(|row| {
-                target[row]
-                    - (0..4)
-                        .map(|j| coefficients[j] * columns[j][row])
-                        .sum::<f64>()
-            })
-            .collect();
+        let residual: Vec<f64> =
+            (0..21).map(|row| target[row] - (0..4).map(|j| coefficients[j] * columns[j][row]).sum::<f64>()).collect();
         for column in &columns {
             assert!(dot(column, &residual).abs() < 1e-12);
         }

@@ -46,8 +46,8 @@ pub use combined::Combination;
 pub use cot::cot;
 pub use cott::{CottThreshold, cott};
 pub use curve::{
-    Curve, CurveKind, CurveShape, Direction, MonotoneSpline, PUBLISHED_CURVES, Polynomial,
-    Prediction, PublishedCurve, fit_curve, fit_polynomial,
+    Curve, CurveKind, CurveShape, Direction, MonotoneSpline, PUBLISHED_CURVES, Polynomial, Prediction, PublishedCurve,
+    fit_curve, fit_polynomial,
 };
 pub use dispersion::dispersion;
 pub use doc::doc;

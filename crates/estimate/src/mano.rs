@@ -18,22 +18,12 @@ pub struct ManoConfig {
 impl ManoConfig {
     /// As published: the fourth norm, threshold 5, in batches of 64.
     pub fn published() -> Self {
-        Self {
-            order: 4,
-            threshold: 5.0,
-            batch_size: 64,
-        }
+        Self { order: 4, threshold: 5.0, batch_size: 64 }
     }
 
     /// Refuses settings outside their range.
     pub fn check(&self) -> Result<(), EstimateError> {
-        let refused = |setting, found, expected| {
-            Err(EstimateError::Setting {
-                setting,
-                found,
-                expected,
-            })
-        };
+        let refused = |setting, found, expected| Err(EstimateError::Setting { setting, found, expected });
         if !(1..=64).contains(&self.order) {
             return refused("order", self.order.into(), "a whole number from 1 to 64");
         }
@@ -73,10 +63,7 @@ pub fn mano(outputs: &Outputs, config: &ManoConfig) -> Result<Score, EstimateErr
             } else {
                 taylor_probs_into(outputs.row(image), &mut row_probs);
             }
-            sum += row_probs
-                .iter()
-                .map(|s| s.powi(config.order as i32))
-                .sum::<f64>();
+            sum += row_probs.iter().map(|s| s.powi(config.order as i32)).sum::<f64>();
         }
         let entries = batch.len() as f64 * outputs.classes() as f64;
         norms.push((sum / entries).powf(f64::from(config.order).recip()));
@@ -144,21 +131,13 @@ mod tests {
             }
         }
         let extreme = Outputs::new(vec![f32::MAX, f32::MIN, 1.0], 3).unwrap();
-        assert!(
-            mano(&extreme, &ManoConfig::published())
-                .unwrap()
-                .value
-                .is_finite()
-        );
+        assert!(mano(&extreme, &ManoConfig::published()).unwrap().value.is_finite());
     }
 
     #[test]
     fn settings_are_checked() {
         let outputs = Outputs::new(vec![0.0], 1).unwrap();
-        let config = ManoConfig {
-            batch_size: 0,
-            ..ManoConfig::published()
-        };
+        let config = ManoConfig { batch_size: 0, ..ManoConfig::published() };
         assert!(mano(&outputs, &config).is_err());
     }
 }

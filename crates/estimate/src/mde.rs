@@ -18,20 +18,13 @@ pub fn mde(outputs: &Outputs, temperature: f64) -> Result<Score, EstimateError> 
         });
     }
     if outputs.images() < 2 {
-        return Err(EstimateError::TooFew {
-            what: "images",
-            found: outputs.images(),
-            expected: 2,
-        });
+        return Err(EstimateError::TooFew { what: "images", found: outputs.images(), expected: 2 });
     }
     let energies: Vec<f64> = outputs
         .rows()
         .map(|row| {
             let largest = largest(row);
-            let sum: f64 = row
-                .iter()
-                .map(|&z| ((f64::from(z) - largest) / temperature).exp())
-                .sum();
+            let sum: f64 = row.iter().map(|&z| ((f64::from(z) - largest) / temperature).exp()).sum();
             -largest - temperature * sum.ln()
         })
         .collect();

@@ -22,11 +22,7 @@ pub fn nuclear_norm(outputs: &Outputs) -> Result<Score, EstimateError> {
     let (images, classes) = (outputs.images(), outputs.classes());
     let side = images.min(classes);
     if side > MAX_SIDE {
-        return Err(EstimateError::TooMany {
-            what: "images and classes",
-            found: side,
-            expected: MAX_SIDE,
-        });
+        return Err(EstimateError::TooMany { what: "images and classes", found: side, expected: MAX_SIDE });
     }
     let mut gram = Gram::new(side);
     if classes <= images {
@@ -38,11 +34,7 @@ pub fn nuclear_norm(outputs: &Outputs) -> Result<Score, EstimateError> {
     let values = symmetric_eigenvalues(&mut gram.products, size)?;
     let largest = values.iter().copied().fold(0.0, f64::max);
     let least = largest * f64::EPSILON * size as f64;
-    let sum: f64 = values
-        .iter()
-        .filter(|v| **v > least)
-        .map(|v| v.sqrt())
-        .sum();
+    let sum: f64 = values.iter().filter(|v| **v > least).map(|v| v.sqrt()).sum();
     let value = sum / (side as f64 * images as f64).sqrt();
     Ok(Score::of_images(value, images))
 }
@@ -87,12 +79,7 @@ struct Gram {
 impl Gram {
     fn new(columns: usize) -> Self {
         let width = columns.next_multiple_of(STRIP);
-        Self {
-            width,
-            products: vec![0.0; width * width],
-            panel: vec![[0.0; STRIP]; width / STRIP * DEPTH],
-            rows: 0,
-        }
+        Self { width, products: vec![0.0; width * width], panel: vec![[0.0; STRIP]; width / STRIP * DEPTH], rows: 0 }
     }
 
     /// Adds a row to the panel, and the panel to the products if it is full.
@@ -108,11 +95,7 @@ impl Gram {
 
     /// Adds the panel to the products.
     fn flush(&mut self) {
-        let strips: Vec<&[[f64; STRIP]]> = self
-            .panel
-            .chunks_exact(DEPTH)
-            .map(|strip| &strip[..self.rows])
-            .collect();
+        let strips: Vec<&[[f64; STRIP]]> = self.panel.chunks_exact(DEPTH).map(|strip| &strip[..self.rows]).collect();
         for (i, left) in strips.iter().enumerate() {
             for (j, right) in strips[..=i].iter().enumerate() {
                 let block = multiply_strips(left, right);
@@ -184,8 +167,7 @@ mod tests {
         for (images, classes) in [(5, 17), (40, 6), (9, 9), (DEPTH + 45, 11)] {
             let (outputs, _) = random.labelled_outputs(images, classes, 2.0);
             let side = images.min(classes) as f64;
-            let expected =
-                singular_values(&outputs).iter().sum::<f64>() / (side * images as f64).sqrt();
+            let expected = singular_values(&outputs).iter().sum::<f64>() / (side * images as f64).sqrt();
             let found = nuclear_norm(&outputs).unwrap().value;
             assert!((found - expected).abs() < 1e-9, "{found} {expected}");
         }
@@ -193,9 +175,7 @@ mod tests {
 
     #[test]
     fn sure_and_even_predictions_reach_1() {
-        let logits = (0..6)
-            .flat_map(|i| (0..3).map(move |k| if i % 3 == k { 900.0 } else { 0.0 }))
-            .collect();
+        let logits = (0..6).flat_map(|i| (0..3).map(move |k| if i % 3 == k { 900.0 } else { 0.0 })).collect();
         let outputs = Outputs::new(logits, 3).unwrap();
         assert!((nuclear_norm(&outputs).unwrap().value - 1.0).abs() < 1e-12);
     }

@@ -48,10 +48,7 @@ impl Outputs {
         );
         let largest = f64::from(f32::MAX);
         let scale = |&z: &f32| (f64::from(z) / temperature).clamp(-largest, largest) as f32;
-        Self {
-            logits: self.logits.iter().map(scale).collect(),
-            classes: self.classes,
-        }
+        Self { logits: self.logits.iter().map(scale).collect(), classes: self.classes }
     }
 
     /// The class with the largest logit of each image, the first of several.
@@ -64,10 +61,7 @@ impl Outputs {
         self.rows()
             .map(|row| {
                 let largest = largest(row);
-                row.iter()
-                    .map(|&z| (f64::from(z) - largest).exp())
-                    .sum::<f64>()
-                    .recip()
+                row.iter().map(|&z| (f64::from(z) - largest).exp()).sum::<f64>().recip()
             })
             .collect()
     }
@@ -138,27 +132,15 @@ pub(crate) fn first_of_the_largest(row: &[f32]) -> usize {
 }
 
 /// Refuses values that are not finite or do not fill at least one row of at least one value.
-pub(crate) fn check_rows(
-    what: &'static str,
-    values: &[f32],
-    width: usize,
-) -> Result<(), EstimateError> {
+pub(crate) fn check_rows(what: &'static str, values: &[f32], width: usize) -> Result<(), EstimateError> {
     if width == 0 || values.is_empty() {
         return Err(EstimateError::Empty { what });
     }
     if !values.len().is_multiple_of(width) {
-        return Err(EstimateError::Ragged {
-            what,
-            found: values.len(),
-            width,
-        });
+        return Err(EstimateError::Ragged { what, found: values.len(), width });
     }
     match values.iter().position(|z| !z.is_finite()) {
-        Some(index) => Err(EstimateError::NotFinite {
-            what,
-            index,
-            found: values[index].into(),
-        }),
+        Some(index) => Err(EstimateError::NotFinite { what, index, found: values[index].into() }),
         None => Ok(()),
     }
 }
@@ -171,19 +153,10 @@ pub(crate) fn check_classes(
     classes: usize,
 ) -> Result<(), EstimateError> {
     if found.len() != images {
-        return Err(EstimateError::Length {
-            what: "class numbers",
-            found: found.len(),
-            expected: images,
-        });
+        return Err(EstimateError::Length { what: "class numbers", found: found.len(), expected: images });
     }
     match found.iter().position(|class| *class >= classes) {
-        Some(index) => Err(EstimateError::UnknownClass {
-            what,
-            index,
-            found: found[index],
-            classes,
-        }),
+        Some(index) => Err(EstimateError::UnknownClass { what, index, found: found[index], classes }),
         None => Ok(()),
     }
 }
@@ -197,16 +170,10 @@ mod tests {
         let refused = |logits: &[f32], classes| Outputs::new(logits.to_vec(), classes).unwrap_err();
         assert!(matches!(refused(&[], 3), EstimateError::Empty { .. }));
         assert!(matches!(refused(&[1.0], 0), EstimateError::Empty { .. }));
-        assert!(matches!(
-            refused(&[1.0, 2.0, 3.0], 2),
-            EstimateError::Ragged { .. }
-        ));
+        assert!(matches!(refused(&[1.0, 2.0, 3.0], 2), EstimateError::Ragged { .. }));
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let error = refused(&[1.0, bad], 2);
-            assert!(
-                matches!(error, EstimateError::NotFinite { index: 1, .. }),
-                "{error}"
-            );
+            assert!(matches!(error, EstimateError::NotFinite { index: 1, .. }), "{error}");
         }
     }
 
@@ -241,13 +208,7 @@ mod tests {
     #[test]
     fn labels_must_fit_images_and_classes() {
         let outputs = Outputs::new(vec![0.0; 6], 3).unwrap();
-        assert!(matches!(
-            outputs.check_labels(&[0]),
-            Err(EstimateError::Length { .. })
-        ));
-        assert!(matches!(
-            outputs.check_labels(&[0, 3]),
-            Err(EstimateError::UnknownClass { index: 1, .. })
-        ));
+        assert!(matches!(outputs.check_labels(&[0]), Err(EstimateError::Length { .. })));
+        assert!(matches!(outputs.check_labels(&[0, 3]), Err(EstimateError::UnknownClass { index: 1, .. })));
     }
 }

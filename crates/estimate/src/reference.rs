@@ -87,11 +87,7 @@ impl Reference {
         ] {
             // Means of numbers up to 1 may exceed it by rounding.
             if !(0.0..=1.0 + 1e-9).contains(&found) {
-                return Err(EstimateError::Setting {
-                    setting,
-                    found,
-                    expected: fraction,
-                });
+                return Err(EstimateError::Setting { setting, found, expected: fraction });
             }
         }
         let entropy = -self.atc_ne.unwrap_or(0.0);
@@ -103,11 +99,7 @@ impl Reference {
             });
         }
         if self.bins.len() != IM_BINS {
-            return Err(EstimateError::Length {
-                what: "confidence bins",
-                found: self.bins.len(),
-                expected: IM_BINS,
-            });
+            return Err(EstimateError::Length { what: "confidence bins", found: self.bins.len(), expected: IM_BINS });
         }
         let total = |count: fn(&ConfidenceBin) -> usize| {
             let sum = |sum: usize, bin| sum.saturating_add(count(bin));
@@ -122,11 +114,7 @@ impl Reference {
             ),
         ] {
             if found != expected {
-                return Err(EstimateError::Length {
-                    what,
-                    found,
-                    expected,
-                });
+                return Err(EstimateError::Length { what, found, expected });
             }
         }
         Ok(())
@@ -136,11 +124,7 @@ impl Reference {
     pub(crate) fn check_for(&self, outputs: &Outputs) -> Result<(), EstimateError> {
         self.check()?;
         if outputs.classes() != self.classes {
-            return Err(EstimateError::Length {
-                what: "classes",
-                found: outputs.classes(),
-                expected: self.classes,
-            });
+            return Err(EstimateError::Length { what: "classes", found: outputs.classes(), expected: self.classes });
         }
         Ok(())
     }

@@ -16,11 +16,7 @@ pub fn leave_group_out<G: PartialEq>(
 ) -> Result<Vec<f64>, EstimateError> {
     for (what, found) in [("accuracies", y.len()), ("groups", groups.len())] {
         if found != x.len() {
-            return Err(EstimateError::Length {
-                what,
-                found,
-                expected: x.len(),
-            });
+            return Err(EstimateError::Length { what, found, expected: x.len() });
         }
     }
     let mut errors = vec![0.0; x.len()];
@@ -28,10 +24,8 @@ pub fn leave_group_out<G: PartialEq>(
         if groups[..first].contains(group) {
             continue;
         }
-        let (kept_x, kept_y): (Vec<f64>, Vec<f64>) = (0..x.len())
-            .filter(|at| groups[*at] != *group)
-            .map(|at| (x[at], y[at]))
-            .unzip();
+        let (kept_x, kept_y): (Vec<f64>, Vec<f64>) =
+            (0..x.len()).filter(|at| groups[*at] != *group).map(|at| (x[at], y[at])).unzip();
         let curve = fit_curve(kind, &kept_x, &kept_y, direction)?;
         for at in (0..x.len()).filter(|at| groups[*at] == *group) {
             errors[at] = curve.predict(x[at]).value - y[at];
@@ -41,12 +35,7 @@ pub fn leave_group_out<G: PartialEq>(
 }
 
 /// Errors on single points the curve has not seen: [`leave_group_out`] with every point its own group.
-pub fn leave_one_out(
-    kind: CurveKind,
-    x: &[f64],
-    y: &[f64],
-    direction: Direction,
-) -> Result<Vec<f64>, EstimateError> {
+pub fn leave_one_out(kind: CurveKind, x: &[f64], y: &[f64], direction: Direction) -> Result<Vec<f64>, EstimateError> {
     let groups: Vec<usize> = (0..x.len()).collect();
     leave_group_out(kind, x, y, &groups, direction)
 }
@@ -69,27 +58,15 @@ mod tests {
     #[test]
     fn the_point_itself_is_not_seen() {
         // Without the third point the others lie on 0.5.
-        let errors = leave_one_out(
-            CurveKind::Linear,
-            &[0.0, 1.0, 2.0],
-            &[0.5, 0.5, 0.8],
-            Direction::Decreasing,
-        )
-        .unwrap();
+        let errors =
+            leave_one_out(CurveKind::Linear, &[0.0, 1.0, 2.0], &[0.5, 0.5, 0.8], Direction::Decreasing).unwrap();
         assert!((errors[2] + 0.3).abs() < 1e-12, "{errors:?}");
     }
 
     #[test]
     fn what_cannot_be_fitted_is_refused() {
-        let fit = |x: &[f64], groups: &[u8]| {
-            leave_group_out(
-                CurveKind::Linear,
-                x,
-                &[0.5; 3],
-                groups,
-                Direction::Decreasing,
-            )
-        };
+        let fit =
+            |x: &[f64], groups: &[u8]| leave_group_out(CurveKind::Linear, x, &[0.5; 3], groups, Direction::Decreasing);
         assert!(fit(&[0.0, 1.0, 2.0], &[1, 1, 1]).is_err());
         assert!(fit(&[0.0, 1.0, 2.0], &[1, 2]).is_err());
         assert!(fit(&[0.0, f64::NAN, 2.0], &[1, 2, 3]).is_err());

@@ -28,16 +28,8 @@ impl Score {
 
     /// A score of this many images that is no mean of terms.
     pub fn of_images(value: f64, images: usize) -> Self {
-        let flags = if images < FEW_IMAGES {
-            vec![Flag::TooFewImages]
-        } else {
-            Vec::new()
-        };
-        Self {
-            value,
-            terms: None,
-            flags,
-        }
+        let flags = if images < FEW_IMAGES { vec![Flag::TooFewImages] } else { Vec::new() };
+        Self { value, terms: None, flags }
     }
 
     /// Adds a flag unless it is there already.
@@ -50,11 +42,7 @@ impl Score {
 
 /// The mean, 0 of nothing.
 pub(crate) fn mean(values: &[f64]) -> f64 {
-    if values.is_empty() {
-        0.0
-    } else {
-        values.iter().sum::<f64>() / values.len() as f64
-    }
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
 #[cfg(test)]

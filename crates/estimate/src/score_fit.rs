@@ -1,9 +1,6 @@
 //! From a score to an accuracy, learned on calibration cells.
 
-use crate::{
-    Curve, CurveKind, Direction, ErrorModel, Estimate, EstimateError, Flag, fit_curve,
-    leave_group_out,
-};
+use crate::{Curve, CurveKind, Direction, ErrorModel, Estimate, EstimateError, Flag, fit_curve, leave_group_out};
 use serde::{Deserialize, Serialize};
 
 /// A calibration cell as one estimator sees it.
@@ -49,11 +46,7 @@ pub struct ScoreFit {
 
 impl ScoreFit {
     /// Fits a curve of `kind` to `points`.
-    pub fn fit(
-        kind: CurveKind,
-        direction: Direction,
-        points: &[FitPoint],
-    ) -> Result<Self, EstimateError> {
+    pub fn fit(kind: CurveKind, direction: Direction, points: &[FitPoint]) -> Result<Self, EstimateError> {
         let x: Vec<f64> = points.iter().map(|p| p.score).collect();
         let y: Vec<f64> = points.iter().map(|p| p.accuracy).collect();
         let groups: Vec<usize> = points.iter().map(|p| p.group).collect();
@@ -84,11 +77,8 @@ impl ScoreFit {
         }
         let accuracy = prediction.value.clamp(0.0, 1.0);
         let sampling = sampling_variance(&self.curve, reading, accuracy);
-        let beyond = if flags.contains(&Flag::FilterStarved) {
-            1.0
-        } else {
-            self.curve.extrapolation_error(reading.score)
-        };
+        let beyond =
+            if flags.contains(&Flag::FilterStarved) { 1.0 } else { self.curve.extrapolation_error(reading.score) };
         let half_width = self.errors.half_width(accuracy, sampling, level) + beyond;
         (Estimate::around(accuracy, half_width, flags), half_width)
     }
@@ -135,12 +125,7 @@ pub(crate) fn sampling_variance(curve: &Curve, reading: &Reading, accuracy: f64)
 
 impl FitPoint {
     fn reading(&self) -> Reading<'static> {
-        Reading {
-            score: self.score,
-            standard_error: self.standard_error,
-            images: self.images,
-            flags: &[],
-        }
+        Reading { score: self.score, standard_error: self.standard_error, images: self.images, flags: &[] }
     }
 }
 
@@ -185,30 +170,17 @@ mod tests {
     #[test]
     fn a_score_far_outside_is_flagged() {
         let fit = ScoreFit::fit(CurveKind::Linear, Direction::Decreasing, &points()).unwrap();
-        let reading = Reading {
-            score: 0.8,
-            standard_error: 0.0,
-            images: 100,
-            flags: &[Flag::TooFewImages],
-        };
+        let reading = Reading { score: 0.8, standard_error: 0.0, images: 100, flags: &[Flag::TooFewImages] };
         let estimate = fit.estimate(&reading, 0.9);
         assert!(estimate.flags.contains(&Flag::TooFewImages));
-        assert!(
-            estimate.flags.contains(&Flag::OutsideFittedRange),
-            "{estimate:?}"
-        );
+        assert!(estimate.flags.contains(&Flag::OutsideFittedRange), "{estimate:?}");
     }
 
     #[test]
     fn intervals_widen_beyond_the_fitted_range_and_say_nothing_when_starved() {
         let fit = ScoreFit::fit(CurveKind::Linear, Direction::Decreasing, &points()).unwrap();
         let width = |score: f64, flags: &[Flag]| {
-            let reading = Reading {
-                score,
-                standard_error: 0.0,
-                images: 5000,
-                flags,
-            };
+            let reading = Reading { score, standard_error: 0.0, images: 5000, flags };
             fit.estimate_and_half_width(&reading, 0.9).1
         };
         // The points end at 0.46 and fall by about one per unit of score.
@@ -219,13 +191,8 @@ mod tests {
 
     #[test]
     fn a_biased_score_has_wide_intervals_as_it_stands() {
-        let biased: Vec<FitPoint> = points()
-            .into_iter()
-            .map(|point| FitPoint {
-                score: point.accuracy + 0.1,
-                ..point
-            })
-            .collect();
+        let biased: Vec<FitPoint> =
+            points().into_iter().map(|point| FitPoint { score: point.accuracy + 0.1, ..point }).collect();
         let errors = direct_errors(&biased);
         assert!((errors.mae() - 0.1).abs() < 1e-12);
         for point in &biased {

@@ -7,10 +7,7 @@ const MAX_STEPS: usize = 60;
 
 /// The eigenvalues of the symmetric matrix whose lower triangle, with diagonal, is stored in the rows of `matrix`, in no
 /// particular order. The matrix is overwritten.
-pub(crate) fn symmetric_eigenvalues(
-    matrix: &mut [f64],
-    size: usize,
-) -> Result<Vec<f64>, EstimateError> {
+pub(crate) fn symmetric_eigenvalues(matrix: &mut [f64], size: usize) -> Result<Vec<f64>, EstimateError> {
     let (mut diagonal, mut beside) = tridiagonalise(matrix, size);
     for at in 0..size {
         deflate(&mut diagonal, &mut beside, at)?;
@@ -32,12 +29,7 @@ fn tridiagonalise(matrix: &mut [f64], size: usize) -> (Vec<f64>, Vec<f64>) {
         if largest == 0.0 {
             continue;
         }
-        let norm = row
-            .iter()
-            .map(|a| (a / largest).powi(2))
-            .sum::<f64>()
-            .sqrt()
-            * largest;
+        let norm = row.iter().map(|a| (a / largest).powi(2)).sum::<f64>().sqrt() * largest;
         let alpha = -norm.copysign(row[last - 1]);
         beside[last - 1] = alpha;
         if row[..last - 1].iter().all(|a| *a == 0.0) {
@@ -100,9 +92,7 @@ fn deflate(diagonal: &mut [f64], beside: &mut [f64], at: usize) -> Result<(), Es
     let size = diagonal.len();
     for _ in 0..MAX_STEPS {
         let end = (at..size - 1)
-            .find(|&i| {
-                beside[i].abs() <= f64::EPSILON * (diagonal[i].abs() + diagonal[i + 1].abs())
-            })
+            .find(|&i| beside[i].abs() <= f64::EPSILON * (diagonal[i].abs() + diagonal[i + 1].abs()))
             .unwrap_or(size - 1);
         if end == at {
             return Ok(());
@@ -189,9 +179,7 @@ mod tests {
                         let factor = 2.0 * dot(row, &v) / length;
                         row.iter_mut().zip(&v).for_each(|(a, v)| *a -= factor * v);
                     }
-                    full = (0..size * size)
-                        .map(|at| full[at % size * size + at / size])
-                        .collect();
+                    full = (0..size * size).map(|at| full[at % size * size + at / size]).collect();
                 }
             }
             for (found, expected) in sorted(full, size).iter().zip(&planted) {

@@ -42,11 +42,7 @@ fn check_value(value: f64) -> Result<(), EstimateError> {
     if (0.999 / LIMIT..=1.001 * LIMIT).contains(&value) {
         Ok(())
     } else {
-        Err(EstimateError::Setting {
-            setting: "temperature",
-            found: value,
-            expected: "a number from 0.01 to 100",
-        })
+        Err(EstimateError::Setting { setting: "temperature", found: value, expected: "a number from 0.01 to 100" })
     }
 }
 
@@ -124,11 +120,7 @@ struct Likelihood {
 }
 
 fn likelihood(outputs: &Outputs, labels: &[usize], inverse: f64) -> Likelihood {
-    let mut total = Likelihood {
-        loss: 0.0,
-        slope: 0.0,
-        curvature: 0.0,
-    };
+    let mut total = Likelihood { loss: 0.0, slope: 0.0, curvature: 0.0 };
     for (row, &label) in outputs.rows().zip(labels) {
         let largest = largest(row);
         let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
@@ -146,11 +138,7 @@ fn likelihood(outputs: &Outputs, labels: &[usize], inverse: f64) -> Likelihood {
         total.curvature += (second / sum - expected * expected).max(0.0);
     }
     let images = labels.len() as f64;
-    Likelihood {
-        loss: total.loss / images,
-        slope: total.slope / images,
-        curvature: total.curvature / images,
-    }
+    Likelihood { loss: total.loss / images, slope: total.slope / images, curvature: total.curvature / images }
 }
 
 #[cfg(test)]

@@ -31,34 +31,18 @@ pub fn flips(initial: &[usize], adapted: &[usize]) -> Result<Score, EstimateErro
 /// *Reference.* Press et al., "The Entropy Enigma: Success and Failure of Entropy Minimization", ICML 2024.
 /// *Departures from the reference.* Scaled by `1000 / n`, so that probes of any size use the same curve. Whose predictions
 /// count as initial is up to the caller: those with batch statistics as published, or the source model's own.
-pub fn weighted_flips(
-    initial: &[usize],
-    confidence: &[f64],
-    adapted: &[usize],
-) -> Result<Score, EstimateError> {
+pub fn weighted_flips(initial: &[usize], confidence: &[f64], adapted: &[usize]) -> Result<Score, EstimateError> {
     check_pair(initial, adapted)?;
     if confidence.len() != initial.len() {
-        return Err(EstimateError::Length {
-            what: "confidences",
-            found: confidence.len(),
-            expected: initial.len(),
-        });
+        return Err(EstimateError::Length { what: "confidences", found: confidence.len(), expected: initial.len() });
     }
     if let Some(index) = confidence.iter().position(|c| !c.is_finite()) {
-        return Err(EstimateError::NotFinite {
-            what: "confidence",
-            index,
-            found: confidence[index],
-        });
+        return Err(EstimateError::NotFinite { what: "confidence", index, found: confidence[index] });
     }
     let mut terms = average_ranks(confidence);
     let images = terms.len() as f64;
     for (term, (a, b)) in terms.iter_mut().zip(initial.iter().zip(adapted)) {
-        *term = if a == b {
-            0.0
-        } else {
-            PUBLISHED_PROBE * *term / images
-        };
+        *term = if a == b { 0.0 } else { PUBLISHED_PROBE * *term / images };
     }
     Ok(Score::from_terms(terms))
 }
@@ -80,9 +64,7 @@ fn average_ranks(values: &[f64]) -> Vec<f64> {
 
 fn check_pair(initial: &[usize], adapted: &[usize]) -> Result<(), EstimateError> {
     if initial.is_empty() {
-        return Err(EstimateError::Empty {
-            what: "predictions",
-        });
+        return Err(EstimateError::Empty { what: "predictions" });
     }
     if adapted.len() != initial.len() {
         return Err(EstimateError::Length {

@@ -1,8 +1,8 @@
 //! Estimators and fits against independent libraries (`golden/estimators`).
 
 use flipcast_estimate::{
-    AtcScore, Embeddings, ManoConfig, Outputs, Reference, ac, atc, dispersion, doc, ece,
-    fit_polynomial, fit_temperature, flips, gde, im, mano, mde, nuclear_norm, weighted_flips,
+    AtcScore, Embeddings, ManoConfig, Outputs, Reference, ac, atc, dispersion, doc, ece, fit_polynomial,
+    fit_temperature, flips, gde, im, mano, mde, nuclear_norm, weighted_flips,
 };
 use safetensors::SafeTensors;
 use serde_json::Value;
@@ -22,10 +22,8 @@ struct Golden {
 
 impl Golden {
     fn load() -> Self {
-        let root = std::env::var_os("FLIPCAST_GOLDEN").map_or_else(
-            || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
-            PathBuf::from,
-        );
+        let root = std::env::var_os("FLIPCAST_GOLDEN")
+            .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")), PathBuf::from);
         let folder = root.join("estimators");
         let values = |file| {
             let text = std::fs::read_to_string(folder.join(file)).unwrap();
@@ -57,9 +55,7 @@ impl Golden {
 
     fn labels(&self, name: &str) -> Vec<usize> {
         let values = self.bytes(name).into_iter();
-        values
-            .map(|bytes| usize::try_from(i64::from_le_bytes(bytes)).unwrap())
-            .collect()
+        values.map(|bytes| usize::try_from(i64::from_le_bytes(bytes)).unwrap()).collect()
     }
 
     fn cases(&self) -> Vec<Case<'_>> {
@@ -69,11 +65,7 @@ impl Golden {
         pairs
             .map(|(expected, extra)| {
                 assert_eq!(expected["name"], extra["name"]);
-                Case {
-                    golden: self,
-                    expected,
-                    extra,
-                }
+                Case { golden: self, expected, extra }
             })
             .collect()
     }
@@ -93,10 +85,7 @@ impl Case<'_> {
     fn outputs(&self, array: &str) -> Outputs {
         let classes = self.expected["classes"].as_u64().unwrap() as usize;
         let outputs = Outputs::new(self.golden.f32s(&self.name(array)), classes).unwrap();
-        assert_eq!(
-            outputs.images() as u64,
-            self.expected["n"].as_u64().unwrap()
-        );
+        assert_eq!(outputs.images() as u64, self.expected["n"].as_u64().unwrap());
         outputs
     }
 
@@ -116,10 +105,7 @@ impl Case<'_> {
 fn close(what: &str, found: f64, expected: f64) {
     let bound = TOLERANCE * expected.abs().max(1.0);
     let error = (found - expected).abs();
-    assert!(
-        error <= bound,
-        "{what}: {found} is not {expected}, off by {error:e} with bound {bound:e}"
-    );
+    assert!(error <= bound, "{what}: {found} is not {expected}, off by {error:e} with bound {bound:e}");
 }
 
 #[test]
@@ -153,16 +139,8 @@ fn atc_is_that_of_numpy() {
         let outputs = case.outputs("test_logits");
         let reference = case.reference();
         for (what, score, threshold) in [
-            (
-                "atc_max_confidence",
-                AtcScore::MaxConfidence,
-                reference.atc_mc,
-            ),
-            (
-                "atc_negative_entropy",
-                AtcScore::NegativeEntropy,
-                reference.atc_ne,
-            ),
+            ("atc_max_confidence", AtcScore::MaxConfidence, reference.atc_mc),
+            ("atc_negative_entropy", AtcScore::NegativeEntropy, reference.atc_ne),
         ] {
             let expected = &case.expected[what];
             case.compare(what, threshold.unwrap(), &expected["threshold"]);
@@ -184,11 +162,7 @@ fn flips_are_those_of_pandas_ranks() {
         let found = flips(&before, &after).unwrap().value * scale;
         case.compare("flips", found, &case.expected["flips"]);
         let weighted = weighted_flips(&before, &confidence, &after).unwrap();
-        case.compare(
-            "weighted_flips",
-            weighted.value * scale,
-            &case.expected["weighted_flips"],
-        );
+        case.compare("weighted_flips", weighted.value * scale, &case.expected["weighted_flips"]);
         let ranks = golden.f64s(&case.name("rank"));
         let terms = weighted.terms.unwrap();
         for (image, term) in terms.iter().enumerate() {
@@ -210,10 +184,7 @@ fn polynomials_are_those_of_numpy() {
         for (found, expected) in found.iter().zip(expected) {
             let expected = expected.as_f64().unwrap();
             // Relative, since the leading coefficients are far below 1.
-            assert!(
-                (found / expected - 1.0).abs() <= TOLERANCE,
-                "degree {degree}: {found} is not {expected}"
-            );
+            assert!((found / expected - 1.0).abs() <= TOLERANCE, "degree {degree}: {found} is not {expected}");
         }
     }
 }
@@ -243,10 +214,7 @@ fn temperatures_are_those_of_a_search() {
         case.compare("nll_after", found.nll_after, &case.extra["nll_after"]);
         let expected = case.extra["temperature"].as_f64().unwrap();
         let error = (found.value / expected - 1.0).abs();
-        assert!(
-            error <= TEMPERATURE_TOLERANCE,
-            "{found:?} is not {expected}"
-        );
+        assert!(error <= TEMPERATURE_TOLERANCE, "{found:?} is not {expected}");
     }
 }
 

@@ -2,8 +2,7 @@
 
 use flipcast_embed::solve_assignment;
 use flipcast_estimate::{
-    CottThreshold, Flag, Marginal, MarginalReference, Outputs, ac, cot, cott, fit_temperature,
-    measure_mismatch,
+    CottThreshold, Flag, Marginal, MarginalReference, Outputs, ac, cot, cott, fit_temperature, measure_mismatch,
 };
 use safetensors::SafeTensors;
 use std::path::PathBuf;
@@ -18,10 +17,8 @@ struct Goldens {
 
 impl Goldens {
     fn load() -> Self {
-        let root = std::env::var_os("FLIPCAST_GOLDEN").map_or_else(
-            || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
-            PathBuf::from,
-        );
+        let root = std::env::var_os("FLIPCAST_GOLDEN")
+            .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")), PathBuf::from);
         let folder = root.join("estimators");
         let text = std::fs::read_to_string(folder.join("expected.json")).unwrap();
         let values: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -40,14 +37,8 @@ impl Goldens {
         let values = logits.data().as_chunks::<4>().0.iter();
         let numbers = labels.data().as_chunks::<8>().0.iter();
         (
-            Outputs::new(
-                values.map(|&value| f32::from_le_bytes(value)).collect(),
-                logits.shape()[1],
-            )
-            .unwrap(),
-            numbers
-                .map(|&number| usize::try_from(i64::from_le_bytes(number)).unwrap())
-                .collect(),
+            Outputs::new(values.map(|&value| f32::from_le_bytes(value)).collect(), logits.shape()[1]).unwrap(),
+            numbers.map(|&number| usize::try_from(i64::from_le_bytes(number)).unwrap()).collect(),
         )
     }
 }
@@ -63,13 +54,9 @@ fn cot_equals_the_reference_solvers() {
         let (outputs, _) = goldens.labelled(case, "test");
         for kind in ["cot_uniform", "cot_true_marginal"] {
             let capacities = case[kind]["capacities"].as_array().unwrap();
-            let counts = capacities
-                .iter()
-                .map(|count| count.as_f64().unwrap())
-                .collect();
-            let marginal = Marginal::Given(counts)
-                .resolve(&outputs, &MarginalReference::uniform(outputs.classes()))
-                .unwrap();
+            let counts = capacities.iter().map(|count| count.as_f64().unwrap()).collect();
+            let marginal =
+                Marginal::Given(counts).resolve(&outputs, &MarginalReference::uniform(outputs.classes())).unwrap();
             let found = cot(&outputs, &marginal).unwrap();
             let expected = case[kind]["accuracy"].as_f64().unwrap();
             assert!(
@@ -109,11 +96,7 @@ fn thresholds_reproduce_the_accuracy_of_their_own_images() {
         let threshold = CottThreshold::Exact.fit(&outputs, &labels).unwrap();
         let found = cott(&outputs, &marginal, threshold).unwrap().value;
         let expected = case["val_accuracy"].as_f64().unwrap();
-        assert!(
-            (found - expected).abs() < BOUND,
-            "{}: {found}, expected {expected}",
-            case["name"]
-        );
+        assert!((found - expected).abs() < BOUND, "{}: {found}, expected {expected}", case["name"]);
     }
 }
 
@@ -128,12 +111,7 @@ fn only_the_skewed_case_is_flagged() {
         let assumed = uniform(outputs.classes());
         let found = measure_mismatch(&outputs, &assumed, &reference.marginal).unwrap();
         let skewed = case["name"] == "k37_skewed";
-        assert_eq!(
-            found.flag() == Some(Flag::ClassMarginalMismatch),
-            skewed,
-            "{}: {found:?}",
-            case["name"]
-        );
+        assert_eq!(found.flag() == Some(Flag::ClassMarginalMismatch), skewed, "{}: {found:?}", case["name"]);
     }
 }
 
@@ -141,8 +119,7 @@ fn only_the_skewed_case_is_flagged() {
 fn scattered(images: usize, classes: usize, salt: u64) -> Outputs {
     let logits = (0..(images * classes) as u64).map(|index| {
         let mixed = (index + salt * 7919 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 40) as f32 / 4_194_304.0
-            - 2.0
+        ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 40) as f32 / 4_194_304.0 - 2.0
     });
     Outputs::new(logits.collect(), classes).unwrap()
 }
@@ -182,10 +159,7 @@ fn exhausted(parts: &[Vec<f64>], room: &mut [usize]) -> f64 {
 #[test]
 fn cot_equals_a_search_of_all_plans() {
     // Halves of four images: capacities in half images, so images get split.
-    for (salt, halves) in [[3, 3, 2], [1, 7, 0], [5, 2, 1], [8, 0, 0]]
-        .iter()
-        .enumerate()
-    {
+    for (salt, halves) in [[3, 3, 2], [1, 7, 0], [5, 2, 1], [8, 0, 0]].iter().enumerate() {
         let outputs = scattered(4, 3, salt as u64);
         let parts: Vec<Vec<f64>> = (0..8)
             .map(|half| {

@@ -1,8 +1,8 @@
 //! What holds for every estimator, whatever the outputs look like.
 
 use flipcast_estimate::{
-    AtcScore, EstimateError, ManoConfig, Outputs, Reference, Score, ac, atc, doc, fit_temperature,
-    flips, gde, im, mano, mde, nuclear_norm, weighted_flips,
+    AtcScore, EstimateError, ManoConfig, Outputs, Reference, Score, ac, atc, doc, fit_temperature, flips, gde, im,
+    mano, mde, nuclear_norm, weighted_flips,
 };
 
 /// Values that a small generator turns into irregular, tied and extreme logits.
@@ -23,22 +23,10 @@ fn logits(kind: usize, images: usize, classes: usize) -> Vec<f32> {
         .collect()
 }
 
-const SHAPES: [(usize, usize); 7] = [
-    (1, 1),
-    (1, 6),
-    (6, 1),
-    (2, 2),
-    (7, 30),
-    (120, 4),
-    (130, 130),
-];
+const SHAPES: [(usize, usize); 7] = [(1, 1), (1, 6), (6, 1), (2, 2), (7, 30), (120, 4), (130, 130)];
 
 /// Every estimator of accuracies, and those of other scores.
-fn scores(
-    outputs: &Outputs,
-    other: &Outputs,
-    labels: &[usize],
-) -> (Vec<Score>, Vec<Result<Score, EstimateError>>) {
+fn scores(outputs: &Outputs, other: &Outputs, labels: &[usize]) -> (Vec<Score>, Vec<Result<Score, EstimateError>>) {
     let reference = Reference::fit(other, labels).unwrap();
     reference.check().unwrap();
     let accuracies = vec![
@@ -73,16 +61,10 @@ fn any_outputs_give_finite_scores_and_terms_that_average_to_them() {
                 let fraction = -1e-12..=1.0 + 1e-12;
                 assert!(fraction.contains(&score.value), "{kind} {images} {classes}");
             }
-            for score in others
-                .iter()
-                .chain(&accuracies.into_iter().map(Ok).collect::<Vec<_>>())
-            {
+            for score in others.iter().chain(&accuracies.into_iter().map(Ok).collect::<Vec<_>>()) {
                 match score {
                     // One image alone has no distribution of energies.
-                    Err(error) => assert!(
-                        images == 1 && matches!(error, EstimateError::TooFew { .. }),
-                        "{error}"
-                    ),
+                    Err(error) => assert!(images == 1 && matches!(error, EstimateError::TooFew { .. }), "{error}"),
                     Ok(score) => {
                         assert!(score.value.is_finite(), "{kind} {images} {classes}");
                         if let Some(terms) = &score.terms {
@@ -109,10 +91,7 @@ fn the_order_of_images_does_not_matter() {
     let backward: Vec<f32> = rows.iter().rev().flat_map(|row| row.to_vec()).collect();
     let forward = Outputs::new(forward, classes).unwrap();
     let backward = Outputs::new(backward, classes).unwrap();
-    let single_batch = ManoConfig {
-        batch_size: images,
-        ..ManoConfig::published()
-    };
+    let single_batch = ManoConfig { batch_size: images, ..ManoConfig::published() };
     let scores = |outputs: &Outputs| {
         [
             ("ac", ac(outputs)),

@@ -31,21 +31,12 @@ impl Network {
     fn backward_step(&mut self, plan: &Plan, step: &BackwardStep) {
         match step {
             BackwardStep::NormSums { value, gradient } => self.norm_sums(plan, *value, *gradient),
-            BackwardStep::ThroughNorm {
-                value,
-                gradient,
-                target,
-            } => {
+            BackwardStep::ThroughNorm { value, gradient, target } => {
                 self.through_norm(plan, *value, *gradient, *target);
             }
             BackwardStep::Join { gradient, join } => self.join_backward(plan, *gradient, join),
-            BackwardStep::Copy {
-                gradient, target, ..
-            } => {
-                let (from, to) = (
-                    self.gradient_range(*gradient),
-                    self.gradient_range(target.buffer),
-                );
+            BackwardStep::Copy { gradient, target, .. } => {
+                let (from, to) = (self.gradient_range(*gradient), self.gradient_range(target.buffer));
                 if from == to {
                     self.arena[to].iter_mut().for_each(|x| *x += *x);
                 } else {
@@ -53,171 +44,60 @@ impl Network {
                     k::accumulate(&mut self.workers, from, to, target.accumulate);
                 }
             }
-            BackwardStep::Conv {
-                node,
-                gradient,
-                target,
-                then,
-            } => {
+            BackwardStep::Conv { node, gradient, target, then } => {
                 self.conv_backward(plan, *node, *gradient, *target, then);
             }
-            BackwardStep::MaxPool {
-                forward,
-                pool,
-                gradient,
-                source,
-                target,
-            } => {
+            BackwardStep::MaxPool { forward, pool, gradient, source, target } => {
                 let shape = pool_shape(plan, *pool, *source, *forward);
-                let ranges = [
-                    self.gradient_range(*gradient),
-                    self.gradient_range(target.buffer),
-                ];
+                let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
                 let [gradient, to] = views(&mut self.arena, ranges);
                 let choices = &self.choices[forward.index()];
                 let target = (to, target.accumulate);
-                k::max_pool_backward(
-                    self.isa,
-                    &mut self.workers,
-                    self.images,
-                    shape,
-                    (gradient, choices),
-                    target,
-                );
+                k::max_pool_backward(self.isa, &mut self.workers, self.images, shape, (gradient, choices), target);
             }
-            BackwardStep::AvgPool {
-                forward,
-                pool,
-                gradient,
-                source,
-                target,
-            } => {
+            BackwardStep::AvgPool { forward, pool, gradient, source, target } => {
                 let shape = pool_shape(plan, *pool, *source, *forward);
-                let ranges = [
-                    self.gradient_range(*gradient),
-                    self.gradient_range(target.buffer),
-                ];
+                let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
                 let [gradient, to] = views(&mut self.arena, ranges);
                 let target = (to, target.accumulate);
-                k::avg_pool_backward(
-                    self.isa,
-                    &mut self.workers,
-                    self.images,
-                    shape,
-                    gradient,
-                    target,
-                );
+                k::avg_pool_backward(self.isa, &mut self.workers, self.images, shape, gradient, target);
             }
-            BackwardStep::GlobalAvgPool {
-                gradient,
-                source,
-                target,
-            } => {
+            BackwardStep::GlobalAvgPool { gradient, source, target } => {
                 let extent = self.extent(*source);
-                let ranges = [
-                    self.gradient_range(*gradient),
-                    self.gradient_range(target.buffer),
-                ];
+                let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
                 let [gradient, to] = views(&mut self.arena, ranges);
-                k::global_avg_pool_backward(
-                    &mut self.workers,
-                    extent,
-                    gradient,
-                    (to, target.accumulate),
-                );
+                k::global_avg_pool_backward(&mut self.workers, extent, gradient, (to, target.accumulate));
             }
-            BackwardStep::Mul {
-                source,
-                gate,
-                gradient,
-                source_target,
-                gate_target,
-            } => {
-                self.mul_backward(
-                    plan,
-                    (*source, *gate),
-                    *gradient,
-                    (*source_target, *gate_target),
-                );
+            BackwardStep::Mul { source, gate, gradient, source_target, gate_target } => {
+                self.mul_backward(plan, (*source, *gate), *gradient, (*source_target, *gate_target));
             }
-            BackwardStep::Flatten {
-                source,
-                gradient,
-                target,
-            } => {
+            BackwardStep::Flatten { source, gradient, target } => {
                 let extent = self.extent(*source);
-                let ranges = [
-                    self.gradient_range(*gradient),
-                    self.gradient_range(target.buffer),
-                ];
+                let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
                 let [gradient, to] = views(&mut self.arena, ranges);
                 k::flatten_backward(&mut self.workers, extent, gradient, to, target.accumulate);
             }
-            BackwardStep::ShortcutA {
-                stride,
-                source,
-                forward,
-                gradient,
-                target,
-            } => {
+            BackwardStep::ShortcutA { stride, source, forward, gradient, target } => {
                 let shape = shortcut_shape(plan, *source, *forward, *stride);
-                let ranges = [
-                    self.gradient_range(*gradient),
-                    self.gradient_range(target.buffer),
-                ];
+                let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
                 let [gradient, to] = views(&mut self.arena, ranges);
-                k::shortcut_a_backward(
-                    &mut self.workers,
-                    self.images,
-                    shape,
-                    gradient,
-                    to,
-                    target.accumulate,
-                );
+                k::shortcut_a_backward(&mut self.workers, self.images, shape, gradient, to, target.accumulate);
             }
-            BackwardStep::LayerNorm {
-                norm,
-                source,
-                gradient,
-                target,
-            } => {
+            BackwardStep::LayerNorm { norm, source, gradient, target } => {
                 self.layer_norm_backward(norm.index(), *source, *gradient, *target);
             }
-            BackwardStep::Attention {
-                node,
-                source,
-                gradient,
-                target,
+            BackwardStep::Attention { node, source, gradient, target }
+            | BackwardStep::Scale { node, source, gradient, target } => {
+                self.token_backward(*node, Some(*source), *gradient, *target)
             }
-            | BackwardStep::Scale {
-                node,
-                source,
-                gradient,
-                target,
-            } => self.token_backward(*node, Some(*source), *gradient, *target),
-            BackwardStep::Arrange {
-                node,
-                gradient,
-                target,
-            } => self.token_backward(*node, None, *gradient, *target),
+            BackwardStep::Arrange { node, gradient, target } => self.token_backward(*node, None, *gradient, *target),
             _ => unreachable!("every planned step is implemented"),
         }
     }
 
-    fn conv_backward(
-        &mut self,
-        plan: &Plan,
-        node: NodeId,
-        gradient: GradSource,
-        target: GradTarget,
-        then: &Then,
-    ) {
+    fn conv_backward(&mut self, plan: &Plan, node: NodeId, gradient: GradSource, target: GradTarget, then: &Then) {
         let kernels = Arc::clone(&self.kernels);
-        let conv = kernels
-            .layer(node)
-            .backward
-            .as_ref()
-            .expect("planned backward convolutions have a kernel");
+        let conv = kernels.layer(node).backward.as_ref().expect("planned backward convolutions have a kernel");
         let (from, through) = match gradient {
             GradSource::Plain(buffer) => (buffer, None),
             GradSource::ThroughNorm { value, gradient } => (gradient, Some(value)),
@@ -236,13 +116,9 @@ impl Network {
             below[1].range(),
         ];
         let parts = cut(&mut self.arena, ranges);
-        let [Some(from), Some(to), values, a, b] = parts else {
-            unreachable!("gradients have a place")
-        };
+        let [Some(from), Some(to), values, a, b] = parts else { unreachable!("gradients have a place") };
         let source = match (through, values) {
-            (Some(value), Some(values)) => {
-                passage(plan, &self.norms, &self.identity, value, values).of(from)
-            }
+            (Some(value), Some(values)) => passage(plan, &self.norms, &self.identity, value, values).of(from),
             _ => Source::Plain(from),
         };
         let gather = match then {
@@ -264,19 +140,8 @@ impl Network {
             }
             _ => Gather::Nothing,
         };
-        let sink = Sink {
-            out: to,
-            accumulate: target.accumulate,
-            bias: None,
-            gather,
-        };
-        conv.run(
-            &mut self.workers,
-            &mut self.scratch,
-            self.images,
-            source,
-            sink,
-        );
+        let sink = Sink { out: to, accumulate: target.accumulate, bias: None, gather };
+        conv.run(&mut self.workers, &mut self.scratch, self.images, source, sink);
         if let (Then::Sums(_), Some((norm, _))) = (then, &below[0].norm) {
             self.norms[*norm].passed = true;
         }
@@ -307,9 +172,7 @@ impl Network {
             if source_target.is_none() && gate_target.is_none() {
                 continue;
             }
-            let range = |target: Option<GradTarget>| {
-                target.map(|target| self.gradient_range(target.buffer))
-            };
+            let range = |target: Option<GradTarget>| target.map(|target| self.gradient_range(target.buffer));
             let ranges = [
                 Some(values.clone()),
                 (gate != values).then(|| gate.clone()),
@@ -320,19 +183,14 @@ impl Network {
             let [values, gate, gradient, to, to_gate] = cut(&mut self.arena, ranges);
             let values = &*values.unwrap_or_default();
             let gate = gate.map_or(values, |gate| gate);
-            let with_flag = |to, target: Option<GradTarget>| {
-                Option::zip(to, target.map(|target| target.accumulate))
-            };
+            let with_flag = |to, target: Option<GradTarget>| Option::zip(to, target.map(|target| target.accumulate));
             k::multiply_backward(
                 self.isa,
                 &mut self.workers,
                 extent,
                 (values, gate, gate_pixels),
                 gradient.unwrap_or_default(),
-                [
-                    with_flag(to, source_target),
-                    with_flag(to_gate, gate_target),
-                ],
+                [with_flag(to, source_target), with_flag(to_gate, gate_target)],
             );
         }
     }

@@ -9,12 +9,7 @@ use std::ops::Range;
 const FORWARD_PASS: &str = "a forward pass of its own";
 
 /// Refuses a batch of other extents than the plan's, of too many images or none, and of too few for statistics of the batch.
-pub fn check_extents(
-    graph: &Graph,
-    plan: &Plan,
-    mode: NormMode,
-    batch: &Batch,
-) -> Result<(), ExecError> {
+pub fn check_extents(graph: &Graph, plan: &Plan, mode: NormMode, batch: &Batch) -> Result<(), ExecError> {
     let options = plan.options();
     let expected = Dims::new(options.height, options.width, graph.input_channels());
     let found = Dims::new(batch.height(), batch.width(), batch.channels());
@@ -26,32 +21,19 @@ pub fn check_extents(
         });
     }
     if batch.images() == 0 || batch.images() > options.batch {
-        return Err(ExecError::BatchSize {
-            found: batch.images(),
-            planned: options.batch,
-        });
+        return Err(ExecError::BatchSize { found: batch.images(), planned: options.batch });
     }
     check_statistics(graph, plan, mode, batch.images())
 }
 
 /// Refuses a number of images of which some batch norm would see a single value per channel.
-pub fn check_statistics(
-    graph: &Graph,
-    plan: &Plan,
-    mode: NormMode,
-    images: usize,
-) -> Result<(), ExecError> {
+pub fn check_statistics(graph: &Graph, plan: &Plan, mode: NormMode, images: usize) -> Result<(), ExecError> {
     if mode == NormMode::Running {
         return Ok(());
     }
-    let single = plan
-        .norms()
-        .iter()
-        .find(|slot| slot.layer.kind == NormKind::Batch && images * slot.dims.pixels() < 2);
+    let single = plan.norms().iter().find(|slot| slot.layer.kind == NormKind::Batch && images * slot.dims.pixels() < 2);
     match single {
-        Some(slot) => Err(ExecError::TooFewValues {
-            norm: graph.node(slot.node).name.clone(),
-        }),
+        Some(slot) => Err(ExecError::TooFewValues { norm: graph.node(slot.node).name.clone() }),
         None => Ok(()),
     }
 }
@@ -66,10 +48,7 @@ pub fn check_images(batch: &Batch) -> Result<(), ExecError> {
 
 /// Refuses logits that hold a NaN or an infinity.
 pub fn check_logits(logits: Logits<'_>) -> Result<Logits<'_>, ExecError> {
-    match logits
-        .rows()
-        .position(|row| !flipcast_kernels::all_finite(row))
-    {
+    match logits.rows().position(|row| !flipcast_kernels::all_finite(row)) {
         Some(image) => Err(ExecError::NonFiniteLogits { image }),
         None => Ok(logits),
     }
@@ -77,28 +56,15 @@ pub fn check_logits(logits: Logits<'_>) -> Result<Logits<'_>, ExecError> {
 
 /// Refuses a backward pass in a network planned to predict only, without a forward pass before it, or of a logit gradient of
 /// another length than the `expected`. `ready` says whether there was such a forward pass, which serves once.
-pub fn check_backward(
-    plan: &Plan,
-    ready: &mut bool,
-    logit_gradient: &[f32],
-    expected: usize,
-) -> Result<(), ExecError> {
+pub fn check_backward(plan: &Plan, ready: &mut bool, logit_gradient: &[f32], expected: usize) -> Result<(), ExecError> {
     if plan.options().purpose == Purpose::Predict {
-        return Err(ExecError::NotReady {
-            needed: "a network planned to adapt, not only to predict",
-        });
+        return Err(ExecError::NotReady { needed: "a network planned to adapt, not only to predict" });
     }
     if !std::mem::take(ready) {
-        return Err(ExecError::NotReady {
-            needed: FORWARD_PASS,
-        });
+        return Err(ExecError::NotReady { needed: FORWARD_PASS });
     }
     if logit_gradient.len() != expected {
-        return Err(ExecError::Length {
-            what: "the logit gradient",
-            found: logit_gradient.len(),
-            expected,
-        });
+        return Err(ExecError::Length { what: "the logit gradient", found: logit_gradient.len(), expected });
     }
     Ok(())
 }
@@ -108,21 +74,15 @@ pub fn check_gradient(table: &AffineTable, gradient: &[f32]) -> Result<(), ExecE
     if flipcast_kernels::all_finite(gradient) {
         return Ok(());
     }
-    let bad = |(_, range): &(String, Range<usize>)| {
-        !flipcast_kernels::all_finite(&gradient[range.clone()])
-    };
+    let bad = |(_, range): &(String, Range<usize>)| !flipcast_kernels::all_finite(&gradient[range.clone()]);
     let found = table.names().find(bad);
-    Err(ExecError::NonFiniteGradient {
-        parameter: found.map_or_else(String::new, |(name, _)| name),
-    })
+    Err(ExecError::NonFiniteGradient { parameter: found.map_or_else(String::new, |(name, _)| name) })
 }
 
 /// Refuses to use a forward pass over no images, which means that there was none.
 pub fn check_predicted(images: usize) -> Result<(), ExecError> {
     if images == 0 {
-        return Err(ExecError::NotReady {
-            needed: FORWARD_PASS,
-        });
+        return Err(ExecError::NotReady { needed: FORWARD_PASS });
     }
     Ok(())
 }
@@ -130,9 +90,7 @@ pub fn check_predicted(images: usize) -> Result<(), ExecError> {
 /// The value of the tapped node called `name`.
 pub fn find_tap(graph: &Graph, plan: &Plan, name: &str) -> Result<ValueId, ExecError> {
     let value = graph.find(name).and_then(|node| plan.tap(node));
-    value.ok_or_else(|| ExecError::UnknownTap {
-        name: name.to_owned(),
-    })
+    value.ok_or_else(|| ExecError::UnknownTap { name: name.to_owned() })
 }
 
 /// What a tap gives: `[image, channel]`, or `[image, y, x, channel]`.

@@ -39,9 +39,7 @@ pub enum ExecError {
         name: String,
     },
     /// The batch has the wrong extents.
-    #[error(
-        "the batch holds {found} values per image as {found_extents}, but the network was planned for {expected}"
-    )]
+    #[error("the batch holds {found} values per image as {found_extents}, but the network was planned for {expected}")]
     BatchShape {
         /// Values per image found.
         found: usize,
@@ -73,9 +71,7 @@ pub enum ExecError {
         image: usize,
     },
     /// The logits hold a NaN or infinity.
-    #[error(
-        "the logits of image {image} hold a NaN or an infinity: the weights or the adapted scales have diverged"
-    )]
+    #[error("the logits of image {image} hold a NaN or an infinity: the weights or the adapted scales have diverged")]
     NonFiniteLogits {
         /// Position in the batch.
         image: usize,

@@ -22,9 +22,7 @@ impl NormMode {
     pub fn check(self) -> Result<(), ExecError> {
         match self {
             Self::Mixed { source_weight } if !(0.0..=1.0).contains(&source_weight) => {
-                Err(ExecError::SourceWeight {
-                    found: source_weight,
-                })
+                Err(ExecError::SourceWeight { found: source_weight })
             }
             _ => Ok(()),
         }
@@ -68,10 +66,7 @@ impl<'a> Logits<'a> {
     pub fn argmax(&self) -> Vec<usize> {
         self.rows()
             .map(|row| {
-                let best = row
-                    .iter()
-                    .enumerate()
-                    .reduce(|a, b| if b.1 > a.1 { b } else { a });
+                let best = row.iter().enumerate().reduce(|a, b| if b.1 > a.1 { b } else { a });
                 best.map_or(0, |(class, _)| class)
             })
             .collect()
@@ -102,9 +97,7 @@ pub trait Executor {
     /// Makes the statistics that the last forward pass normalised with the running ones, so that statistics can be gathered
     /// over a stream.
     fn absorb_statistics(&mut self) -> Result<(), ExecError> {
-        Err(ExecError::NotReady {
-            needed: "an executor that can change its running statistics",
-        })
+        Err(ExecError::NotReady { needed: "an executor that can change its running statistics" })
     }
     /// Restores the running statistics of the weights.
     fn reset_statistics(&mut self) -> Result<(), ExecError> {

@@ -31,57 +31,24 @@ impl Network {
 
     fn forward_step(&mut self, plan: &Plan, step: &Step, batch: &[f32]) {
         match step {
-            Step::Conv {
-                node,
-                source,
-                target,
-                statistics,
-            } => {
+            Step::Conv { node, source, target, statistics } => {
                 self.conv(plan, *node, *source, *target, *statistics, batch);
             }
             Step::Statistics { norm, source } => self.statistics(*norm, *source),
-            Step::Join {
-                terms,
-                activation,
-                target,
-            } => self.join(plan, terms, *activation, *target, batch),
-            Step::MaxPool {
-                pool,
-                source,
-                target,
-            } => {
+            Step::Join { terms, activation, target } => self.join(plan, terms, *activation, *target, batch),
+            Step::MaxPool { pool, source, target } => {
                 let shape = pool_shape(plan, *pool, *source, *target);
                 let mut choices = std::mem::take(&mut self.choices[target.index()]);
                 self.with_source(plan, *source, *target, batch, |net, source, out| {
                     let images = net.images;
-                    k::max_pool(
-                        net.isa,
-                        net.workers,
-                        net.scratch,
-                        images,
-                        shape,
-                        source,
-                        (out, &mut choices),
-                    );
+                    k::max_pool(net.isa, net.workers, net.scratch, images, shape, source, (out, &mut choices));
                 });
                 self.choices[target.index()] = choices;
             }
-            Step::AvgPool {
-                pool,
-                source,
-                target,
-            } => {
+            Step::AvgPool { pool, source, target } => {
                 let shape = pool_shape(plan, *pool, *source, *target);
                 self.with_source(plan, *source, *target, batch, |net, source, out| {
-                    k::avg_pool(
-                        net.isa,
-                        net.workers,
-                        net.scratch,
-                        net.images,
-                        shape,
-                        source,
-                        out,
-                    );
+                    k::avg_pool(net.isa, net.workers, net.scratch, net.images, shape, source, out);
                 });
             }
             Step::GlobalAvgPool { source, target } => {
@@ -90,17 +57,9 @@ impl Network {
                     k::global_avg_pool(net.isa, net.workers, net.scratch, extent, source, out);
                 });
             }
-            Step::Mul {
-                source,
-                gate,
-                target,
-            } => {
+            Step::Mul { source, gate, target } => {
                 let (extent, gate_pixels) = (self.extent(*source), plan.value(*gate).dims.pixels());
-                let ranges = [
-                    self.stored_range(*source),
-                    self.stored_range(*gate),
-                    self.stored_range(*target),
-                ];
+                let ranges = [self.stored_range(*source), self.stored_range(*gate), self.stored_range(*target)];
                 if source == gate {
                     let [values, _, out] = ranges;
                     let [values, out] = views(&mut self.arena, [values, out]);
@@ -116,35 +75,20 @@ impl Network {
                 let [values, out] = views(&mut self.arena, ranges);
                 k::flatten(&mut self.workers, extent, values, out);
             }
-            Step::ShortcutA {
-                stride,
-                source,
-                target,
-            } => {
+            Step::ShortcutA { stride, source, target } => {
                 let shape = shortcut_shape(plan, *source, *target, *stride);
                 let ranges = [self.stored_range(*source), self.stored_range(*target)];
                 let [values, out] = views(&mut self.arena, ranges);
                 k::shortcut_a(&mut self.workers, self.images, shape, values, out);
             }
-            Step::LayerNorm {
-                norm,
-                source,
-                target,
-            } => {
+            Step::LayerNorm { norm, source, target } => {
                 let extent = self.extent(*source);
                 let eps = self.norms[norm.index()].slot.layer.eps;
                 let ranges = [self.stored_range(*source), self.stored_range(*target)];
                 let [values, out] = views(&mut self.arena, ranges);
                 let entry = &self.table.entries()[norm.index()];
                 let (scale, shift) = (&self.affine[entry.scale()], &self.affine[entry.shift()]);
-                k::layer_norm(
-                    self.isa,
-                    &mut self.workers,
-                    extent,
-                    values,
-                    (scale, shift, eps),
-                    out,
-                );
+                k::layer_norm(self.isa, &mut self.workers, extent, values, (scale, shift, eps), out);
             }
             _ => self.token_step(step),
         }
@@ -166,21 +110,11 @@ impl Network {
         let mut taken = gathered.map(|norm| std::mem::take(&mut self.norms[norm.index()].batch));
         self.with_source(plan, source, target, batch, |net, source, out| {
             let gather = match &mut taken {
-                Some(batch) => Gather::Statistics {
-                    mean: &mut batch.mean,
-                    variance: &mut batch.variance,
-                },
+                Some(batch) => Gather::Statistics { mean: &mut batch.mean, variance: &mut batch.variance },
                 None => Gather::Nothing,
             };
-            let sink = Sink {
-                out,
-                accumulate: false,
-                bias: layer.bias.as_deref(),
-                gather,
-            };
-            layer
-                .forward
-                .run(net.workers, net.scratch, net.images, source, sink);
+            let sink = Sink { out, accumulate: false, bias: layer.bias.as_deref(), gather };
+            layer.forward.run(net.workers, net.scratch, net.images, source, sink);
         });
         if let (Some(norm), Some(batch)) = (gathered, taken) {
             self.norms[norm.index()].batch = batch;
@@ -198,24 +132,8 @@ impl Network {
         let (mean, variance) = (&mut batch.mean, &mut batch.variance);
         let (workers, scratch) = (&mut self.workers, &mut self.scratch);
         match kind {
-            NormKind::Batch => k::statistics(
-                self.isa,
-                workers,
-                scratch,
-                extent,
-                &self.arena[range],
-                mean,
-                variance,
-            ),
-            _ => k::per_image_statistics(
-                self.isa,
-                workers,
-                scratch,
-                extent,
-                &self.arena[range],
-                mean,
-                variance,
-            ),
+            NormKind::Batch => k::statistics(self.isa, workers, scratch, extent, &self.arena[range], mean, variance),
+            _ => k::per_image_statistics(self.isa, workers, scratch, extent, &self.arena[range], mean, variance),
         }
         self.prepare_norm(norm.index());
     }
@@ -223,37 +141,20 @@ impl Network {
     fn prepare_norm(&mut self, norm: usize) {
         let entry = &self.table.entries()[norm];
         let (scale, shift) = (entry.scale(), entry.shift());
-        self.norms[norm].prepare(
-            self.images,
-            self.mode,
-            &self.affine[scale],
-            &self.affine[shift],
-        );
+        self.norms[norm].prepare(self.images, self.mode, &self.affine[scale], &self.affine[shift]);
     }
 
-    fn join(
-        &mut self,
-        plan: &Plan,
-        terms: &[ValueId],
-        activation: Activation,
-        target: ValueId,
-        batch: &[f32],
-    ) {
+    fn join(&mut self, plan: &Plan, terms: &[ValueId], activation: Activation, target: ValueId, batch: &[f32]) {
         let extent = self.extent(target);
         let out = self.stored_range(target);
-        let bases = [
-            self.base_range(terms[0]),
-            terms.get(1).and_then(|&term| self.base_range(term)),
-        ];
+        let bases = [self.base_range(terms[0]), terms.get(1).and_then(|&term| self.base_range(term))];
         let (norms, identity) = (&self.norms, &self.identity);
         let source = |term: usize, base| source_of(plan, norms, identity, terms[term], base);
         let (isa, workers, scratch) = (self.isa, &mut self.workers, &mut self.scratch);
         let mask = &mut self.masks[target.index()];
         let mut run = |sources: &[Source], out: &mut [f32]| {
             let mask = (!mask.is_empty()).then_some(mask.as_mut_slice());
-            k::join(
-                isa, workers, scratch, extent, sources, activation, out, mask,
-            );
+            k::join(isa, workers, scratch, extent, sources, activation, out, mask);
         };
         match (terms.len(), bases) {
             (1, [None, _]) => run(&[source(0, batch)], &mut self.arena[out]),
@@ -291,12 +192,8 @@ impl Network {
         f: impl FnOnce(&mut Team, Source, &mut [f32]),
     ) {
         let (base, out) = (self.base_range(source), self.stored_range(target));
-        let mut team = Team {
-            isa: self.isa,
-            workers: &mut self.workers,
-            scratch: &mut self.scratch,
-            images: self.images,
-        };
+        let mut team =
+            Team { isa: self.isa, workers: &mut self.workers, scratch: &mut self.scratch, images: self.images };
         match base {
             None => {
                 let source = source_of(plan, &self.norms, &self.identity, source, batch);
@@ -317,23 +214,8 @@ impl Network {
         let Some(range) = self.base_range(value) else {
             return;
         };
-        let source = source_of(
-            &plan,
-            &self.norms,
-            &self.identity,
-            value,
-            &self.arena[range],
-        );
-        k::join(
-            self.isa,
-            &mut self.workers,
-            &mut self.scratch,
-            extent,
-            &[source],
-            Activation::Identity,
-            to,
-            None,
-        );
+        let source = source_of(&plan, &self.norms, &self.identity, value, &self.arena[range]);
+        k::join(self.isa, &mut self.workers, &mut self.scratch, extent, &[source], Activation::Identity, to, None);
     }
 }
 

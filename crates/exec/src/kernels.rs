@@ -33,16 +33,9 @@ impl Kernels {
         (isa, exactness): (Isa, Exactness),
     ) -> Result<Self, ExecError> {
         let mut layers: Vec<Option<Layer>> = graph.nodes().iter().map(|_| None).collect();
-        let mut token_layers: Vec<Option<TokenLayer>> =
-            graph.nodes().iter().map(|_| None).collect();
+        let mut token_layers: Vec<Option<TokenLayer>> = graph.nodes().iter().map(|_| None).collect();
         for step in plan.forward() {
-            let Step::Conv {
-                node,
-                source,
-                target,
-                ..
-            } = step
-            else {
+            let Step::Conv { node, source, target, .. } = step else {
                 if let Some((node, source, target)) = step.token_place() {
                     let dims = [source, target].map(|value| plan.value(value).dims);
                     let how = (isa, exactness);
@@ -68,66 +61,43 @@ impl Kernels {
                     };
                     (shape, conv.bias)
                 }
-                op => (
-                    linear_shape(input, output.channels),
-                    matches!(op, Op::Linear { .. }),
-                ),
+                op => (linear_shape(input, output.channels), matches!(op, Op::Linear { .. })),
             };
             let name = &graph.node(*node).name;
             let conv = |direction| {
-                let key = ConvKey {
-                    node: *node,
-                    shape,
-                    direction,
-                    isa,
-                    exactness,
-                };
-                packed.get(key, || {
-                    param(params, &format!("{name}.weight"), &weight_shape(op, &shape))
-                })
+                let key = ConvKey { node: *node, shape, direction, isa, exactness };
+                packed.get(key, || param(params, &format!("{name}.weight"), &weight_shape(op, &shape)))
             };
             let bias = match bias {
-                true => {
-                    Some(param(params, &format!("{name}.bias"), &[shape.out_channels])?.to_vec())
-                }
+                true => Some(param(params, &format!("{name}.bias"), &[shape.out_channels])?.to_vec()),
                 false => None,
             };
-            let undone = plan.backward().iter().any(
-                |step| matches!(step, BackwardStep::Conv { node: undone, .. } if undone == node),
-            );
+            let undone = plan
+                .backward()
+                .iter()
+                .any(|step| matches!(step, BackwardStep::Conv { node: undone, .. } if undone == node));
             layers[node.index()] = Some(Layer {
                 forward: conv(Direction::Forward)?,
                 backward: undone.then(|| conv(Direction::Backward)).transpose()?,
                 bias,
             });
         }
-        Ok(Self {
-            layers,
-            token_layers,
-        })
+        Ok(Self { layers, token_layers })
     }
 
     pub fn layer(&self, node: NodeId) -> &Layer {
-        self.layers[node.index()]
-            .as_ref()
-            .expect("planned convolutions have a kernel")
+        self.layers[node.index()].as_ref().expect("planned convolutions have a kernel")
     }
 
     pub fn token_layer(&self, node: NodeId) -> &TokenLayer {
-        self.token_layers[node.index()]
-            .as_ref()
-            .expect("planned layers are prepared")
+        self.token_layers[node.index()].as_ref().expect("planned layers are prepared")
     }
 
     /// Scratch for the neediest step of `plan`.
     pub fn scratch(&self, plan: &Plan, workers: usize) -> Scratch {
         let images = plan.options().batch;
         let (mut floats, mut offsets, mut partials) = (0, 0, 0);
-        let convs = self
-            .layers
-            .iter()
-            .flatten()
-            .flat_map(|layer| [Some(&layer.forward), layer.backward.as_ref()]);
+        let convs = self.layers.iter().flatten().flat_map(|layer| [Some(&layer.forward), layer.backward.as_ref()]);
         for conv in convs.flatten() {
             floats = floats.max(conv.scratch_floats());
             offsets = offsets.max(conv.scratch_offsets());
@@ -141,26 +111,12 @@ impl Kernels {
             }
         }
         for value in plan.values() {
-            let extent = Extent {
-                images,
-                pixels: value.dims.pixels(),
-                channels: value.dims.channels,
-            };
+            let extent = Extent { images, pixels: value.dims.pixels(), channels: value.dims.channels };
             floats = floats.max(extent.scratch_floats());
             partials = partials.max(2 * extent.partials());
         }
         for step in plan.forward() {
-            if let Step::MaxPool {
-                pool,
-                source,
-                target,
-            }
-            | Step::AvgPool {
-                pool,
-                source,
-                target,
-            } = step
-            {
+            if let Step::MaxPool { pool, source, target } | Step::AvgPool { pool, source, target } = step {
                 floats = floats.max(pool_shape(plan, *pool, *source, *target).scratch_floats());
             }
         }
@@ -179,16 +135,10 @@ impl Kernels {
     }
 
     /// Which algorithm every layer uses, forward and backward.
-    pub fn algorithms(
-        &self,
-    ) -> impl Iterator<Item = (usize, &'static str, Option<&'static str>)> + '_ {
+    pub fn algorithms(&self) -> impl Iterator<Item = (usize, &'static str, Option<&'static str>)> + '_ {
         self.layers.iter().enumerate().filter_map(|(node, layer)| {
             let layer = layer.as_ref()?;
-            Some((
-                node,
-                layer.forward.algorithm(),
-                layer.backward.as_ref().map(|conv| conv.algorithm()),
-            ))
+            Some((node, layer.forward.algorithm(), layer.backward.as_ref().map(|conv| conv.algorithm())))
         })
     }
 }
@@ -217,29 +167,16 @@ fn weight_shape(op: &Op, shape: &ConvShape) -> Vec<usize> {
 }
 
 /// The values of `name`, which must have the extents `expected` and be finite.
-pub fn param<'a>(
-    params: &'a HashMap<String, Tensor>,
-    name: &str,
-    expected: &[usize],
-) -> Result<&'a [f32], ExecError> {
+pub fn param<'a>(params: &'a HashMap<String, Tensor>, name: &str, expected: &[usize]) -> Result<&'a [f32], ExecError> {
     let expected = Shape::new(expected);
     let Some(tensor) = params.get(name) else {
-        return Err(ExecError::MissingParam {
-            name: name.to_owned(),
-            expected,
-        });
+        return Err(ExecError::MissingParam { name: name.to_owned(), expected });
     };
     if *tensor.shape() != expected {
-        return Err(ExecError::ParamShape {
-            name: name.to_owned(),
-            expected,
-            found: tensor.shape().clone(),
-        });
+        return Err(ExecError::ParamShape { name: name.to_owned(), expected, found: tensor.shape().clone() });
     }
     if !flipcast_kernels::all_finite(tensor.values()) {
-        return Err(ExecError::NonFiniteParam {
-            name: name.to_owned(),
-        });
+        return Err(ExecError::NonFiniteParam { name: name.to_owned() });
     }
     Ok(tensor.values())
 }
@@ -258,12 +195,7 @@ pub fn pool_shape(plan: &Plan, pool: Pool, source: ValueId, target: ValueId) -> 
 }
 
 /// The extents of a strided shortcut from `source` to `target`.
-pub fn shortcut_shape(
-    plan: &Plan,
-    source: ValueId,
-    target: ValueId,
-    stride: usize,
-) -> ShortcutShape {
+pub fn shortcut_shape(plan: &Plan, source: ValueId, target: ValueId, stride: usize) -> ShortcutShape {
     let (input, output) = (plan.value(source).dims, plan.value(target).dims);
     ShortcutShape {
         input: [input.height, input.width],

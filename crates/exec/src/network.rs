@@ -3,9 +3,7 @@ use crate::kernels::{Kernels, param};
 use crate::norms::Norm;
 use crate::weights::PackedConvs;
 use crate::{Exactness, ExecError, Executor, Isa, Logits, NormMode};
-use flipcast_graph::{
-    Activation, AffineTable, Graph, NormKind, Plan, PlanError, PlanOptions, Purpose, Step,
-};
+use flipcast_graph::{Activation, AffineTable, Graph, NormKind, Plan, PlanError, PlanOptions, Purpose, Step};
 use flipcast_kernels::{Buffer, Extent, NormTables, Scratch, ThroughTables, Workers};
 use flipcast_tensor::{Batch, Tensor};
 use std::collections::HashMap;
@@ -50,10 +48,7 @@ impl NetworkOptions {
 
     /// The same, forward only.
     pub fn predict(batch: usize, height: usize, width: usize) -> Self {
-        Self {
-            purpose: Purpose::Predict,
-            ..Self::adapt(batch, height, width)
-        }
+        Self { purpose: Purpose::Predict, ..Self::adapt(batch, height, width) }
     }
 
     /// The plan of `graph` they ask for.
@@ -125,30 +120,18 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub fn tables(&self) -> NormTables<'_> {
-        NormTables {
-            scale: &self.ones,
-            shift: &self.zeros,
-            per_image: false,
-        }
+        NormTables { scale: &self.ones, shift: &self.zeros, per_image: false }
     }
 
     pub fn through(&self) -> ThroughTables<'_> {
-        ThroughTables {
-            slope: &self.ones,
-            pull: &self.zeros,
-            constant: &self.zeros,
-        }
+        ThroughTables { slope: &self.ones, pull: &self.zeros, constant: &self.zeros }
     }
 }
 
 impl Network {
     /// Plans `graph` as `options` ask, and packs the weights in `params`. Several networks of the same weights are made faster by
     /// [`Weights`](crate::Weights).
-    pub fn new(
-        graph: &Graph,
-        params: &HashMap<String, Tensor>,
-        options: &NetworkOptions,
-    ) -> Result<Self, ExecError> {
+    pub fn new(graph: &Graph, params: &HashMap<String, Tensor>, options: &NetworkOptions) -> Result<Self, ExecError> {
         Self::with_packed(graph, params, &PackedConvs::default(), options)
     }
 
@@ -160,9 +143,8 @@ impl Network {
         options: &NetworkOptions,
     ) -> Result<Self, ExecError> {
         let plan = options.plan(graph)?;
-        let arena = Buffer::try_zeroed(plan.arena_len()).ok_or(ExecError::OutOfMemory {
-            bytes: 4 * plan.arena_len(),
-        })?;
+        let arena =
+            Buffer::try_zeroed(plan.arena_len()).ok_or(ExecError::OutOfMemory { bytes: 4 * plan.arena_len() })?;
         let isa = options.isa.unwrap_or_else(Isa::detect);
         let kernels = Kernels::new(graph, &plan, params, packed, (isa, options.exactness))?;
         let table = graph.affine_table();
@@ -175,9 +157,7 @@ impl Network {
             let name = &graph.node(slot.node).name;
             let running = match slot.layer.kind {
                 NormKind::Batch => {
-                    let of = |suffix: &str| {
-                        param(params, &format!("{name}.{suffix}"), &[slot.layer.channels])
-                    };
+                    let of = |suffix: &str| param(params, &format!("{name}.{suffix}"), &[slot.layer.channels]);
                     Some((of("running_mean")?.to_vec(), of("running_var")?.to_vec()))
                 }
                 _ => None,
@@ -185,29 +165,19 @@ impl Network {
             norms.push(Norm::new(*slot, options.batch, running));
         }
         let workers = Workers::new(options.threads);
-        let widest = plan
-            .values()
-            .iter()
-            .map(|value| value.dims.channels)
-            .max()
-            .unwrap_or(0);
+        let widest = plan.values().iter().map(|value| value.dims.channels).max().unwrap_or(0);
         let mut choices: Vec<Vec<u8>> = plan.values().iter().map(|_| Vec::new()).collect();
         let mut masks = choices.clone();
         for step in plan.forward() {
             match step {
                 Step::MaxPool { target, .. } => {
-                    choices[target.index()] =
-                        vec![0; options.batch * plan.value(*target).dims.len()];
+                    choices[target.index()] = vec![0; options.batch * plan.value(*target).dims.len()];
                 }
-                Step::Join {
-                    activation, target, ..
-                } if *activation != Activation::Identity && options.purpose == Purpose::Adapt => {
+                Step::Join { activation, target, .. }
+                    if *activation != Activation::Identity && options.purpose == Purpose::Adapt =>
+                {
                     let dims = plan.value(*target).dims;
-                    let extent = Extent {
-                        images: options.batch,
-                        pixels: dims.pixels(),
-                        channels: dims.channels,
-                    };
+                    let extent = Extent { images: options.batch, pixels: dims.pixels(), channels: dims.channels };
                     masks[target.index()] = vec![0; flipcast_kernels::mask_len(extent)];
                 }
                 _ => {}
@@ -223,10 +193,7 @@ impl Network {
             choices,
             masks,
             norms,
-            identity: Identity {
-                ones: vec![1.0; widest],
-                zeros: vec![0.0; widest],
-            },
+            identity: Identity { ones: vec![1.0; widest], zeros: vec![0.0; widest] },
             gradient: vec![0.0; table.len()],
             mode: NormMode::Running,
             images: 0,
@@ -262,10 +229,8 @@ impl Network {
     /// Starts measuring the time of every step.
     pub fn start_profile(&mut self) {
         let zeros = |steps: usize| vec![Duration::ZERO; steps];
-        self.times = Some(StepTimes {
-            forward: zeros(self.plan.forward().len()),
-            backward: zeros(self.plan.backward().len()),
-        });
+        self.times =
+            Some(StepTimes { forward: zeros(self.plan.forward().len()), backward: zeros(self.plan.backward().len()) });
     }
 
     /// What was measured since `start_profile`.

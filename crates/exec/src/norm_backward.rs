@@ -25,15 +25,7 @@ impl Network {
             centre: &self.norms[norm].centre,
         };
         let (workers, scratch) = (&mut self.workers, &mut self.scratch);
-        k::norm_sums(
-            self.isa,
-            workers,
-            scratch,
-            extent,
-            of,
-            &mut sums.sum,
-            &mut sums.product,
-        );
+        k::norm_sums(self.isa, workers, scratch, extent, of, &mut sums.sum, &mut sums.product);
         self.norms[norm].sums = sums;
         self.norms[norm].passed = false;
         self.finish_norm(norm);
@@ -43,50 +35,23 @@ impl Network {
         let entry = &self.table.entries()[norm];
         let (scale, shift) = (entry.scale(), entry.shift());
         // The shift's gradient follows the scale's directly.
-        let (scale_gradient, shift_gradient) =
-            self.gradient[scale.start..shift.end].split_at_mut(scale.len());
-        self.norms[norm].finish(
-            self.images,
-            self.mode,
-            &self.affine[scale],
-            scale_gradient,
-            shift_gradient,
-        );
+        let (scale_gradient, shift_gradient) = self.gradient[scale.start..shift.end].split_at_mut(scale.len());
+        self.norms[norm].finish(self.images, self.mode, &self.affine[scale], scale_gradient, shift_gradient);
     }
 
-    pub(crate) fn through_norm(
-        &mut self,
-        plan: &Plan,
-        value: ValueId,
-        gradient: BufferId,
-        target: GradTarget,
-    ) {
+    pub(crate) fn through_norm(&mut self, plan: &Plan, value: ValueId, gradient: BufferId, target: GradTarget) {
         let extent = self.extent(value);
         let values = self.base_range(value).expect("norms read stored values");
-        let (from, to) = (
-            self.gradient_range(gradient),
-            self.gradient_range(target.buffer),
-        );
+        let (from, to) = (self.gradient_range(gradient), self.gradient_range(target.buffer));
         let (norms, identity) = (&self.norms, &self.identity);
         let passage = |values| passage(plan, norms, identity, value, values);
         let (isa, workers, scratch) = (self.isa, &mut self.workers, &mut self.scratch);
         if from == to {
             let [values, gradient] = views(&mut self.arena, [values, to]);
-            k::through_norm(
-                isa,
-                workers,
-                scratch,
-                extent,
-                passage(values),
-                Carried::InPlace(gradient),
-            );
+            k::through_norm(isa, workers, scratch, extent, passage(values), Carried::InPlace(gradient));
         } else {
             let [values, gradient, to] = views(&mut self.arena, [values, from, to]);
-            let carried = Carried::Into {
-                gradient,
-                target: to,
-                accumulate: target.accumulate,
-            };
+            let carried = Carried::Into { gradient, target: to, accumulate: target.accumulate };
             k::through_norm(isa, workers, scratch, extent, passage(values), carried);
         }
     }
@@ -96,19 +61,9 @@ impl Network {
         let gradient = self.gradient_range(gradient);
         let mut below = self.take_below(plan, &join.sums);
         let (isa, workers, scratch) = (self.isa, &mut self.workers, &mut self.scratch);
-        let parts = cut(
-            &mut self.arena,
-            [Some(gradient), below[0].range(), below[1].range()],
-        );
-        let [Some(gradient), a, b] = parts else {
-            unreachable!("a gradient has a place")
-        };
-        let through = join_gradient(
-            &self.masks[join.joined.index()],
-            &self.norms,
-            &mut below,
-            [a, b],
-        );
+        let parts = cut(&mut self.arena, [Some(gradient), below[0].range(), below[1].range()]);
+        let [Some(gradient), a, b] = parts else { unreachable!("a gradient has a place") };
+        let through = join_gradient(&self.masks[join.joined.index()], &self.norms, &mut below, [a, b]);
         k::join_backward(isa, workers, scratch, extent, gradient, through);
         self.put_below(below);
     }
@@ -121,13 +76,7 @@ impl Network {
             };
             let (norm, _) = norm_of(plan, value).expect("sums are of norms");
             let sums = std::mem::take(&mut self.norms[norm].sums);
-            Below {
-                norm: Some((
-                    norm,
-                    self.base_range(value).expect("norms read stored values"),
-                )),
-                sums,
-            }
+            Below { norm: Some((norm, self.base_range(value).expect("norms read stored values"))), sums }
         })
     }
 
@@ -154,22 +103,12 @@ impl Network {
         let (scale, shift) = (entry.scale(), entry.shift());
         let (values, gradient) = (self.stored_range(source), self.gradient_range(gradient));
         let to = target.map(|target| (self.gradient_range(target.buffer), target.accumulate));
-        let (scale_gradient, shift_gradient) =
-            self.gradient[scale.start..shift.end].split_at_mut(scale.len());
+        let (scale_gradient, shift_gradient) = self.gradient[scale.start..shift.end].split_at_mut(scale.len());
         let (workers, scratch) = (&mut self.workers, &mut self.scratch);
         let mut run = |values: &[f32], gradient: &[f32], to| {
             let affine = (&self.affine[scale.clone()], eps);
             let gradients = (&mut *scale_gradient, &mut *shift_gradient);
-            k::layer_norm_backward(
-                self.isa,
-                workers,
-                scratch,
-                extent,
-                (values, gradient),
-                affine,
-                gradients,
-                to,
-            );
+            k::layer_norm_backward(self.isa, workers, scratch, extent, (values, gradient), affine, gradients, to);
         };
         match to {
             Some((to, accumulate)) => {
@@ -187,11 +126,7 @@ impl Network {
 /// The norm below a derived value, and the activation on top of it.
 pub(crate) fn norm_of(plan: &Plan, value: ValueId) -> Option<(usize, Activation)> {
     match plan.value(value).storage {
-        Storage::Derived {
-            norm: Some(norm),
-            activation,
-            ..
-        } => Some((norm.index(), activation)),
+        Storage::Derived { norm: Some(norm), activation, .. } => Some((norm.index(), activation)),
         _ => None,
     }
 }
@@ -209,19 +144,10 @@ impl Below {
     }
 
     /// The norm as a join sees it, given the numbers of its base.
-    fn joined<'a>(
-        &'a mut self,
-        norms: &'a [Norm],
-        values: Option<&'a mut [f32]>,
-    ) -> Option<JoinedNorm<'a>> {
+    fn joined<'a>(&'a mut self, norms: &'a [Norm], values: Option<&'a mut [f32]>) -> Option<JoinedNorm<'a>> {
         let (norm, _) = self.norm.as_ref()?;
         let Sums { sum, product } = &mut self.sums;
-        Some(JoinedNorm {
-            values: values?,
-            centre: &norms[*norm].centre,
-            sum,
-            product,
-        })
+        Some(JoinedNorm { values: values?, centre: &norms[*norm].centre, sum, product })
     }
 }
 
@@ -233,10 +159,7 @@ pub(crate) fn join_gradient<'a>(
     [a, b]: [Option<&'a mut [f32]>; 2],
 ) -> JoinGradient<'a> {
     let mask = (!mask.is_empty()).then_some(mask);
-    JoinGradient {
-        mask,
-        norms: [first.joined(norms, a), second.joined(norms, b)],
-    }
+    JoinGradient { mask, norms: [first.joined(norms, a), second.joined(norms, b)] }
 }
 
 /// How a gradient passes from a derived value to its base.
@@ -247,10 +170,7 @@ pub(crate) fn passage<'a>(
     value: ValueId,
     values: &'a [f32],
 ) -> Passage<'a> {
-    let Storage::Derived {
-        norm, activation, ..
-    } = plan.value(value).storage
-    else {
+    let Storage::Derived { norm, activation, .. } = plan.value(value).storage else {
         unreachable!("gradients pass only derived values");
     };
     match norm {
@@ -259,19 +179,10 @@ pub(crate) fn passage<'a>(
             Passage {
                 values,
                 norm: norm.tables(),
-                activation: if norm.passed {
-                    Activation::Identity
-                } else {
-                    activation
-                },
+                activation: if norm.passed { Activation::Identity } else { activation },
                 through: norm.through(),
             }
         }
-        None => Passage {
-            values,
-            norm: identity.tables(),
-            activation,
-            through: identity.through(),
-        },
+        None => Passage { values, norm: identity.tables(), activation, through: identity.through() },
     }
 }

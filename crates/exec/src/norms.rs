@@ -43,16 +43,8 @@ pub(crate) struct Norm {
 
 impl Norm {
     pub fn new(slot: NormSlot, images: usize, running: Option<(Vec<f32>, Vec<f32>)>) -> Self {
-        let rows = if slot.layer.kind == NormKind::Batch {
-            1
-        } else {
-            images
-        };
-        let len = if slot.layer.kind == NormKind::Layer {
-            0
-        } else {
-            rows * slot.layer.channels
-        };
+        let rows = if slot.layer.kind == NormKind::Batch { 1 } else { images };
+        let len = if slot.layer.kind == NormKind::Layer { 0 } else { rows * slot.layer.channels };
         let table = || vec![0.0f32; len];
         let source = running.unwrap_or_default();
         let (running_mean, running_variance) = source.clone();
@@ -61,14 +53,8 @@ impl Norm {
             running_mean,
             running_variance,
             source,
-            batch: Statistics {
-                mean: vec![0.0; len],
-                variance: vec![0.0; len],
-            },
-            sums: Sums {
-                sum: table(),
-                product: table(),
-            },
+            batch: Statistics { mean: vec![0.0; len], variance: vec![0.0; len] },
+            sums: Sums { sum: table(), product: table() },
             passed: false,
             centre: table(),
             variance: table(),
@@ -86,19 +72,11 @@ impl Norm {
     }
 
     pub fn tables(&self) -> NormTables<'_> {
-        NormTables {
-            scale: &self.scale,
-            shift: &self.shift,
-            per_image: self.per_image(),
-        }
+        NormTables { scale: &self.scale, shift: &self.shift, per_image: self.per_image() }
     }
 
     pub fn through(&self) -> ThroughTables<'_> {
-        ThroughTables {
-            slope: &self.slope,
-            pull: &self.pull,
-            constant: &self.constant,
-        }
+        ThroughTables { slope: &self.slope, pull: &self.pull, constant: &self.constant }
     }
 
     /// Makes the statistics that were last used the running ones, if this is a batch norm.
@@ -128,20 +106,14 @@ impl Norm {
         let count = (images * self.slot.dims.pixels()) as f64;
         let unbias = count / (count - 1.0);
         for c in 0..scale.len() {
-            let running = (
-                f64::from(self.running_mean[c]),
-                f64::from(self.running_variance[c]),
-            );
+            let running = (f64::from(self.running_mean[c]), f64::from(self.running_variance[c]));
             let batch = (self.batch.mean[c], self.batch.variance[c]);
             let (mean, variance) = match mode {
                 NormMode::Running => running,
                 NormMode::Batch => batch,
                 NormMode::Mixed { source_weight } => {
                     let w = f64::from(source_weight);
-                    (
-                        w * running.0 + (1.0 - w) * batch.0,
-                        w * running.1 + (1.0 - w) * batch.1 * unbias,
-                    )
+                    (w * running.0 + (1.0 - w) * batch.0, w * running.1 + (1.0 - w) * batch.1 * unbias)
                 }
             };
             self.set(c, mean, variance, scale[c], shift[c]);
@@ -155,8 +127,7 @@ impl Norm {
             for group in 0..groups {
                 let start = image * channels + group * size;
                 let mean = self.batch.mean[start..start + size].iter().sum::<f64>() / size as f64;
-                let spread =
-                    |c: usize| self.batch.variance[c] + (self.batch.mean[c] - mean).powi(2);
+                let spread = |c: usize| self.batch.variance[c] + (self.batch.mean[c] - mean).powi(2);
                 let variance = (start..start + size).map(spread).sum::<f64>() / size as f64;
                 for c in 0..size {
                     let channel = group * size + c;
@@ -188,29 +159,18 @@ impl Norm {
     ) {
         match self.slot.layer.kind {
             NormKind::Batch => self.finish_batch(images, mode, scale_gradient, shift_gradient),
-            NormKind::Group { groups } => {
-                self.finish_group(images, groups, scale, scale_gradient, shift_gradient)
-            }
+            NormKind::Group { groups } => self.finish_group(images, groups, scale, scale_gradient, shift_gradient),
             NormKind::Layer => {}
         }
     }
 
-    fn finish_batch(
-        &mut self,
-        images: usize,
-        mode: NormMode,
-        scale_gradient: &mut [f32],
-        shift_gradient: &mut [f32],
-    ) {
+    fn finish_batch(&mut self, images: usize, mode: NormMode, scale_gradient: &mut [f32], shift_gradient: &mut [f32]) {
         let count = (images * self.slot.dims.pixels()) as f32;
         // How much of the mean and of the variance comes from the batch, per value.
         let (of_mean, of_variance) = match mode {
             NormMode::Running => (0.0, 0.0),
             NormMode::Batch => (1.0 / count, 1.0 / count),
-            NormMode::Mixed { source_weight } => (
-                (1.0 - source_weight) / count,
-                (1.0 - source_weight) / (count - 1.0),
-            ),
+            NormMode::Mixed { source_weight } => ((1.0 - source_weight) / count, (1.0 - source_weight) / (count - 1.0)),
         };
         for c in 0..scale_gradient.len() {
             let (sum, product, inverse) = (self.sums.sum[c], self.sums.product[c], self.inverse[c]);
@@ -236,20 +196,16 @@ impl Norm {
         let size = channels / groups;
         let count = (size * self.slot.dims.pixels()) as f64;
         for c in 0..channels {
-            let over_images = |value: &dyn Fn(usize) -> f64| {
-                (0..images).map(|n| value(n * channels + c)).sum::<f64>()
-            };
+            let over_images = |value: &dyn Fn(usize) -> f64| (0..images).map(|n| value(n * channels + c)).sum::<f64>();
             scale_gradient[c] =
-                over_images(&|at| f64::from(self.sums.product[at]) * f64::from(self.inverse[at]))
-                    as f32;
+                over_images(&|at| f64::from(self.sums.product[at]) * f64::from(self.inverse[at])) as f32;
             shift_gradient[c] = over_images(&|at| f64::from(self.sums.sum[at])) as f32;
         }
         for image in 0..images {
             for group in 0..groups {
                 let start = image * channels + group * size;
                 let weighted = |of: &[f32]| {
-                    let terms = (0..size)
-                        .map(|c| f64::from(scale[group * size + c]) * f64::from(of[start + c]));
+                    let terms = (0..size).map(|c| f64::from(scale[group * size + c]) * f64::from(of[start + c]));
                     (terms.sum::<f64>() / count) as f32
                 };
                 let (sum, product) = (weighted(&self.sums.sum), weighted(&self.sums.product));

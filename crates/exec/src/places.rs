@@ -8,11 +8,7 @@ use flipcast_kernels::{Extent, Source};
 impl Network {
     pub(crate) fn extent(&self, value: ValueId) -> Extent {
         let dims = self.plan.value(value).dims;
-        Extent {
-            images: self.images,
-            pixels: dims.pixels(),
-            channels: dims.channels,
-        }
+        Extent { images: self.images, pixels: dims.pixels(), channels: dims.channels }
     }
 
     /// The place of a stored value in the arena.
@@ -46,28 +42,17 @@ pub(crate) fn source_of<'a>(
     base: &'a [f32],
 ) -> Source<'a> {
     match plan.value(value).storage {
-        Storage::Derived {
-            norm, activation, ..
-        } => {
+        Storage::Derived { norm, activation, .. } => {
             let norm = norm.map_or_else(|| identity.tables(), |norm| norms[norm.index()].tables());
-            Source::Normed {
-                values: base,
-                norm,
-                activation,
-            }
+            Source::Normed { values: base, norm, activation }
         }
         _ => Source::Plain(base),
     }
 }
 
 /// Parts of the arena that a step uses together. Planned buffers that live together do not overlap.
-pub(crate) fn views<const N: usize>(
-    arena: &mut [f32],
-    ranges: [std::ops::Range<usize>; N],
-) -> [&mut [f32]; N] {
-    arena
-        .get_disjoint_mut(ranges)
-        .expect("buffers that live together do not overlap")
+pub(crate) fn views<const N: usize>(arena: &mut [f32], ranges: [std::ops::Range<usize>; N]) -> [&mut [f32]; N] {
+    arena.get_disjoint_mut(ranges).expect("buffers that live together do not overlap")
 }
 
 /// As [`views`], for parts of which some may be absent.

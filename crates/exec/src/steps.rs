@@ -77,12 +77,7 @@ pub struct StepRun {
 impl StepRun {
     /// A run that has made no step.
     pub fn new(request: StepRequest) -> Self {
-        Self {
-            request,
-            identity: Arc::new(()),
-            optimiser_resets: 0,
-            average_resets: 0,
-        }
+        Self { request, identity: Arc::new(()), optimiser_resets: 0, average_resets: 0 }
     }
 
     /// What its steps do.

@@ -4,9 +4,7 @@ use crate::kernels::param;
 use crate::network::Network;
 use crate::places::views;
 use crate::{Exactness, ExecError, Isa};
-use flipcast_graph::{
-    Arrangement, Attention, BufferId, Dims, GradTarget, Graph, NodeId, Op, ParamSpec, Step, ValueId,
-};
+use flipcast_graph::{Arrangement, Attention, BufferId, Dims, GradTarget, Graph, NodeId, Op, ParamSpec, Step, ValueId};
 use flipcast_kernels as k;
 use flipcast_kernels::{AttentionShape, Cells};
 use flipcast_tensor::Tensor;
@@ -41,16 +39,10 @@ impl TokenLayer {
     ) -> Result<Option<Self>, ExecError> {
         let learned = || learned(graph, node, params);
         Ok(Some(match &graph.node(node).op {
-            Op::Attention(attention) => Self::Attention(prepare_attention(
-                attention,
-                from,
-                &learned()?,
-                isa,
-                exactness,
-            )),
-            Op::Arrange(arrangement) => {
-                Self::Arrange(Moves::new(*arrangement, [from, to], learned()?))
+            Op::Attention(attention) => {
+                Self::Attention(prepare_attention(attention, from, &learned()?, isa, exactness))
             }
+            Op::Arrange(arrangement) => Self::Arrange(Moves::new(*arrangement, [from, to], learned()?)),
             Op::AddPosition { .. } | Op::Scale => Self::Learned(learned()?),
             _ => return Ok(None),
         }))
@@ -58,29 +50,15 @@ impl TokenLayer {
 }
 
 /// The values of the only parameter of `node`; empty when it has none.
-fn learned(
-    graph: &Graph,
-    node: NodeId,
-    params: &HashMap<String, Tensor>,
-) -> Result<Vec<f32>, ExecError> {
+fn learned(graph: &Graph, node: NodeId, params: &HashMap<String, Tensor>) -> Result<Vec<f32>, ExecError> {
     let specs = graph.node_params(node);
-    let values = specs
-        .iter()
-        .map(|ParamSpec { name, shape }| param(params, name, shape));
+    let values = specs.iter().map(|ParamSpec { name, shape }| param(params, name, shape));
     Ok(values.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// Attention over the groups of an input of `dims`, with its bias spread out to `[head][query][key]`.
-fn prepare_attention(
-    attention: &Attention,
-    dims: Dims,
-    table: &[f32],
-    isa: Isa,
-    exactness: Exactness,
-) -> k::Attention {
-    let groups = attention
-        .groups(dims)
-        .expect("dims were inferred from this");
+fn prepare_attention(attention: &Attention, dims: Dims, table: &[f32], isa: Isa, exactness: Exactness) -> k::Attention {
+    let groups = attention.groups(dims).expect("dims were inferred from this");
     let rows = attention.bias_rows();
     let heads = attention.heads;
     let bias: Vec<f32> = (0..heads)
@@ -96,10 +74,7 @@ fn prepare_attention(
         group: groups.size,
         order: &groups.tokens,
         bias: attention.relative_bias.then_some(bias.as_slice()),
-        regions: groups
-            .regions
-            .as_deref()
-            .map(|regions| (regions, Attention::MASK)),
+        regions: groups.regions.as_deref().map(|regions| (regions, Attention::MASK)),
     };
     k::Attention::new(isa, &shape, exactness)
 }
@@ -113,31 +88,16 @@ impl Moves {
                 backward[token as usize] = cell as u32;
             }
         }
-        Self {
-            forward,
-            backward,
-            learned,
-            channels: from.channels,
-        }
+        Self { forward, backward, learned, channels: from.channels }
     }
 
     fn cells(&self) -> Cells<'_> {
-        Cells {
-            table: &self.forward,
-            tokens: self.backward.len(),
-            channels: self.channels,
-            vacant: &self.learned,
-        }
+        Cells { table: &self.forward, tokens: self.backward.len(), channels: self.channels, vacant: &self.learned }
     }
 
     /// Every token appears once at most, so the way back is a move as well.
     fn cells_back(&self) -> Cells<'_> {
-        Cells {
-            table: &self.backward,
-            tokens: self.forward.len(),
-            channels: self.channels,
-            vacant: &[],
-        }
+        Cells { table: &self.backward, tokens: self.forward.len(), channels: self.channels, vacant: &[] }
     }
 }
 
@@ -179,15 +139,11 @@ impl Network {
     ) {
         let kernels = std::sync::Arc::clone(&self.kernels);
         let extent = source.map(|source| self.extent(source));
-        let (from, to) = (
-            self.gradient_range(gradient),
-            self.gradient_range(target.buffer),
-        );
+        let (from, to) = (self.gradient_range(gradient), self.gradient_range(target.buffer));
         let (workers, add) = (&mut self.workers, target.accumulate);
         match (kernels.token_layer(node), source, extent) {
             (TokenLayer::Attention(attention), Some(source), _) => {
-                let flipcast_graph::Storage::Buffer(buffer) = self.plan.value(source).storage
-                else {
+                let flipcast_graph::Storage::Buffer(buffer) = self.plan.value(source).storage else {
                     unreachable!("attention reads stored values");
                 };
                 let values = self.plan.range(buffer, self.images);

@@ -19,11 +19,7 @@ pub struct Weights {
 impl Weights {
     /// Packs nothing yet.
     pub fn new(graph: Arc<Graph>, params: Arc<HashMap<String, Tensor>>) -> Self {
-        Self {
-            graph,
-            params,
-            packed: PackedConvs::default(),
-        }
+        Self { graph, params, packed: PackedConvs::default() }
     }
 
     /// A network as `options` ask.
@@ -93,23 +89,11 @@ mod tests {
         drop(first);
         let _second = weights.network(&predict).unwrap();
         assert_eq!(count(), forward);
-        let larger = NetworkOptions {
-            batch: 2 * case.batch_size,
-            ..adapt
-        };
+        let larger = NetworkOptions { batch: 2 * case.batch_size, ..adapt };
         let _third = weights.network(&larger).unwrap();
-        assert!(
-            count() > forward,
-            "the way back is packed when it is needed"
-        );
+        assert!(count() > forward, "the way back is packed when it is needed");
         let held = weights.packed.0.lock().unwrap();
-        let shared = held
-            .iter()
-            .filter(|(key, _)| key.direction == Direction::Forward);
-        assert!(
-            shared
-                .into_iter()
-                .all(|(_, conv)| Arc::strong_count(conv) == 3)
-        );
+        let shared = held.iter().filter(|(key, _)| key.direction == Direction::Forward);
+        assert!(shared.into_iter().all(|(_, conv)| Arc::strong_count(conv) == 3));
     }
 }

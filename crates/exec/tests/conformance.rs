@@ -18,11 +18,8 @@ impl Cpu {
             threads: self.threads,
             ..NetworkOptions::adapt(case.batch_size, case.height, case.width)
         };
-        let mut network =
-            Network::new(&case.graph, &case.params, &options).expect("cases can be planned");
-        network
-            .set_norm_mode(norm_mode(mode))
-            .expect("weights are in range");
+        let mut network = Network::new(&case.graph, &case.params, &options).expect("cases can be planned");
+        network.set_norm_mode(norm_mode(mode)).expect("weights are in range");
         network
     }
 }
@@ -31,35 +28,20 @@ fn norm_mode(mode: ReferenceNorm) -> NormMode {
     match mode {
         ReferenceNorm::Running => NormMode::Running,
         ReferenceNorm::Batch => NormMode::Batch,
-        ReferenceNorm::Mixed { source_weight } => NormMode::Mixed {
-            source_weight: source_weight as f32,
-        },
+        ReferenceNorm::Mixed { source_weight } => NormMode::Mixed { source_weight: source_weight as f32 },
     }
 }
 
 impl Subject for Cpu {
     fn forward(&mut self, case: &Case, batch: &Batch, mode: ReferenceNorm) -> Vec<f32> {
         let mut network = self.network(case, mode);
-        network
-            .forward(batch)
-            .expect("finite cases")
-            .values()
-            .to_vec()
+        network.forward(batch).expect("finite cases").values().to_vec()
     }
 
-    fn gradient(
-        &mut self,
-        case: &Case,
-        batch: &Batch,
-        mode: ReferenceNorm,
-        logit_gradient: &[f32],
-    ) -> Vec<f32> {
+    fn gradient(&mut self, case: &Case, batch: &Batch, mode: ReferenceNorm, logit_gradient: &[f32]) -> Vec<f32> {
         let mut network = self.network(case, mode);
         network.forward(batch).expect("finite cases");
-        network
-            .backward(logit_gradient)
-            .expect("finite gradients")
-            .to_vec()
+        network.backward(logit_gradient).expect("finite gradients").to_vec()
     }
 }
 
@@ -68,14 +50,7 @@ fn every_instruction_set_conforms() {
     let suite = Suite::of(cases());
     for isa in Isa::available() {
         for exactness in [Exactness::Fast, Exactness::Direct] {
-            let report = suite.run(
-                &mut Cpu {
-                    isa,
-                    exactness,
-                    threads: 2,
-                },
-                SuiteTolerance::default(),
-            );
+            let report = suite.run(&mut Cpu { isa, exactness, threads: 2 }, SuiteTolerance::default());
             println!("{isa:?} {exactness:?}: {report:?}");
             report.check();
         }
@@ -86,14 +61,7 @@ fn every_instruction_set_conforms() {
 fn random_graphs_conform() {
     let suite = Suite::of((0..24).map(random_graph).collect());
     let isa = Isa::detect();
-    let report = suite.run(
-        &mut Cpu {
-            isa,
-            exactness: Exactness::Fast,
-            threads: 2,
-        },
-        SuiteTolerance::default(),
-    );
+    let report = suite.run(&mut Cpu { isa, exactness: Exactness::Fast, threads: 2 }, SuiteTolerance::default());
     println!("{report:?}");
     report.check();
 }

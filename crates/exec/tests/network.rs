@@ -1,28 +1,18 @@
 //! What users of a network rely on, besides its numbers.
 
-use flipcast_exec::{
-    ExecError, Executor, Isa, Network, NetworkOptions, NormMode, Purpose, Weights,
-};
+use flipcast_exec::{ExecError, Executor, Isa, Network, NetworkOptions, NormMode, Purpose, Weights};
 use flipcast_tensor::{Batch, Tensor, Tolerance};
 use flipcast_testkit::{Case, ReferenceNorm, cases};
 
 fn case(name: &str) -> Case {
     let mut all = cases();
     let index = all.iter().position(|case| case.name == name);
-    let index = index.unwrap_or_else(|| {
-        panic!(
-            "{:?}",
-            all.iter().map(|case| &case.name).collect::<Vec<_>>()
-        )
-    });
+    let index = index.unwrap_or_else(|| panic!("{:?}", all.iter().map(|case| &case.name).collect::<Vec<_>>()));
     all.swap_remove(index)
 }
 
 fn network(case: &Case, change: impl FnOnce(&mut NetworkOptions)) -> Network {
-    let mut options = NetworkOptions {
-        threads: 2,
-        ..NetworkOptions::adapt(case.batch_size, case.height, case.width)
-    };
+    let mut options = NetworkOptions { threads: 2, ..NetworkOptions::adapt(case.batch_size, case.height, case.width) };
     change(&mut options);
     Network::new(&case.graph, &case.params, &options).unwrap()
 }
@@ -65,12 +55,7 @@ fn a_smaller_last_batch_works_and_equals_a_network_planned_for_it() {
                 let gradient = net.backward(&vec![0.25; logits.len()]).unwrap().to_vec();
                 (logits, gradient)
             };
-            assert_eq!(
-                run(&mut planned_large),
-                run(&mut planned_small),
-                "{} {mode:?}",
-                case.name
-            );
+            assert_eq!(run(&mut planned_large), run(&mut planned_small), "{} {mode:?}", case.name);
         }
     }
 }
@@ -80,23 +65,11 @@ fn predicting_takes_less_memory_than_adapting_and_gives_the_same_logits() {
     for case in cases() {
         let mut adapt = network(&case, |_| {});
         let mut predict = network(&case, |options| options.purpose = Purpose::Predict);
-        assert!(
-            predict.memory().arena <= adapt.memory().arena,
-            "{}",
-            case.name
-        );
+        assert!(predict.memory().arena <= adapt.memory().arena, "{}", case.name);
         assert!(adapt.memory().arena >= adapt.memory().peak, "{}", case.name);
         let batch = case.batch();
-        assert_eq!(
-            adapt.forward(&batch).unwrap().values(),
-            predict.forward(&batch).unwrap().values(),
-            "{}",
-            case.name
-        );
-        assert!(matches!(
-            predict.backward(&[]),
-            Err(ExecError::NotReady { .. })
-        ));
+        assert_eq!(adapt.forward(&batch).unwrap().values(), predict.forward(&batch).unwrap().values(), "{}", case.name);
+        assert!(matches!(predict.backward(&[]), Err(ExecError::NotReady { .. })));
     }
 }
 
@@ -106,11 +79,7 @@ fn a_step_allocates_nothing() {
         let batch = case.batch();
         // One thread, so that all of the work happens where allocations are counted.
         let mut net = network(&case, |options| options.threads = 1);
-        for mode in [
-            NormMode::Running,
-            NormMode::Batch,
-            NormMode::Mixed { source_weight: 0.5 },
-        ] {
+        for mode in [NormMode::Running, NormMode::Batch, NormMode::Mixed { source_weight: 0.5 }] {
             net.set_norm_mode(mode).unwrap();
             let gradient = vec![0.1; net.forward(&batch).unwrap().values().len()];
             let counted = allocation_counter::measure(|| {
@@ -125,38 +94,20 @@ fn a_step_allocates_nothing() {
 #[test]
 fn every_node_can_be_tapped_before_and_after_the_backward_pass() {
     for case in cases() {
-        let taps: Vec<String> = case
-            .graph
-            .nodes()
-            .iter()
-            .skip(1)
-            .map(|node| node.name.clone())
-            .collect();
+        let taps: Vec<String> = case.graph.nodes().iter().skip(1).map(|node| node.name.clone()).collect();
         let mut net = network(&case, |options| options.taps = taps.clone());
         let batch = case.batch();
         let reference = case.reference();
-        let reference = reference
-            .forward(&batch, ReferenceNorm::Batch, &reference.affine())
-            .unwrap();
+        let reference = reference.forward(&batch, ReferenceNorm::Batch, &reference.affine()).unwrap();
         net.set_norm_mode(NormMode::Batch).unwrap();
         let logits = net.forward(&batch).unwrap().values().len();
         let before: Vec<Tensor> = taps.iter().map(|name| net.tap(name).unwrap()).collect();
         net.backward(&vec![0.5; logits]).unwrap();
         for (name, before) in taps.iter().zip(before) {
             assert_eq!(net.tap(name).unwrap(), before, "{} {name}", case.name);
-            let expected: Vec<f32> = reference
-                .value(name)
-                .unwrap()
-                .values
-                .iter()
-                .map(|x| *x as f32)
-                .collect();
+            let expected: Vec<f32> = reference.value(name).unwrap().values.iter().map(|x| *x as f32).collect();
             // Measured: at most 2.4e-6, behind several norms of few values.
-            Tolerance::RelativeL2(1e-5).check(
-                &format!("{} {name}", case.name),
-                before.values(),
-                &expected,
-            );
+            Tolerance::RelativeL2(1e-5).check(&format!("{} {name}", case.name), before.values(), &expected);
         }
     }
 }
@@ -169,18 +120,12 @@ fn a_nan_or_infinity_is_reported_and_never_adapted_on() {
         let mut batch = case.batch();
         let second_image = batch.values().len() / batch.images();
         batch.values_mut()[second_image + 3] = bad;
-        assert!(matches!(
-            net.forward(&batch),
-            Err(ExecError::NonFiniteInput { image: 1 })
-        ));
+        assert!(matches!(net.forward(&batch), Err(ExecError::NonFiniteInput { image: 1 })));
         // The failed pass leaves nothing to go back through.
         assert!(matches!(net.backward(&[]), Err(ExecError::NotReady { .. })));
     }
     net.affine_mut()[0] = f32::NAN;
-    assert!(matches!(
-        net.forward(&case.batch()),
-        Err(ExecError::NonFiniteLogits { image: 0 })
-    ));
+    assert!(matches!(net.forward(&case.batch()), Err(ExecError::NonFiniteLogits { image: 0 })));
     net.reset_affine();
     assert!(net.forward(&case.batch()).is_ok());
 }
@@ -195,35 +140,16 @@ fn wrong_input_is_refused_with_what_was_expected() {
         vec![0.0; case.height * (case.width + 1) * batch.channels()],
     )
     .unwrap();
-    assert!(matches!(
-        net.forward(&wide),
-        Err(ExecError::BatchShape { .. })
-    ));
+    assert!(matches!(net.forward(&wide), Err(ExecError::BatchShape { .. })));
     let none = Batch::new([0, case.height, case.width, batch.channels()], Vec::new()).unwrap();
-    assert!(matches!(
-        net.forward(&none),
-        Err(ExecError::BatchSize { found: 0, .. })
-    ));
-    assert!(matches!(
-        net.set_norm_mode(NormMode::Mixed { source_weight: 1.5 }),
-        Err(ExecError::SourceWeight { .. })
-    ));
+    assert!(matches!(net.forward(&none), Err(ExecError::BatchSize { found: 0, .. })));
+    assert!(matches!(net.set_norm_mode(NormMode::Mixed { source_weight: 1.5 }), Err(ExecError::SourceWeight { .. })));
     net.forward(&batch).unwrap();
-    assert!(matches!(
-        net.backward(&[0.0]),
-        Err(ExecError::Length { .. })
-    ));
-    assert!(matches!(
-        net.tap("no such node"),
-        Err(ExecError::UnknownTap { .. })
-    ));
+    assert!(matches!(net.backward(&[0.0]), Err(ExecError::Length { .. })));
+    assert!(matches!(net.tap("no such node"), Err(ExecError::UnknownTap { .. })));
 
     let mut params = case.params.clone();
-    let name = params
-        .keys()
-        .find(|name| name.ends_with(".weight"))
-        .unwrap()
-        .clone();
+    let name = params.keys().find(|name| name.ends_with(".weight")).unwrap().clone();
     let options = NetworkOptions::adapt(2, case.height, case.width);
     let shape = params[&name].shape().clone();
     params.get_mut(&name).unwrap().values_mut()[0] = f32::NAN;
@@ -233,15 +159,9 @@ fn wrong_input_is_refused_with_what_was_expected() {
     let made = Network::new(&case.graph, &params, &options);
     assert!(matches!(made, Err(ExecError::ParamShape { expected, .. }) if expected == shape));
     params.remove(&name);
-    assert!(matches!(
-        Network::new(&case.graph, &params, &options),
-        Err(ExecError::MissingParam { .. })
-    ));
+    assert!(matches!(Network::new(&case.graph, &params, &options), Err(ExecError::MissingParam { .. })));
     let options = NetworkOptions::adapt(0, case.height, case.width);
-    assert!(matches!(
-        Network::new(&case.graph, &case.params, &options),
-        Err(ExecError::Plan(_))
-    ));
+    assert!(matches!(Network::new(&case.graph, &case.params, &options), Err(ExecError::Plan(_))));
 }
 
 #[test]
@@ -265,20 +185,14 @@ fn the_best_instruction_set_is_used_unless_another_is_named() {
     let case = case(&cases()[0].name);
     assert_eq!(network(&case, |_| {}).isa(), Isa::detect());
     let scalar = Isa::named("scalar").unwrap();
-    assert_eq!(
-        network(&case, |options| options.isa = Some(scalar)).isa(),
-        scalar
-    );
+    assert_eq!(network(&case, |options| options.isa = Some(scalar)).isa(), scalar);
 }
 
 #[test]
 fn networks_that_share_packed_weights_are_those_made_alone() {
     let case = case("max_pool3x3_s2_odd");
     let weights = Weights::new(case.graph.clone().into(), case.params.clone().into());
-    let options = NetworkOptions {
-        threads: 2,
-        ..NetworkOptions::adapt(case.batch_size, case.height, case.width)
-    };
+    let options = NetworkOptions { threads: 2, ..NetworkOptions::adapt(case.batch_size, case.height, case.width) };
     let batch = case.batch();
     let run = |mut net: Network| {
         net.set_norm_mode(NormMode::Batch).unwrap();

@@ -38,13 +38,7 @@ pub struct AffineTable {
 impl AffineTable {
     /// Adds a layer behind those that are there.
     pub(crate) fn push(&mut self, name: &str, channels: usize, kind: NormKind, group: NormGroup) {
-        self.entries.push(AffineEntry {
-            name: name.to_owned(),
-            channels,
-            kind,
-            group,
-            offset: self.len,
-        });
+        self.entries.push(AffineEntry { name: name.to_owned(), channels, kind, group, offset: self.len });
         self.len += 2 * channels;
     }
 
@@ -65,9 +59,7 @@ impl AffineTable {
 
     /// Whether any layer has running statistics.
     pub fn has_batch_norm(&self) -> bool {
-        self.entries
-            .iter()
-            .any(|entry| entry.kind == NormKind::Batch)
+        self.entries.iter().any(|entry| entry.kind == NormKind::Batch)
     }
 
     /// The range of the parameter called `name`, such as `bn1.weight`.
@@ -84,10 +76,7 @@ impl AffineTable {
     /// Every parameter name with its range, in the order of the vector.
     pub fn names(&self) -> impl Iterator<Item = (String, Range<usize>)> + '_ {
         self.entries.iter().flat_map(|entry| {
-            [
-                (format!("{}.weight", entry.name), entry.scale()),
-                (format!("{}.bias", entry.name), entry.shift()),
-            ]
+            [(format!("{}.weight", entry.name), entry.scale()), (format!("{}.bias", entry.name), entry.shift())]
         })
     }
 }

@@ -44,9 +44,7 @@ impl Arrangement {
         match self {
             Self::PrependTokens { count } => column(from.pixels() + count),
             Self::TokenRange { first, count } => {
-                let fits = first
-                    .checked_add(count)
-                    .is_some_and(|end| end <= from.pixels());
+                let fits = first.checked_add(count).is_some_and(|end| end <= from.pixels());
                 fits.then(|| column(count))?
             }
             Self::DropTokens { count } => column(from.pixels().checked_sub(count)?),
@@ -60,11 +58,7 @@ impl Arrangement {
                 let fits = like.height <= from.height && like.width <= from.width;
                 fits.then(|| Dims::new(like.height, like.width, from.channels))
             }
-            Self::MergePatches => Some(Dims::new(
-                from.height.div_ceil(2),
-                from.width.div_ceil(2),
-                4 * from.channels,
-            )),
+            Self::MergePatches => Some(Dims::new(from.height.div_ceil(2), from.width.div_ceil(2), 4 * from.channels)),
         }
     }
 
@@ -72,11 +66,7 @@ impl Arrangement {
     pub fn cells(self, from: Dims, to: Dims) -> Vec<u32> {
         let token = |y: usize, x: usize| {
             let inside = y < from.height && x < from.width;
-            if inside {
-                (y * from.width + x) as u32
-            } else {
-                Self::VACANT
-            }
+            if inside { (y * from.width + x) as u32 } else { Self::VACANT }
         };
         let map = || (0..to.pixels()).map(|i| (i / to.width, i % to.width));
         let consecutive = |first: usize| (first..first + to.pixels()).map(|token| token as u32);
@@ -87,13 +77,10 @@ impl Arrangement {
             }
             Self::TokenRange { first, .. } => consecutive(first).collect(),
             Self::DropTokens { count } => consecutive(count).collect(),
-            Self::PadToMultiple { .. } | Self::CropLike => {
-                map().map(|(y, x)| token(y, x)).collect()
-            }
+            Self::PadToMultiple { .. } | Self::CropLike => map().map(|(y, x)| token(y, x)).collect(),
             Self::MergePatches => map()
                 .flat_map(|(y, x)| {
-                    [(0, 0), (1, 0), (0, 1), (1, 1)]
-                        .map(|(down, right)| token(2 * y + down, 2 * x + right))
+                    [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(down, right)| token(2 * y + down, 2 * x + right))
                 })
                 .collect(),
         }
@@ -113,10 +100,7 @@ mod tests {
     #[test]
     fn padding_adds_vacant_cells_below_and_right() {
         let pad = Arrangement::PadToMultiple { multiple: 2 };
-        assert_eq!(
-            cells(pad, Dims::new(1, 3, 5), None),
-            [0, 1, 2, V, V, V, V, V]
-        );
+        assert_eq!(cells(pad, Dims::new(1, 3, 5), None), [0, 1, 2, V, V, V, V, V]);
     }
 
     #[test]

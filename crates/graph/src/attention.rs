@@ -53,12 +53,7 @@ impl Attention {
 
     /// `heads` heads over all tokens, without a bias.
     pub fn new(heads: usize, scale: f32) -> Self {
-        Self {
-            heads,
-            scale,
-            tokens: Tokens::All,
-            relative_bias: false,
-        }
+        Self { heads, scale, tokens: Tokens::All, relative_bias: false }
     }
 
     /// Sets which tokens see each other.
@@ -94,11 +89,7 @@ impl Attention {
         if size == 0 || !height.is_multiple_of(size) || !width.is_multiple_of(size) {
             return None;
         }
-        let mut groups = TokenGroups {
-            size: size * size,
-            tokens: Vec::with_capacity(dims.pixels()),
-            regions: None,
-        };
+        let mut groups = TokenGroups { size: size * size, tokens: Vec::with_capacity(dims.pixels()), regions: None };
         let (down, across) = (height / size, width / size);
         let places = |y: usize, x: usize| {
             (0..size * size).map(move |i| match self.tokens {
@@ -127,8 +118,7 @@ impl Attention {
         let size = self.window().unwrap_or(0);
         let side = 2 * size - usize::from(size > 0);
         let along = |query: usize, key: usize| query + size - 1 - key;
-        let pairs =
-            (0..size * size).flat_map(|query| (0..size * size).map(move |key| (query, key)));
+        let pairs = (0..size * size).flat_map(|query| (0..size * size).map(move |key| (query, key)));
         pairs
             .map(|(query, key)| {
                 let down = along(query / size, key / size);

@@ -1,6 +1,5 @@
 use crate::{
-    Activation, Arrangement, Attention, Conv2d, Graph, GraphError, Node, NodeId, NormKind,
-    NormLayer, Op, Pool,
+    Activation, Arrangement, Attention, Conv2d, Graph, GraphError, Node, NodeId, NormKind, NormLayer, Op, Pool,
 };
 use std::collections::HashSet;
 
@@ -16,12 +15,7 @@ pub struct GraphBuilder {
 impl GraphBuilder {
     /// A graph whose images have `channels` channels, and its input node.
     pub fn new(channels: usize) -> (Self, NodeId) {
-        let mut builder = Self {
-            nodes: Vec::new(),
-            channels: Vec::new(),
-            names: HashSet::new(),
-            error: None,
-        };
+        let mut builder = Self { nodes: Vec::new(), channels: Vec::new(), names: HashSet::new(), error: None };
         let input = builder.push("input", Op::Input { channels }, &[], channels);
         (builder, input)
     }
@@ -29,12 +23,8 @@ impl GraphBuilder {
     /// Adds a convolution.
     pub fn conv(&mut self, name: &str, x: NodeId, conv: Conv2d) -> NodeId {
         self.expect_channels(name, x, conv.in_channels);
-        self.expect_setting(name, "stride", conv.stride, conv.stride > 0, || {
-            "at least 1".into()
-        });
-        self.expect_setting(name, "dilation", conv.dilation, conv.dilation > 0, || {
-            "at least 1".into()
-        });
+        self.expect_setting(name, "stride", conv.stride, conv.stride > 0, || "at least 1".into());
+        self.expect_setting(name, "dilation", conv.dilation, conv.dilation > 0, || "at least 1".into());
         for side in conv.kernel {
             self.expect_setting(name, "kernel", side, side > 0, || "at least 1".into());
         }
@@ -42,10 +32,7 @@ impl GraphBuilder {
             && conv.in_channels.is_multiple_of(conv.groups)
             && conv.out_channels.is_multiple_of(conv.groups);
         self.expect_setting(name, "groups", conv.groups, divides, || {
-            format!(
-                "a divisor of {} and {}",
-                conv.in_channels, conv.out_channels
-            )
+            format!("a divisor of {} and {}", conv.in_channels, conv.out_channels)
         });
         let out = conv.out_channels;
         self.push(name, Op::Conv2d(conv), &[x], out)
@@ -61,20 +48,9 @@ impl GraphBuilder {
         let channels = self.channels[x.0];
         if let NormKind::Group { groups } = kind {
             let divides = groups > 0 && channels.is_multiple_of(groups);
-            self.expect_setting(name, "groups", groups, divides, || {
-                format!("a divisor of {channels}")
-            });
+            self.expect_setting(name, "groups", groups, divides, || format!("a divisor of {channels}"));
         }
-        self.push(
-            name,
-            Op::Norm(NormLayer {
-                kind,
-                channels,
-                eps,
-            }),
-            &[x],
-            channels,
-        )
+        self.push(name, Op::Norm(NormLayer { kind, channels, eps }), &[x], channels)
     }
 
     /// Adds an element-wise function.
@@ -123,13 +99,7 @@ impl GraphBuilder {
     }
 
     /// Adds a fully connected layer without bias on every pixel.
-    pub fn linear_without_bias(
-        &mut self,
-        name: &str,
-        x: NodeId,
-        inputs: usize,
-        outputs: usize,
-    ) -> NodeId {
+    pub fn linear_without_bias(&mut self, name: &str, x: NodeId, inputs: usize, outputs: usize) -> NodeId {
         self.push(name, Op::Projection { inputs, outputs }, &[x], outputs)
     }
 
@@ -137,14 +107,10 @@ impl GraphBuilder {
     pub fn attention(&mut self, name: &str, x: NodeId, attention: Attention) -> NodeId {
         let (channels, heads) = (self.channels[x.0], attention.heads);
         let divides = heads > 0 && channels.is_multiple_of(3 * heads);
-        self.expect_setting(name, "heads", heads, divides, || {
-            format!("a divisor of a third of {channels} channels")
-        });
+        self.expect_setting(name, "heads", heads, divides, || format!("a divisor of a third of {channels} channels"));
         let size = attention.window();
         let tiles = size != Some(0) && (size.is_some() || !attention.relative_bias);
-        self.expect_setting(name, "window size", size.unwrap_or(0), tiles, || {
-            "at least 1".into()
-        });
+        self.expect_setting(name, "window size", size.unwrap_or(0), tiles, || "at least 1".into());
         self.push(name, Op::Attention(attention), &[x], channels / 3)
     }
 
@@ -167,9 +133,7 @@ impl GraphBuilder {
 
     /// Pads with zeros below and right until rows and columns are multiples of `multiple`.
     pub fn pad_to_multiple(&mut self, name: &str, x: NodeId, multiple: usize) -> NodeId {
-        self.expect_setting(name, "multiple", multiple, multiple > 0, || {
-            "at least 1".into()
-        });
+        self.expect_setting(name, "multiple", multiple, multiple > 0, || "at least 1".into());
         self.arrange(name, &[x], Arrangement::PadToMultiple { multiple })
     }
 
@@ -205,9 +169,7 @@ impl GraphBuilder {
     pub fn shortcut_a(&mut self, name: &str, x: NodeId, stride: usize, channels: usize) -> NodeId {
         self.expect_setting(name, "stride", stride, stride > 0, || "at least 1".into());
         let from = self.channels[x.0];
-        self.expect_setting(name, "channels", channels, channels >= from, || {
-            format!("at least {from}")
-        });
+        self.expect_setting(name, "channels", channels, channels >= from, || format!("at least {from}"));
         self.push(name, Op::ShortcutA { stride, channels }, &[x], channels)
     }
 
@@ -223,15 +185,9 @@ impl GraphBuilder {
         }
         let node = &self.nodes[logits.0];
         if !matches!(node.op, Op::Linear { .. } | Op::Projection { .. }) {
-            return Err(GraphError::OutputIsNotLogits {
-                node: node.name.clone(),
-            });
+            return Err(GraphError::OutputIsNotLogits { node: node.name.clone() });
         }
-        Ok(Graph {
-            nodes: self.nodes,
-            channels: self.channels,
-            output: logits,
-        })
+        Ok(Graph { nodes: self.nodes, channels: self.channels, output: logits })
     }
 
     fn arrange(&mut self, name: &str, inputs: &[NodeId], arrangement: Arrangement) -> NodeId {
@@ -245,15 +201,9 @@ impl GraphBuilder {
 
     fn push(&mut self, name: &str, op: Op, inputs: &[NodeId], channels: usize) -> NodeId {
         if !self.names.insert(name.to_owned()) {
-            self.fail(GraphError::DuplicateName {
-                name: name.to_owned(),
-            });
+            self.fail(GraphError::DuplicateName { name: name.to_owned() });
         }
-        self.nodes.push(Node {
-            name: name.to_owned(),
-            op,
-            inputs: inputs.to_vec(),
-        });
+        self.nodes.push(Node { name: name.to_owned(), op, inputs: inputs.to_vec() });
         self.channels.push(channels);
         NodeId(self.nodes.len() - 1)
     }
@@ -263,16 +213,10 @@ impl GraphBuilder {
     }
 
     fn check_pool(&mut self, name: &str, pool: Pool) {
-        self.expect_setting(name, "kernel", pool.kernel, pool.kernel > 0, || {
-            "at least 1".into()
-        });
-        self.expect_setting(name, "stride", pool.stride, pool.stride > 0, || {
-            "at least 1".into()
-        });
+        self.expect_setting(name, "kernel", pool.kernel, pool.kernel > 0, || "at least 1".into());
+        self.expect_setting(name, "stride", pool.stride, pool.stride > 0, || "at least 1".into());
         let fits = 2 * pool.padding <= pool.kernel;
-        self.expect_setting(name, "padding", pool.padding, fits, || {
-            "at most half the kernel".into()
-        });
+        self.expect_setting(name, "padding", pool.padding, fits, || "at most half the kernel".into());
     }
 
     fn expect_setting(
@@ -284,12 +228,7 @@ impl GraphBuilder {
         expected: impl FnOnce() -> String,
     ) {
         if !ok {
-            self.fail(GraphError::BadSetting {
-                node: node.to_owned(),
-                setting,
-                value,
-                expected: expected(),
-            });
+            self.fail(GraphError::BadSetting { node: node.to_owned(), setting, value, expected: expected() });
         }
     }
 
@@ -297,12 +236,7 @@ impl GraphBuilder {
         let found = self.channels[input.0];
         if found != expected {
             let input = self.nodes[input.0].name.clone();
-            self.fail(GraphError::ChannelMismatch {
-                node: name.to_owned(),
-                input,
-                expected,
-                found,
-            });
+            self.fail(GraphError::ChannelMismatch { node: name.to_owned(), input, expected, found });
         }
     }
 }
@@ -317,10 +251,7 @@ mod tests {
         let y = g.conv("conv1", x, Conv2d::new(4, 8, 3));
         let z = g.linear("fc", y, 8, 10);
         let error = g.finish(z).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`conv1` takes 4 channels, but its input `input` has 3"
-        );
+        assert_eq!(error.to_string(), "`conv1` takes 4 channels, but its input `input` has 3");
     }
 
     #[test]
@@ -329,23 +260,13 @@ mod tests {
         let x = g.activation("relu", x, Activation::Relu);
         let x = g.activation("relu", x, Activation::Relu);
         let x = g.linear("fc", x, 3, 2);
-        assert_eq!(
-            g.finish(x),
-            Err(GraphError::DuplicateName {
-                name: "relu".into()
-            })
-        );
+        assert_eq!(g.finish(x), Err(GraphError::DuplicateName { name: "relu".into() }));
     }
 
     #[test]
     fn the_head_must_give_logits() {
         let (mut g, x) = GraphBuilder::new(3);
         let x = g.activation("relu", x, Activation::Relu);
-        assert_eq!(
-            g.finish(x),
-            Err(GraphError::OutputIsNotLogits {
-                node: "relu".into()
-            })
-        );
+        assert_eq!(g.finish(x), Err(GraphError::OutputIsNotLogits { node: "relu".into() }));
     }
 }

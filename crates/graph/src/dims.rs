@@ -14,11 +14,7 @@ pub struct Dims {
 impl Dims {
     /// `height` x `width` x `channels`.
     pub fn new(height: usize, width: usize, channels: usize) -> Self {
-        Self {
-            height,
-            width,
-            channels,
-        }
+        Self { height, width, channels }
     }
 
     /// Pixels per image.

@@ -80,9 +80,7 @@ pub enum PlanError {
         found: Dims,
     },
     /// Windows of attention do not tile the map.
-    #[error(
-        "`{node}` cuts {found} into windows of {size} x {size}, which do not tile it; pad first"
-    )]
+    #[error("`{node}` cuts {found} into windows of {size} x {size}, which do not tile it; pad first")]
     Windows {
         /// The attention.
         node: String,

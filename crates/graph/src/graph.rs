@@ -58,20 +58,12 @@ impl Graph {
 
     /// The input of the classifier head: the embedding of an image.
     pub fn embedding(&self) -> NodeId {
-        self.nodes[self.output.0]
-            .inputs
-            .first()
-            .copied()
-            .unwrap_or(self.output)
+        self.nodes[self.output.0].inputs.first().copied().unwrap_or(self.output)
     }
 
     /// The node called `name`; `embedding` and `logits` are understood too.
     pub fn find(&self, name: &str) -> Option<NodeId> {
-        let by_name = self
-            .nodes
-            .iter()
-            .position(|node| node.name == name)
-            .map(NodeId);
+        let by_name = self.nodes.iter().position(|node| node.name == name).map(NodeId);
         by_name.or(match name {
             "embedding" => Some(self.embedding()),
             "logits" => Some(self.output),
@@ -81,9 +73,7 @@ impl Graph {
 
     /// Every parameter the network needs, in node order.
     pub fn params(&self) -> Vec<ParamSpec> {
-        (0..self.nodes.len())
-            .flat_map(|index| self.node_params(NodeId(index)))
-            .collect()
+        (0..self.nodes.len()).flat_map(|index| self.node_params(NodeId(index))).collect()
     }
 
     /// The parameters of one node.
@@ -137,13 +127,10 @@ impl Graph {
 
     /// The normalisation layers in node order.
     pub fn norms(&self) -> impl Iterator<Item = (NodeId, &NormLayer)> {
-        self.nodes
-            .iter()
-            .enumerate()
-            .filter_map(|(i, node)| match &node.op {
-                Op::Norm(norm) => Some((NodeId(i), norm)),
-                _ => None,
-            })
+        self.nodes.iter().enumerate().filter_map(|(i, node)| match &node.op {
+            Op::Norm(norm) => Some((NodeId(i), norm)),
+            _ => None,
+        })
     }
 
     /// Whether any norm has running statistics. Without one, norm modes make no difference and an image's logits do not depend
@@ -183,30 +170,16 @@ impl Graph {
         let mut dims: Vec<Dims> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
             let of = |i: usize| dims[node.inputs[i].0];
-            let too_small = || PlanError::TooSmall {
-                input,
-                node: node.name.clone(),
-                found: of(0),
-            };
-            let mismatch = || PlanError::ShapeMismatch {
-                node: node.name.clone(),
-                left: of(0),
-                right: of(1),
-            };
+            let too_small = || PlanError::TooSmall { input, node: node.name.clone(), found: of(0) };
+            let mismatch = || PlanError::ShapeMismatch { node: node.name.clone(), left: of(0), right: of(1) };
             let out = match &node.op {
                 Op::Input { .. } if input.is_empty() => {
-                    return Err(PlanError::TooSmall {
-                        input,
-                        node: node.name.clone(),
-                        found: input,
-                    });
+                    return Err(PlanError::TooSmall { input, node: node.name.clone(), found: input });
                 }
                 Op::Input { .. } => input,
                 Op::Conv2d(conv) => conv.resolve(of(0)).ok_or_else(too_small)?.1,
                 Op::Norm(_) | Op::Activation(_) => of(0),
-                Op::MaxPool(pool) | Op::AvgPool(pool) => {
-                    pool.resolve(of(0)).ok_or_else(too_small)?
-                }
+                Op::MaxPool(pool) | Op::AvgPool(pool) => pool.resolve(of(0)).ok_or_else(too_small)?,
                 Op::GlobalAvgPool => Dims::new(1, 1, of(0).channels),
                 Op::Add if of(0) == of(1) => of(0),
                 Op::Mul if of(0) == of(1) || of(1) == Dims::new(1, 1, of(0).channels) => of(0),
@@ -215,11 +188,7 @@ impl Graph {
                     // Only the logits must be one pixel's.
                     let flat = dims.len() != self.output.0 || of(0).pixels() == 1;
                     if of(0).channels != *inputs || !flat {
-                        return Err(PlanError::NotFlat {
-                            node: node.name.clone(),
-                            expected: *inputs,
-                            found: of(0),
-                        });
+                        return Err(PlanError::NotFlat { node: node.name.clone(), expected: *inputs, found: of(0) });
                     }
                     Dims::new(of(0).height, of(0).width, *outputs)
                 }
@@ -238,19 +207,13 @@ impl Graph {
                     arrangement.resolve(of(0), like).ok_or_else(too_small)?
                 }
                 Op::AddPosition { tokens } if of(0).pixels() != *tokens => {
-                    return Err(PlanError::Tokens {
-                        node: node.name.clone(),
-                        expected: *tokens,
-                        found: of(0),
-                    });
+                    return Err(PlanError::Tokens { node: node.name.clone(), expected: *tokens, found: of(0) });
                 }
                 Op::AddPosition { .. } | Op::Scale => of(0),
                 Op::Flatten => Dims::new(1, 1, of(0).len()),
-                Op::ShortcutA { stride, channels } => Dims::new(
-                    of(0).height.div_ceil(*stride),
-                    of(0).width.div_ceil(*stride),
-                    *channels,
-                ),
+                Op::ShortcutA { stride, channels } => {
+                    Dims::new(of(0).height.div_ceil(*stride), of(0).width.div_ceil(*stride), *channels)
+                }
             };
             dims.push(out);
         }

@@ -29,6 +29,6 @@ pub use graph::{Graph, Node, NodeId, ParamSpec};
 pub use norm_group::{NormGroup, norm_groups};
 pub use op::{Conv2d, NormKind, NormLayer, Op, Padding, Pool};
 pub use plan::{
-    BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NormId, NormSlot, Plan,
-    PlanOptions, Purpose, Step, Storage, Then, Value, ValueId,
+    BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NormId, NormSlot, Plan, PlanOptions, Purpose, Step,
+    Storage, Then, Value, ValueId,
 };

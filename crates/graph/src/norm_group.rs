@@ -66,15 +66,11 @@ fn block(name: &str) -> Option<usize> {
 /// The number of the stage that a layer belongs to: `layer4.0.bn1`, `features.6.0`, `blocks.3.layers`.
 fn stage(name: &str) -> Option<usize> {
     let prefixes = ["layer", "features.", "blocks.", "block"];
-    prefixes
-        .iter()
-        .find_map(|prefix| leading_number(name.strip_prefix(prefix)?))
+    prefixes.iter().find_map(|prefix| leading_number(name.strip_prefix(prefix)?))
 }
 
 fn leading_number(text: &str) -> Option<usize> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok()
 }
 

@@ -136,16 +136,10 @@ impl Conv2d {
     /// Rows above and columns left of an input of `dims` that count as zeros, and the output's extents.
     /// `None` when the filter does not fit.
     pub fn resolve(&self, dims: Dims) -> Option<([usize; 2], Dims)> {
-        let (top, height) = self.padding.resolve(
-            Window::new(self.kernel[0], self.stride, self.dilation),
-            dims.height,
-            0,
-        )?;
-        let (left, width) = self.padding.resolve(
-            Window::new(self.kernel[1], self.stride, self.dilation),
-            dims.width,
-            1,
-        )?;
+        let (top, height) =
+            self.padding.resolve(Window::new(self.kernel[0], self.stride, self.dilation), dims.height, 0)?;
+        let (left, width) =
+            self.padding.resolve(Window::new(self.kernel[1], self.stride, self.dilation), dims.width, 1)?;
         Some(([top, left], Dims::new(height, width, self.out_channels)))
     }
 }
@@ -181,10 +175,7 @@ impl Window {
 impl Padding {
     /// `pixels` zeros on every side.
     pub fn same_on_all_sides(pixels: usize) -> Self {
-        Self::Explicit {
-            rows: [pixels; 2],
-            columns: [pixels; 2],
-        }
+        Self::Explicit { rows: [pixels; 2], columns: [pixels; 2] }
     }
 
     /// Zeros before an axis of `size`, and the number of outputs along it.
@@ -219,14 +210,8 @@ pub struct Pool {
 impl Pool {
     /// Extents after pooling `dims`, or `None` when the window does not fit.
     pub fn resolve(self, dims: Dims) -> Option<Dims> {
-        let along = |size: usize| {
-            Some((size + 2 * self.padding).checked_sub(self.kernel)? / self.stride + 1)
-        };
-        Some(Dims::new(
-            along(dims.height)?,
-            along(dims.width)?,
-            dims.channels,
-        ))
+        let along = |size: usize| Some((size + 2 * self.padding).checked_sub(self.kernel)? / self.stride + 1);
+        Some(Dims::new(along(dims.height)?, along(dims.width)?, dims.channels))
     }
 }
 

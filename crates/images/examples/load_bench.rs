@@ -12,9 +12,7 @@ use flipcast_images::preprocess::Preprocess;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments
-        .next()
-        .ok_or("usage: load_bench FOLDER [THREADS] [PASSES]")?;
+    let folder = arguments.next().ok_or("usage: load_bench FOLDER [THREADS] [PASSES]")?;
     let threads: usize = arguments.next().map_or(Ok(1), |a| a.parse())?;
     let passes: usize = arguments.next().map_or(Ok(1), |a| a.parse())?;
     let data: Arc<dyn dataset::Dataset> = Arc::from(dataset::open(&folder)?);

@@ -136,19 +136,12 @@ fn report(dataset: &dyn Dataset, name: String, options: &CheckOptions) -> SplitR
         classes: dataset.classes().to_vec(),
         class_spaces: class_spaces(dataset.classes()),
         unreadable: count,
-        unreadable_named: unreadable
-            .into_iter()
-            .map(|(_, id, why)| (id, why))
-            .collect(),
+        unreadable_named: unreadable.into_iter().map(|(_, id, why)| (id, why)).collect(),
     }
 }
 
 /// Reads and decodes everything; gives the number of labels and, per bad image, index, id and reason.
-fn read_all(
-    dataset: &dyn Dataset,
-    decode: &DecodeOptions,
-    threads: usize,
-) -> (usize, Vec<(usize, String, String)>) {
+fn read_all(dataset: &dyn Dataset, decode: &DecodeOptions, threads: usize) -> (usize, Vec<(usize, String, String)>) {
     let (next, labelled) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let bad = Mutex::new(Vec::new());
     let work = || {

@@ -2,11 +2,7 @@
 pub(crate) fn nearest_names<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let mut ranked: Vec<(usize, &str)> = known.map(|k| (edits(name, k), k)).collect();
     ranked.sort();
-    let quoted: Vec<String> = ranked
-        .iter()
-        .take(3)
-        .map(|(_, k)| format!("`{k}`"))
-        .collect();
+    let quoted: Vec<String> = ranked.iter().take(3).map(|(_, k)| format!("`{k}`")).collect();
     quoted.join(", ")
 }
 

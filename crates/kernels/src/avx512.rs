@@ -168,14 +168,8 @@ mod x86 {
                 // Then quarters: even ones by `0x88`, odd ones by `0xdd`, twice.
                 for j in 0..4 {
                     let [a, b, c, d] = [rows[j], rows[4 + j], rows[8 + j], rows[12 + j]];
-                    let even = [
-                        _mm512_shuffle_f32x4::<0x88>(a, b),
-                        _mm512_shuffle_f32x4::<0x88>(c, d),
-                    ];
-                    let odd = [
-                        _mm512_shuffle_f32x4::<0xdd>(a, b),
-                        _mm512_shuffle_f32x4::<0xdd>(c, d),
-                    ];
+                    let even = [_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0x88>(c, d)];
+                    let odd = [_mm512_shuffle_f32x4::<0xdd>(a, b), _mm512_shuffle_f32x4::<0xdd>(c, d)];
                     rows[j] = _mm512_shuffle_f32x4::<0x88>(even[0], even[1]);
                     rows[4 + j] = _mm512_shuffle_f32x4::<0x88>(odd[0], odd[1]);
                     rows[8 + j] = _mm512_shuffle_f32x4::<0xdd>(even[0], even[1]);

@@ -31,11 +31,7 @@ impl Buffer {
     /// A buffer of `len` zeros, unless there is too little memory.
     pub fn try_zeroed(len: usize) -> Option<Self> {
         let bytes = len.max(1).checked_mul(size_of::<f32>())?;
-        let page = if bytes >= HUGE_PAGE {
-            HUGE_PAGE
-        } else {
-            SMALL_PAGE
-        };
+        let page = if bytes >= HUGE_PAGE { HUGE_PAGE } else { SMALL_PAGE };
         let layout = Layout::from_size_align(bytes.checked_next_multiple_of(page)?, page).ok()?;
         // SAFETY: the layout is not empty.
         let start = unsafe { alloc(layout) };
@@ -49,11 +45,7 @@ impl Buffer {
         }
         // SAFETY: the allocation has `layout.size()` bytes.
         unsafe { std::ptr::write_bytes(start, 0, layout.size()) };
-        Some(Self {
-            start: start.cast(),
-            len,
-            layout,
-        })
+        Some(Self { start: start.cast(), len, layout })
     }
 
     /// A copy of `values`.

@@ -43,19 +43,9 @@ pub fn all_finite(values: &[f32]) -> bool {
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn scale(
-    workers: &mut Workers,
-    extent: Extent,
-    values: &[f32],
-    factors: &[f32],
-    out: &mut [f32],
-    add: bool,
-) {
+pub fn scale(workers: &mut Workers, extent: Extent, values: &[f32], factors: &[f32], out: &mut [f32], add: bool) {
     let (len, channels) = (extent.pixels * extent.channels, extent.channels);
-    assert!(
-        values.len() >= extent.len() && out.len() >= extent.len(),
-        "scale too short"
-    );
+    assert!(values.len() >= extent.len() && out.len() >= extent.len(), "scale too short");
     let factors = &factors[..channels];
     let out = Shared::new(out);
     workers.each(extent.images, |image, _| {
@@ -75,18 +65,9 @@ pub fn scale(
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn add_repeated(
-    workers: &mut Workers,
-    images: usize,
-    values: &[f32],
-    term: &[f32],
-    out: &mut [f32],
-) {
+pub fn add_repeated(workers: &mut Workers, images: usize, values: &[f32], term: &[f32], out: &mut [f32]) {
     let len = term.len();
-    assert!(
-        values.len() >= images * len && out.len() >= images * len,
-        "sum too short"
-    );
+    assert!(values.len() >= images * len && out.len() >= images * len, "sum too short");
     let out = Shared::new(out);
     workers.each(images, |image, _| {
         // SAFETY: images do not overlap.

@@ -46,11 +46,7 @@ impl Extent {
 
 /// Cuts an extent into runs of pixels that stay inside an image: their number, and the run of each.
 pub(crate) fn pixel_chunks(extent: Extent) -> (usize, impl Fn(usize) -> PixelRun + Copy) {
-    let Extent {
-        images,
-        pixels,
-        channels,
-    } = extent;
+    let Extent { images, pixels, channels } = extent;
     let size = (CHUNK_FLOATS / channels.max(1)).clamp(1, pixels.max(1));
     let per_image = pixels.div_ceil(size);
     let run = move |index: usize| {

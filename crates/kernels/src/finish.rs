@@ -24,22 +24,13 @@ impl Task for Finish<'_> {
         // SAFETY: pixels and chunks belong to one worker; slice lengths were checked by `receive`.
         unsafe {
             let span = (run.count - 1) * run.step * channels + run.width;
-            let out = sink
-                .out
-                .part(run.first * channels + run.channel, span)
-                .as_mut_ptr();
+            let out = sink.out.part(run.first * channels + run.channel, span).as_mut_ptr();
             match sink.gather {
                 SharedGather::Nothing => self.store::<L>(out),
                 SharedGather::Statistics => self.store_statistics::<L>(out, self.partial(0)),
-                SharedGather::Sums {
-                    values,
-                    norm,
-                    activation,
-                    centre,
-                } => {
+                SharedGather::Sums { values, norm, activation, centre } => {
                     let values = values[run.first * channels + run.channel..][..span].as_ptr();
-                    let tables =
-                        [norm.scale, norm.shift, centre].map(|table| table[run.channel..].as_ptr());
+                    let tables = [norm.scale, norm.shift, centre].map(|table| table[run.channel..].as_ptr());
                     with_curve!(activation, curve => {
                         self.store_sums::<L, _>(out, self.partial(0), values, tables, curve);
                     });
@@ -59,10 +50,7 @@ impl Task for Finish<'_> {
                         opens: run.opens,
                         partials,
                     };
-                    let through = Through {
-                        finish: &self,
-                        out: out.sub(run.channel),
-                    };
+                    let through = Through { finish: &self, out: out.sub(run.channel) };
                     pass.run::<L, _>(through);
                 }
             }
@@ -89,13 +77,7 @@ impl Gradient for Through<'_> {
             let out = self.out.wrapping_add(channels.start);
             // SAFETY: a prefetch may name any address.
             unsafe {
-                prefetch_pixels::<L>(
-                    out,
-                    next * run.step,
-                    sink.channels,
-                    c - channels.start,
-                    channels.len(),
-                );
+                prefetch_pixels::<L>(out, next * run.step, sink.channels, c - channels.start, channels.len());
             }
         }
     }
@@ -106,10 +88,7 @@ impl Gradient for Through<'_> {
         unsafe {
             let mut v = load::<L>(from.add(i * run.stride + c - run.channel), part);
             if sink.accumulate {
-                v = L::add(
-                    v,
-                    load::<L>(self.out.add(i * run.step * sink.channels + c), part),
-                );
+                v = L::add(v, load::<L>(self.out.add(i * run.step * sink.channels + c), part));
             }
             v
         }
@@ -120,11 +99,7 @@ impl Gradient for Through<'_> {
         // SAFETY: handed on; streamed rows are aligned because channels and the tensor are.
         unsafe {
             let to = self.out.add(i * run.step * sink.channels + c);
-            if sink.stream {
-                L::stream(to, v)
-            } else {
-                store::<L>(to, part, v)
-            }
+            if sink.stream { L::stream(to, v) } else { store::<L>(to, part, v) }
         }
     }
 }
@@ -134,10 +109,7 @@ impl Finish<'_> {
     unsafe fn partial(&self, n: usize) -> *mut f32 {
         let (sink, row) = (self.sink, PARTIAL_ROWS * self.sink.channels);
         // SAFETY: a chunk belongs to one worker.
-        let rows = unsafe {
-            sink.partials
-                .part((n * sink.chunks + self.run.chunk) * row, row)
-        };
+        let rows = unsafe { sink.partials.part((n * sink.chunks + self.run.chunk) * row, row) };
         rows[self.run.channel..].as_mut_ptr()
     }
 
@@ -250,8 +222,7 @@ impl Finish<'_> {
                 let mut c = 0;
                 while c < channels {
                     let part = L::N.min(channels - c);
-                    let (scale, shift) =
-                        (load::<L>(scale.add(c), part), load::<L>(shift.add(c), part));
+                    let (scale, shift) = (load::<L>(scale.add(c), part), load::<L>(shift.add(c), part));
                     let centre = load::<L>(centre.add(c), part);
                     prefetch_pixels::<L>(values, end * run.step, row, c, channels);
                     let (mut sum, mut product) = (L::splat(0.0), L::splat(0.0));

@@ -21,10 +21,7 @@ pub(crate) struct Run {
 impl Run {
     /// The first `len` floats of a row.
     pub fn first(len: usize) -> Self {
-        Self {
-            offset: 0,
-            len: len as u32,
-        }
+        Self { offset: 0, len: len as u32 }
     }
 }
 
@@ -52,11 +49,7 @@ pub(crate) enum Place {
 impl Store {
     /// To scratch, adding to what is there or not.
     pub fn near(accumulate: bool) -> Self {
-        Self {
-            accumulate,
-            bias: None,
-            place: Place::Near,
-        }
+        Self { accumulate, bias: None, place: Place::Near }
     }
 }
 
@@ -112,12 +105,7 @@ impl Packed {
             start += len * padded;
             k0 += len;
         }
-        Self {
-            data,
-            blocks,
-            columns: padded,
-            exactness,
-        }
+        Self { data, blocks, columns: padded, exactness }
     }
 
     /// Columns including the padding to whole vectors: the least distance between rows of the product.
@@ -145,13 +133,7 @@ impl Packed {
     /// # Safety
     /// Every run behind every row of `a` is readable, and `padded_columns` floats behind every row of `c` are writable.
     #[inline(always)]
-    pub unsafe fn multiply<L: Lanes>(
-        &self,
-        a: *const f32,
-        a_rows: &[u32],
-        c: *mut f32,
-        c_rows: &[u32],
-    ) {
+    pub unsafe fn multiply<L: Lanes>(&self, a: *const f32, a_rows: &[u32], c: *mut f32, c_rows: &[u32]) {
         for block in 0..self.blocks.len() {
             // SAFETY: handed on.
             unsafe {
@@ -181,11 +163,7 @@ impl Packed {
         let block = &self.blocks[block];
         let panels = Panels {
             // SAFETY: panels lie inside `data` by construction.
-            data: unsafe {
-                self.data
-                    .as_ptr()
-                    .add(block.start + block.len * columns.start)
-            },
+            data: unsafe { self.data.as_ptr().add(block.start + block.len * columns.start) },
             runs: &block.runs,
             len: block.len,
             columns: columns.len(),
@@ -219,14 +197,7 @@ impl Panels<'_> {
     /// `data` holds `len * columns` floats, a bias `columns`, every run behind every row of `a` is readable, and `columns` floats behind every
     /// row of `c` are writable.
     #[inline(always)]
-    pub unsafe fn multiply<L: Lanes>(
-        &self,
-        a: *const f32,
-        a_rows: &[u32],
-        c: *mut f32,
-        c_rows: &[u32],
-        store: Store,
-    ) {
+    pub unsafe fn multiply<L: Lanes>(&self, a: *const f32, a_rows: &[u32], c: *mut f32, c_rows: &[u32], store: Store) {
         let rows = a_rows.len().min(c_rows.len());
         if rows == 0 {
             return;
@@ -258,10 +229,7 @@ impl Panels<'_> {
                         b: panel,
                         c: c.add(first),
                         c_rows: c_rows.as_ptr().add(row),
-                        store: Store {
-                            bias: store.bias.map(|bias| bias.add(first)),
-                            ..store
-                        },
+                        store: Store { bias: store.bias.map(|bias| bias.add(first)), ..store },
                         ahead,
                         share,
                     };
@@ -320,9 +288,7 @@ impl Panels<'_> {
 /// First column and width of every panel: two vectors, or one at the end.
 pub(crate) fn panels(columns: Range<usize>, lanes: usize) -> impl Iterator<Item = (usize, usize)> {
     let end = columns.end;
-    columns
-        .step_by(2 * lanes)
-        .map(move |first| (first, (end - first).min(2 * lanes)))
+    columns.step_by(2 * lanes).map(move |first| (first, (end - first).min(2 * lanes)))
 }
 
 /// Cuts the runs into blocks of nearly equal length, none longer than `BLOCK`.
@@ -335,14 +301,8 @@ fn split_runs(runs: &[Run], total: usize) -> Vec<Vec<Run>> {
         let mut rest = *run;
         while rest.len > 0 {
             let take = rest.len.min(room as u32);
-            current.push(Run {
-                offset: rest.offset,
-                len: take,
-            });
-            rest = Run {
-                offset: rest.offset + take,
-                len: rest.len - take,
-            };
+            current.push(Run { offset: rest.offset, len: take });
+            rest = Run { offset: rest.offset + take, len: rest.len - take };
             room -= take as usize;
             if room == 0 {
                 blocks.push(std::mem::take(&mut current));

@@ -18,9 +18,7 @@ enum Kind {
 impl Isa {
     /// The best instruction set here.
     pub fn detect() -> Self {
-        *Self::available()
-            .last()
-            .expect("the portable set is always there")
+        *Self::available().last().expect("the portable set is always there")
     }
 
     /// Every instruction set here, worst first.

@@ -17,10 +17,7 @@ use flipcast_graph::Activation;
 ///
 /// # Panics
 /// If there is no term or more than two, a slice is too short, or a mask is asked for an activation without one.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a pass and the tensors it touches"
-)]
+#[expect(clippy::too_many_arguments, reason = "a pass and the tensors it touches")]
 pub fn join(
     isa: Isa,
     workers: &mut Workers,
@@ -34,21 +31,12 @@ pub fn join(
     let len = extent.len();
     assert!(matches!(terms.len(), 1 | 2), "a join has one or two terms");
     assert!(out.len() >= len, "join of {} < {len}", out.len());
-    assert!(
-        mask.is_none() || activation.derivative_from_output(),
-        "{activation:?} has no mask"
-    );
-    assert!(
-        mask.as_ref()
-            .is_none_or(|mask| mask.len() >= mask_len(extent)),
-        "mask too short"
-    );
+    assert!(mask.is_none() || activation.derivative_from_output(), "{activation:?} has no mask");
+    assert!(mask.as_ref().is_none_or(|mask| mask.len() >= mask_len(extent)), "mask too short");
     for term in terms {
         term.check(extent.images, extent.pixels, extent.channels);
     }
-    let stream = len > STREAM_FROM
-        && extent.channels.is_multiple_of(16)
-        && out.as_ptr().align_offset(64) == 0;
+    let stream = len > STREAM_FROM && extent.channels.is_multiple_of(16) && out.as_ptr().align_offset(64) == 0;
     let (out, mask) = (Shared::new(&mut out[..len]), mask.map(Shared::new));
     let (chunks, chunk) = pixel_chunks(extent);
     let (scratch, _) = scratch.split();
@@ -63,15 +51,7 @@ pub fn join(
                 scratch.of(worker),
             )
         };
-        isa.run(Join {
-            terms,
-            activation,
-            run,
-            out,
-            mask,
-            stream,
-            spare: scratch.floats,
-        });
+        isa.run(Join { terms, activation, run, out, mask, stream, spare: scratch.floats });
     });
 }
 
@@ -114,11 +94,7 @@ impl Term for Scaled {
         // SAFETY: handed on.
         unsafe {
             let v = load::<L>(self.values.add(offset + c), part);
-            L::fma(
-                v,
-                load::<L>(self.scale.add(c), part),
-                load::<L>(self.shift.add(c), part),
-            )
+            L::fma(v, load::<L>(self.scale.add(c), part), load::<L>(self.shift.add(c), part))
         }
     }
 }
@@ -126,16 +102,8 @@ impl Term for Scaled {
 /// The scaled form of a norm with nothing on top.
 fn scaled(source: &Source, run: &PixelRun) -> Option<Scaled> {
     match source {
-        Source::Normed {
-            values,
-            norm,
-            activation: Activation::Identity,
-        } => {
-            let row = if norm.per_image {
-                run.image * run.channels
-            } else {
-                0
-            };
+        Source::Normed { values, norm, activation: Activation::Identity } => {
+            let row = if norm.per_image { run.image * run.channels } else { 0 };
             Some(Scaled {
                 values: values.as_ptr(),
                 scale: norm.scale[row..].as_ptr(),

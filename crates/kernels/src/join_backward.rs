@@ -49,33 +49,15 @@ impl<'a> JoinGradient<'a> {
     /// # Panics
     /// If a slice is too short for `pixels` pixels of `channels`.
     pub(crate) fn share(self, pixels: usize, channels: usize) -> (SharedJoin<'a>, [Totals<'a>; 2]) {
-        let extent = Extent {
-            images: 1,
-            pixels,
-            channels,
-        };
-        assert!(
-            self.mask.is_none_or(|mask| mask.len() >= mask_len(extent)),
-            "mask too short"
-        );
-        let mut shared = SharedJoin {
-            mask: self.mask,
-            ..SharedJoin::default()
-        };
+        let extent = Extent { images: 1, pixels, channels };
+        assert!(self.mask.is_none_or(|mask| mask.len() >= mask_len(extent)), "mask too short");
+        let mut shared = SharedJoin { mask: self.mask, ..SharedJoin::default() };
         let mut totals = [Totals::Nothing, Totals::Nothing];
         for norm in self.norms.into_iter().flatten() {
-            let enough = [norm.centre.len(), norm.sum.len(), norm.product.len()]
-                .iter()
-                .all(|len| *len >= channels);
-            assert!(
-                enough && norm.values.len() >= extent.len(),
-                "norm too short"
-            );
+            let enough = [norm.centre.len(), norm.sum.len(), norm.product.len()].iter().all(|len| *len >= channels);
+            assert!(enough && norm.values.len() >= extent.len(), "norm too short");
             shared.norms[shared.count] = (norm.values, norm.centre);
-            totals[shared.count] = Totals::Sums {
-                sum: norm.sum,
-                product: norm.product,
-            };
+            totals[shared.count] = Totals::Sums { sum: norm.sum, product: norm.product };
             shared.count += 1;
         }
         (shared, totals)
@@ -101,33 +83,16 @@ pub fn join_backward(
     let (join, totals) = join.share(extent.images * extent.pixels, channels);
     let row = PARTIAL_ROWS * channels;
     let partials = &mut partials[..join.count * chunks * row];
-    let (gradient, shared) = (
-        Shared::new(&mut gradient[..len]),
-        Shared::new(&mut *partials),
-    );
+    let (gradient, shared) = (Shared::new(&mut gradient[..len]), Shared::new(&mut *partials));
     workers.each(chunks, |index, _| {
         let run = chunk(index);
         // SAFETY: chunks overlap neither in pixels nor in their rows of partial sums.
         let (gradient, partials) = unsafe {
             let rows = |n: usize| shared.part((n * chunks + index) * row, row).as_mut_ptr();
-            let partials = [0, 1].map(|n| {
-                if n < join.count {
-                    rows(n)
-                } else {
-                    std::ptr::null_mut()
-                }
-            });
-            (
-                gradient.part(run.first * channels, run.count * channels),
-                partials,
-            )
+            let partials = [0, 1].map(|n| if n < join.count { rows(n) } else { std::ptr::null_mut() });
+            (gradient.part(run.first * channels, run.count * channels), partials)
         };
-        isa.run(Backward {
-            run,
-            gradient,
-            join,
-            partials,
-        });
+        isa.run(Backward { run, gradient, join, partials });
     });
     for (n, totals) in totals.into_iter().enumerate().take(join.count) {
         let partials = &partials[n * chunks * row..(n + 1) * chunks * row];
@@ -159,10 +124,7 @@ impl Task for Backward<'_> {
             opens: true,
             partials: self.partials,
         };
-        let in_place = InPlace {
-            gradient,
-            channels: run.channels,
-        };
+        let in_place = InPlace { gradient, channels: run.channels };
         // SAFETY: `join_backward` checked all slices for the extent the run lies in.
         unsafe { pass.run::<L, _>(in_place) };
     }
@@ -236,12 +198,7 @@ impl JoinPass<'_> {
     /// The same with the sums of `NORMS` norms.
     #[inline(always)]
     unsafe fn sum<L: Lanes, G: Gradient, const NORMS: usize>(self, gradient: G) {
-        let Self {
-            join,
-            channels,
-            row,
-            ..
-        } = self;
+        let Self { join, channels, row, .. } = self;
         // SAFETY: see `run`.
         unsafe {
             for start in (0..self.count).step_by(SHORT_SUM) {
@@ -275,11 +232,7 @@ impl JoinPass<'_> {
                     for n in 0..NORMS {
                         for r in 0..2 {
                             let to = self.partials[n].add(r * row + c - channels.start);
-                            let sum = if opens {
-                                sums[n][r]
-                            } else {
-                                L::add(load::<L>(to, part), sums[n][r])
-                            };
+                            let sum = if opens { sums[n][r] } else { L::add(load::<L>(to, part), sums[n][r]) };
                             store::<L>(to, part, sum);
                         }
                     }

@@ -66,26 +66,14 @@ pub(crate) trait Lanes: Copy + 'static {
 #[inline(always)]
 pub(crate) unsafe fn load<L: Lanes>(from: *const f32, part: usize) -> L::V {
     // SAFETY: handed on.
-    unsafe {
-        if part == L::N {
-            L::load(from)
-        } else {
-            L::load_part(from, part)
-        }
-    }
+    unsafe { if part == L::N { L::load(from) } else { L::load_part(from, part) } }
 }
 
 /// Stores `part` floats, the usual case of a whole vector without a mask.
 #[inline(always)]
 pub(crate) unsafe fn store<L: Lanes>(to: *mut f32, part: usize, v: L::V) {
     // SAFETY: handed on.
-    unsafe {
-        if part == L::N {
-            L::store(to, v)
-        } else {
-            L::store_part(to, part, v)
-        }
-    }
+    unsafe { if part == L::N { L::store(to, v) } else { L::store_part(to, part, v) } }
 }
 
 /// Work to run inside a function compiled for an instruction set.

@@ -20,14 +20,8 @@ pub fn layer_norm(
     out: &mut [f32],
 ) {
     let channels = extent.channels;
-    assert!(
-        values.len() >= extent.len() && out.len() >= extent.len(),
-        "layer norm too short"
-    );
-    assert!(
-        scale.len() >= channels && shift.len() >= channels,
-        "norm tables too short"
-    );
+    assert!(values.len() >= extent.len() && out.len() >= extent.len(), "layer norm too short");
+    assert!(scale.len() >= channels && shift.len() >= channels, "norm tables too short");
     let out = Shared::new(out);
     let (chunks, chunk) = pixel_chunks(extent);
     workers.each(chunks, |index, _| {
@@ -35,14 +29,7 @@ pub fn layer_norm(
         // SAFETY: chunks do not overlap.
         let out = unsafe { out.part(run.first * channels, run.count * channels) };
         let values = &values[run.first * channels..][..run.count * channels];
-        isa.run(Forward {
-            values,
-            scale,
-            shift,
-            eps,
-            out,
-            channels,
-        });
+        isa.run(Forward { values, scale, shift, eps, out, channels });
     });
 }
 
@@ -50,10 +37,7 @@ pub fn layer_norm(
 ///
 /// # Panics
 /// If a slice or the scratch is too short.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a pass and the tensors it touches"
-)]
+#[expect(clippy::too_many_arguments, reason = "a pass and the tensors it touches")]
 pub fn layer_norm_backward(
     isa: Isa,
     workers: &mut Workers,
@@ -65,10 +49,7 @@ pub fn layer_norm_backward(
     target: Option<(&mut [f32], bool)>,
 ) {
     let channels = extent.channels;
-    assert!(
-        values.len() >= extent.len() && gradient.len() >= extent.len(),
-        "layer norm too short"
-    );
+    assert!(values.len() >= extent.len() && gradient.len() >= extent.len(), "layer norm too short");
     assert!(scale.len() >= channels, "norm tables too short");
     let (chunks, chunk) = pixel_chunks(extent);
     let (_, partials) = scratch.split();
@@ -86,12 +67,8 @@ pub fn layer_norm_backward(
         let run = chunk(index);
         let (start, len) = (run.first * channels, run.count * channels);
         // SAFETY: chunks overlap neither in pixels nor in rows of partial sums.
-        let (partial, target) = unsafe {
-            (
-                shared.part(index * row, row),
-                target.as_ref().map(|target| target.part(start, len)),
-            )
-        };
+        let (partial, target) =
+            unsafe { (shared.part(index * row, row), target.as_ref().map(|target| target.part(start, len))) };
         isa.run(Backward {
             values: &values[start..start + len],
             gradient: &gradient[start..start + len],
@@ -103,10 +80,7 @@ pub fn layer_norm_backward(
             channels,
         });
     });
-    let totals = Totals::Sums {
-        sum: shift_gradient,
-        product: scale_gradient,
-    };
+    let totals = Totals::Sums { sum: shift_gradient, product: scale_gradient };
     totals.merge(workers, partials, channels, &|index| chunk(index).count);
 }
 
@@ -154,10 +128,7 @@ impl Task for Forward<'_> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let channels = self.channels;
-        let pixels = self
-            .values
-            .chunks_exact(channels)
-            .zip(self.out.chunks_exact_mut(channels));
+        let pixels = self.values.chunks_exact(channels).zip(self.out.chunks_exact_mut(channels));
         for (values, out) in pixels {
             // SAFETY: both hold a pixel's channels; vectors at the end are partial.
             unsafe {
@@ -168,11 +139,7 @@ impl Task for Forward<'_> {
                     let part = L::N.min(channels - c);
                     let load = |slice: &[f32]| L::load_part(slice.as_ptr().add(c), part);
                     let x = L::mul(L::sub(load(values), mean), inverse);
-                    L::store_part(
-                        out.as_mut_ptr().add(c),
-                        part,
-                        L::fma(x, load(self.scale), load(self.shift)),
-                    );
+                    L::store_part(out.as_mut_ptr().add(c), part, L::fma(x, load(self.scale), load(self.shift)));
                     c += L::N;
                 }
             }
@@ -199,10 +166,7 @@ impl Task for Backward<'_> {
         let channels = self.channels;
         self.partial.fill(0.0);
         let (sum, product) = self.partial[..2 * channels].split_at_mut(channels);
-        let pixels = self
-            .values
-            .chunks_exact(channels)
-            .zip(self.gradient.chunks_exact(channels));
+        let pixels = self.values.chunks_exact(channels).zip(self.gradient.chunks_exact(channels));
         for (pixel, (values, gradient)) in pixels.enumerate() {
             // SAFETY: all slices hold a pixel's channels; vectors at the end are partial.
             unsafe {
@@ -215,11 +179,7 @@ impl Task for Backward<'_> {
                     let x = L::mul(L::sub(load(values), mean), inverse);
                     let g = load(gradient);
                     L::store_part(sum.as_mut_ptr().add(c), part, L::add(load(sum), g));
-                    L::store_part(
-                        product.as_mut_ptr().add(c),
-                        part,
-                        L::fma(g, x, load(product)),
-                    );
+                    L::store_part(product.as_mut_ptr().add(c), part, L::fma(g, x, load(product)));
                     // Lanes beyond the end hold zero gradients.
                     let scaled = L::mul(g, load(self.scale));
                     total = L::add(total, scaled);

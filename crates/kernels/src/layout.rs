@@ -9,15 +9,8 @@ use crate::shared::Shared;
 /// # Panics
 /// If a slice is too short.
 pub fn flatten(workers: &mut Workers, extent: Extent, values: &[f32], out: &mut [f32]) {
-    let Extent {
-        images,
-        pixels,
-        channels,
-    } = extent;
-    assert!(
-        values.len() >= extent.len() && out.len() >= extent.len(),
-        "flatten too short"
-    );
+    let Extent { images, pixels, channels } = extent;
+    assert!(values.len() >= extent.len() && out.len() >= extent.len(), "flatten too short");
     let out = Shared::new(out);
     workers.each(images, |image, _| {
         let len = pixels * channels;
@@ -36,22 +29,9 @@ pub fn flatten(workers: &mut Workers, extent: Extent, values: &[f32], out: &mut 
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn flatten_backward(
-    workers: &mut Workers,
-    extent: Extent,
-    gradient: &[f32],
-    target: &mut [f32],
-    add: bool,
-) {
-    let Extent {
-        images,
-        pixels,
-        channels,
-    } = extent;
-    assert!(
-        gradient.len() >= extent.len() && target.len() >= extent.len(),
-        "flatten too short"
-    );
+pub fn flatten_backward(workers: &mut Workers, extent: Extent, gradient: &[f32], target: &mut [f32], add: bool) {
+    let Extent { images, pixels, channels } = extent;
+    assert!(gradient.len() >= extent.len() && target.len() >= extent.len(), "flatten too short");
     let target = Shared::new(target);
     workers.each(images, |image, _| {
         let len = pixels * channels;
@@ -82,10 +62,7 @@ pub struct ShortcutShape {
 
 impl ShortcutShape {
     fn lens(&self) -> [usize; 2] {
-        [
-            self.input[0] * self.input[1] * self.channels[0],
-            self.output[0] * self.output[1] * self.channels[1],
-        ]
+        [self.input[0] * self.input[1] * self.channels[0], self.output[0] * self.output[1] * self.channels[1]]
     }
 
     /// Starts of a kept pixel's channels on either side, image by image.
@@ -104,18 +81,9 @@ impl ShortcutShape {
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn shortcut_a(
-    workers: &mut Workers,
-    images: usize,
-    shape: ShortcutShape,
-    values: &[f32],
-    out: &mut [f32],
-) {
+pub fn shortcut_a(workers: &mut Workers, images: usize, shape: ShortcutShape, values: &[f32], out: &mut [f32]) {
     let [from_len, to_len] = shape.lens();
-    assert!(
-        values.len() >= images * from_len && out.len() >= images * to_len,
-        "shortcut too short"
-    );
+    assert!(values.len() >= images * from_len && out.len() >= images * to_len, "shortcut too short");
     let out = Shared::new(out);
     workers.each(images, |image, _| {
         // SAFETY: images do not overlap.
@@ -123,8 +91,7 @@ pub fn shortcut_a(
         let values = &values[image * from_len..][..from_len];
         out.fill(0.0);
         for (from, to) in shape.pairs() {
-            out[to..to + shape.channels[0]]
-                .copy_from_slice(&values[from..from + shape.channels[0]]);
+            out[to..to + shape.channels[0]].copy_from_slice(&values[from..from + shape.channels[0]]);
         }
     });
 }
@@ -142,10 +109,7 @@ pub fn shortcut_a_backward(
     add: bool,
 ) {
     let [to_len, from_len] = shape.lens();
-    assert!(
-        gradient.len() >= images * from_len && target.len() >= images * to_len,
-        "shortcut too short"
-    );
+    assert!(gradient.len() >= images * from_len && target.len() >= images * to_len, "shortcut too short");
     let target = Shared::new(target);
     workers.each(images, |image, _| {
         // SAFETY: images do not overlap.
@@ -156,10 +120,7 @@ pub fn shortcut_a_backward(
         }
         for (to, from) in shape.pairs() {
             let from = &gradient[from..from + shape.channels[0]];
-            target[to..to + shape.channels[0]]
-                .iter_mut()
-                .zip(from)
-                .for_each(|(to, from)| *to += from);
+            target[to..to + shape.channels[0]].iter_mut().zip(from).for_each(|(to, from)| *to += from);
         }
     });
 }
@@ -186,25 +147,10 @@ impl Cells<'_> {
 ///
 /// # Panics
 /// If a slice is too short, or the table names a token that is not there.
-pub fn arrange(
-    workers: &mut Workers,
-    images: usize,
-    cells: Cells,
-    values: &[f32],
-    out: &mut [f32],
-    add: bool,
-) {
-    let Cells {
-        table,
-        tokens,
-        channels,
-        ..
-    } = cells;
+pub fn arrange(workers: &mut Workers, images: usize, cells: Cells, values: &[f32], out: &mut [f32], add: bool) {
+    let Cells { table, tokens, channels, .. } = cells;
     let (from_len, to_len) = (tokens * channels, table.len() * channels);
-    assert!(
-        values.len() >= images * from_len && out.len() >= images * to_len,
-        "arrangement too short"
-    );
+    assert!(values.len() >= images * from_len && out.len() >= images * to_len, "arrangement too short");
     let out = Shared::new(out);
     workers.each(images, |image, _| {
         // SAFETY: images do not overlap.

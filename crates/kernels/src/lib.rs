@@ -47,17 +47,14 @@ pub use isa::Isa;
 pub use join::join;
 pub use join_backward::{JoinGradient, JoinedNorm, join_backward};
 pub use layer_norm::{layer_norm, layer_norm_backward};
-pub use layout::{
-    Cells, ShortcutShape, arrange, flatten, flatten_backward, shortcut_a, shortcut_a_backward,
-};
+pub use layout::{Cells, ShortcutShape, arrange, flatten, flatten_backward, shortcut_a, shortcut_a_backward};
 pub use mask::mask_len;
 pub use multiply::{multiply, multiply_backward};
 pub use norm::{per_image_statistics, statistics};
 pub use norm_backward::{Carried, NormGradient, Passage, norm_sums, through_norm};
 pub use peak::{measure_copy_bandwidth, measure_fma_peak};
 pub use pool::{
-    PoolShape, avg_pool, avg_pool_backward, global_avg_pool, global_avg_pool_backward, max_pool,
-    max_pool_backward,
+    PoolShape, avg_pool, avg_pool_backward, global_avg_pool, global_avg_pool_backward, max_pool, max_pool_backward,
 };
 pub use scratch::Scratch;
 pub use sink::{Gather, Sink};

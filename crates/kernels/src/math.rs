@@ -14,13 +14,7 @@ pub(crate) unsafe fn exp<L: Lanes>(x: L::V) -> L::V {
         let r = L::fma(k, L::splat(-0.693_359_4), x);
         let r = L::fma(k, L::splat(2.121_944_4e-4), r);
         let mut p = L::splat(1.987_569_1e-4);
-        for c in [
-            1.398_199_9e-3,
-            8.333_452e-3,
-            4.166_579_6e-2,
-            1.666_666_5e-1,
-            0.5,
-        ] {
+        for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
             p = L::fma(p, r, L::splat(c));
         }
         let y = L::add(L::fma(p, L::mul(r, r), r), L::splat(1.0));
@@ -64,23 +58,11 @@ pub(crate) unsafe fn erf<L: Lanes>(x: L::V) -> L::V {
         let x = L::min(L::splat(4.0), L::max(L::splat(-4.0), x));
         let x2 = L::mul(x, x);
         let mut p = L::splat(-2.726_142_3e-10);
-        for c in [
-            2.770_681_4e-8,
-            -2.101_024e-6,
-            -5.692_506_5e-5,
-            -7.349_906_3e-4,
-            -2.954_6e-3,
-            -1.609_603_3e-2,
-        ] {
+        for c in [2.770_681_4e-8, -2.101_024e-6, -5.692_506_5e-5, -7.349_906_3e-4, -2.954_6e-3, -1.609_603_3e-2] {
             p = L::fma(p, x2, L::splat(c));
         }
         let mut q = L::splat(-1.456_607_2e-5);
-        for c in [
-            -2.133_740_6e-4,
-            -1.682_827e-3,
-            -7.373_329e-3,
-            -1.426_473_9e-2,
-        ] {
+        for c in [-2.133_740_6e-4, -1.682_827e-3, -7.373_329e-3, -1.426_473_9e-2] {
             q = L::fma(q, x2, L::splat(c));
         }
         L::div(L::mul(x, p), q)
@@ -108,13 +90,7 @@ pub(crate) unsafe fn gelu_slope<L: Lanes>(z: L::V) -> L::V {
             p = L::fma(p, z2, L::splat(c));
         }
         let mut q = L::splat(5.556_495e-6);
-        for c in [
-            1.502_072e-4,
-            2.952_269_3e-3,
-            3.697_174_8e-2,
-            2.813_015e-1,
-            1.0,
-        ] {
+        for c in [1.502_072e-4, 2.952_269_3e-3, 3.697_174_8e-2, 2.813_015e-1, 1.0] {
             q = L::fma(q, z2, L::splat(c));
         }
         L::add(L::div(L::mul(z, p), q), L::splat(0.5))
@@ -157,9 +133,7 @@ mod tests {
     }
 
     fn worst_relative(function: Function, low: f32, high: f32, exact: fn(f64) -> f64) -> f64 {
-        let inputs: Vec<f32> = (0..65_536)
-            .map(|i| low + (high - low) * i as f32 / 65_536.0)
-            .collect();
+        let inputs: Vec<f32> = (0..65_536).map(|i| low + (high - low) * i as f32 / 65_536.0).collect();
         let mut worst = 0.0f64;
         for isa in Isa::available() {
             let mut outputs = vec![0.0; inputs.len()];

@@ -19,11 +19,7 @@ pub fn multiply(
     gate_pixels: usize,
     out: &mut [f32],
 ) {
-    let Extent {
-        images,
-        pixels,
-        channels,
-    } = extent;
+    let Extent { images, pixels, channels } = extent;
     check(extent, values, gate, gate_pixels);
     assert!(out.len() >= extent.len(), "product too short");
     let out = Shared::new(out);
@@ -33,11 +29,7 @@ pub fn multiply(
         let out = unsafe { out.part(image * len, len) };
         let values = &values[image * len..][..len];
         let gate = &gate[image * gate_pixels * channels..][..gate_pixels * channels];
-        for (pixel, (out, values)) in out
-            .chunks_exact_mut(channels)
-            .zip(values.chunks_exact(channels))
-            .enumerate()
-        {
+        for (pixel, (out, values)) in out.chunks_exact_mut(channels).zip(values.chunks_exact(channels)).enumerate() {
             let gate = &gate[pixel % gate_pixels * channels..][..channels];
             for c in 0..channels {
                 out[c] = values[c] * gate[c];
@@ -99,19 +91,11 @@ impl Task for Backward<'_> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let (len, gate_len, channels) = (self.gradient.len(), self.gate.len(), self.channels);
-        let (values, gate, gradient) = (
-            self.values.as_ptr(),
-            self.gate.as_ptr(),
-            self.gradient.as_ptr(),
-        );
+        let (values, gate, gradient) = (self.values.as_ptr(), self.gate.as_ptr(), self.gradient.as_ptr());
         let value_target = self.value_target.map(|(to, add)| (to.as_mut_ptr(), add));
         let gate_target = self.gate_target.map(|(to, add)| (to.as_mut_ptr(), add));
         // A gate per value is a row as long as the image, without a sum.
-        let (row, pixels) = if gate_len == len {
-            (len, 1)
-        } else {
-            (channels, len / channels)
-        };
+        let (row, pixels) = if gate_len == len { (len, 1) } else { (channels, len / channels) };
         // SAFETY: slices hold `pixels` rows, gates one; vectors at the end of a row are partial.
         unsafe {
             for start in (0..pixels).step_by(SHORT_SUM) {
@@ -153,15 +137,9 @@ impl Task for Backward<'_> {
 }
 
 fn check(extent: Extent, values: &[f32], gate: &[f32], gate_pixels: usize) {
-    assert!(
-        gate_pixels == 1 || gate_pixels == extent.pixels,
-        "a gate has one pixel or all"
-    );
+    assert!(gate_pixels == 1 || gate_pixels == extent.pixels, "a gate has one pixel or all");
     assert!(values.len() >= extent.len(), "values too short");
-    assert!(
-        gate.len() >= extent.images * gate_pixels * extent.channels,
-        "gate too short"
-    );
+    assert!(gate.len() >= extent.images * gate_pixels * extent.channels, "gate too short");
 }
 
 #[cfg(test)]
@@ -173,11 +151,7 @@ mod tests {
     #[test]
     fn gradients_of_both_factors_agree_and_add() {
         for (channels, one_pixel) in [(1, true), (17, true), (33, true), (5, false), (16, false)] {
-            let extent = Extent {
-                images: 2,
-                pixels: 19,
-                channels,
-            };
+            let extent = Extent { images: 2, pixels: 19, channels };
             let gate_pixels = if one_pixel { 1 } else { extent.pixels };
             let gates = 2 * gate_pixels * channels;
             let (values, gate) = (noise(extent.len(), 1), noise(gates, 2));
@@ -199,14 +173,9 @@ mod tests {
                 };
                 let what = format!("product of {channels} channels, {gate_pixels} gates");
                 let len = extent.len() + gates;
-                compare(
-                    &what,
-                    len,
-                    Tolerance::RelativeL2(1e-7),
-                    |isa, workers, _, out| {
-                        run(isa, workers, out);
-                    },
-                );
+                compare(&what, len, Tolerance::RelativeL2(1e-7), |isa, workers, _, out| {
+                    run(isa, workers, out);
+                });
                 let mut found = vec![f32::NAN; len];
                 run(Isa::detect(), &mut Workers::new(1), &mut found);
                 let before = if add { 0.5 } else { 0.0 };

@@ -32,14 +32,9 @@ pub fn statistics(
         let run = chunk(index);
         // SAFETY: every chunk has rows of its own.
         let partial = unsafe { shared.part(index * row, row) };
-        isa.run(Statistics {
-            values: &values[run.first * channels..][..run.count * channels],
-            channels,
-            partial,
-        });
+        isa.run(Statistics { values: &values[run.first * channels..][..run.count * channels], channels, partial });
     });
-    Totals::Statistics { mean, variance }
-        .merge(workers, partials, channels, &|index| chunk(index).count);
+    Totals::Statistics { mean, variance }.merge(workers, partials, channels, &|index| chunk(index).count);
 }
 
 /// Mean and biased variance of every channel of every image: `[image][channel]`.
@@ -55,34 +50,18 @@ pub fn per_image_statistics(
     mean: &mut [f64],
     variance: &mut [f64],
 ) {
-    let Extent {
-        images,
-        pixels,
-        channels,
-    } = extent;
-    assert!(
-        values.len() >= extent.len()
-            && mean.len() >= images * channels
-            && variance.len() >= images * channels
-    );
+    let Extent { images, pixels, channels } = extent;
+    assert!(values.len() >= extent.len() && mean.len() >= images * channels && variance.len() >= images * channels);
     let (mean, variance) = (Shared::new(mean), Shared::new(variance));
     let (scratch, _) = scratch.split();
     workers.each(images, |image, worker| {
         // SAFETY: every image has rows of its own, and a worker runs one at a time.
         let (mean, variance, scratch) = unsafe {
-            (
-                mean.part(image * channels, channels),
-                variance.part(image * channels, channels),
-                scratch.of(worker),
-            )
+            (mean.part(image * channels, channels), variance.part(image * channels, channels), scratch.of(worker))
         };
         let partial = &mut scratch.floats[..PARTIAL_ROWS * channels];
         let values = &values[image * pixels * channels..][..pixels * channels];
-        isa.run(Statistics {
-            values,
-            channels,
-            partial: &mut *partial,
-        });
+        isa.run(Statistics { values, channels, partial: &mut *partial });
         let n = pixels as f64;
         for c in 0..channels {
             let at = |row: usize| f64::from(partial[row * channels + c]);
@@ -125,11 +104,7 @@ impl Task for Statistics<'_> {
                         square = L::fma(d, d, square);
                     }
                     store::<L>(sums.add(c), part, L::add(load::<L>(sums.add(c), part), sum));
-                    store::<L>(
-                        squares.add(c),
-                        part,
-                        L::add(load::<L>(squares.add(c), part), square),
-                    );
+                    store::<L>(squares.add(c), part, L::add(load::<L>(squares.add(c), part), square));
                     c += L::N;
                 }
             }

@@ -39,36 +39,18 @@ pub fn norm_sums(
     sum: &mut [f32],
     product: &mut [f32],
 ) {
-    let Extent {
-        images,
-        pixels,
-        channels,
-    } = extent;
+    let Extent { images, pixels, channels } = extent;
     let rows = if of.norm.per_image { images } else { 1 } * channels;
-    assert!(
-        of.gradient.len() >= extent.len() && of.values.len() >= extent.len(),
-        "gradient too short"
-    );
+    assert!(of.gradient.len() >= extent.len() && of.values.len() >= extent.len(), "gradient too short");
     let tables = [of.norm.scale, of.norm.shift, of.centre, &*sum, &*product];
-    assert!(
-        tables.iter().all(|table| table.len() >= rows),
-        "norm tables too short"
-    );
+    assert!(tables.iter().all(|table| table.len() >= rows), "norm tables too short");
     let part = |run: PixelRun| {
         let range = run.first * channels..(run.first + run.count) * channels;
-        let row = if of.norm.per_image {
-            run.image * channels
-        } else {
-            0
-        };
+        let row = if of.norm.per_image { run.image * channels } else { 0 };
         Sums {
             gradient: &of.gradient[range.clone()],
             values: &of.values[range],
-            tables: [
-                &of.norm.scale[row..],
-                &of.norm.shift[row..],
-                &of.centre[row..],
-            ],
+            tables: [&of.norm.scale[row..], &of.norm.shift[row..], &of.centre[row..]],
             activation: of.activation,
             channels,
         }
@@ -86,17 +68,8 @@ pub fn norm_sums(
                 channels,
             };
             // SAFETY: every image has rows of its own.
-            let to = unsafe {
-                (
-                    sum.part(image * channels, channels),
-                    product.part(image * channels, channels),
-                )
-            };
-            isa.run(SumsInto {
-                sums: part(whole),
-                sum: to.0,
-                product: to.1,
-            });
+            let to = unsafe { (sum.part(image * channels, channels), product.part(image * channels, channels)) };
+            isa.run(SumsInto { sums: part(whole), sum: to.0, product: to.1 });
         });
         return;
     }
@@ -109,11 +82,7 @@ pub fn norm_sums(
         // SAFETY: every chunk has rows of its own.
         let partial = unsafe { shared.part(index * row, row) };
         let (sum, rest) = partial.split_at_mut(channels);
-        isa.run(SumsInto {
-            sums: part(chunk(index)),
-            sum,
-            product: &mut rest[..channels],
-        });
+        isa.run(SumsInto { sums: part(chunk(index)), sum, product: &mut rest[..channels] });
     });
     Totals::Sums { sum, product }.merge(workers, partials, channels, &|index| chunk(index).count);
 }
@@ -137,13 +106,7 @@ impl Task for SumsInto<'_> {
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Sums {
-            gradient,
-            values,
-            tables,
-            activation,
-            channels,
-        } = self.sums;
+        let Sums { gradient, values, tables, activation, channels } = self.sums;
         let count = gradient.len() / channels;
         let [scale, shift, centre] = tables;
         // SAFETY: slices were cut to `count` pixels, tables hold a row from their start on.
@@ -211,19 +174,8 @@ pub struct Passage<'a> {
 impl<'a> Passage<'a> {
     /// The carried form of `gradient`.
     pub fn of(self, gradient: &'a [f32]) -> Source<'a> {
-        let Self {
-            values,
-            norm,
-            activation,
-            through,
-        } = self;
-        Source::Gradient {
-            gradient,
-            values,
-            norm,
-            activation,
-            through,
-        }
+        let Self { values, norm, activation, through } = self;
+        Source::Gradient { gradient, values, norm, activation, through }
     }
 }
 
@@ -239,17 +191,10 @@ pub fn through_norm(
     passage: Passage,
     carried: Carried,
 ) {
-    let Extent {
-        images,
-        pixels,
-        channels,
-    } = extent;
+    let Extent { images, pixels, channels } = extent;
     let (chunks, chunk) = pixel_chunks(extent);
     let (scratch, _) = scratch.split();
-    let values_of = |run: PixelRun| Passage {
-        values: &passage.values[run.first * channels..],
-        ..passage
-    };
+    let values_of = |run: PixelRun| Passage { values: &passage.values[run.first * channels..], ..passage };
     match carried {
         Carried::InPlace(gradient) => {
             passage.of(&*gradient).check(images, pixels, channels);
@@ -257,61 +202,30 @@ pub fn through_norm(
             workers.each(chunks, |index, worker| {
                 let run = chunk(index);
                 // SAFETY: chunks do not overlap, and a worker runs one at a time.
-                let (part, scratch) = unsafe {
-                    (
-                        gradient.part(run.first * channels, run.count * channels),
-                        scratch.of(worker),
-                    )
-                };
+                let (part, scratch) =
+                    unsafe { (gradient.part(run.first * channels, run.count * channels), scratch.of(worker)) };
                 let to = &mut scratch.floats[..part.len()];
                 let local = PixelRun { first: 0, ..run };
-                isa.run(Fill {
-                    source: values_of(run).of(&*part),
-                    run: local,
-                    to,
-                });
+                isa.run(Fill { source: values_of(run).of(&*part), run: local, to });
                 part.copy_from_slice(to);
             });
         }
-        Carried::Into {
-            gradient,
-            target,
-            accumulate,
-        } => {
+        Carried::Into { gradient, target, accumulate } => {
             let source = passage.of(gradient);
             source.check(images, pixels, channels);
-            assert!(
-                target.len() >= extent.len(),
-                "target of {} < {}",
-                target.len(),
-                extent.len()
-            );
+            assert!(target.len() >= extent.len(), "target of {} < {}", target.len(), extent.len());
             let target = Shared::new(target);
             workers.each(chunks, |index, worker| {
                 let run = chunk(index);
                 // SAFETY: chunks do not overlap, and a worker runs one at a time.
-                let (part, scratch) = unsafe {
-                    (
-                        target.part(run.first * channels, run.count * channels),
-                        scratch.of(worker),
-                    )
-                };
+                let (part, scratch) =
+                    unsafe { (target.part(run.first * channels, run.count * channels), scratch.of(worker)) };
                 if accumulate {
                     let more = &mut scratch.floats[..part.len()];
-                    isa.run(Fill {
-                        source,
-                        run,
-                        to: more,
-                    });
-                    part.iter_mut()
-                        .zip(more)
-                        .for_each(|(to, more)| *to += *more);
+                    isa.run(Fill { source, run, to: more });
+                    part.iter_mut().zip(more).for_each(|(to, more)| *to += *more);
                 } else {
-                    isa.run(Fill {
-                        source,
-                        run,
-                        to: part,
-                    });
+                    isa.run(Fill { source, run, to: part });
                 }
             });
         }
@@ -330,9 +244,6 @@ impl Task for Fill<'_> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         // SAFETY: `through_norm` checked the source, and `to` has the run's length.
-        unsafe {
-            self.source
-                .fill::<L>(self.run, self.to.as_mut_ptr(), self.run.channels)
-        }
+        unsafe { self.source.fill::<L>(self.run, self.to.as_mut_ptr(), self.run.channels) }
     }
 }

@@ -56,17 +56,9 @@ pub(crate) fn compare(
         let mut workers = Workers::new(2);
         let mut scratch = Scratch::new(2, 64 << 10, 1 << 10, 64 << 10);
         let mut out = vec![CANARY; len + 2 * MARGIN];
-        kernel(
-            isa,
-            &mut workers,
-            &mut scratch,
-            &mut out[MARGIN..MARGIN + len],
-        );
+        kernel(isa, &mut workers, &mut scratch, &mut out[MARGIN..MARGIN + len]);
         let canaries = out[..MARGIN].iter().chain(&out[MARGIN + len..]);
-        assert!(
-            canaries.into_iter().all(|x| *x == CANARY),
-            "{what} {isa:?} wrote outside its output"
-        );
+        assert!(canaries.into_iter().all(|x| *x == CANARY), "{what} {isa:?} wrote outside its output");
         out[MARGIN..MARGIN + len].to_vec()
     };
     let sets = Isa::available();
@@ -77,11 +69,7 @@ pub(crate) fn compare(
 }
 
 fn extent(channels: usize) -> Extent {
-    Extent {
-        images: 2,
-        pixels: 19,
-        channels,
-    }
+    Extent { images: 2, pixels: 19, channels }
 }
 
 struct Operations<'a> {
@@ -99,10 +87,7 @@ impl Task for Operations<'_> {
         for start in (0..self.a.len()).step_by(L::N) {
             // SAFETY: lengths are multiples of every lane count, and `lane` holds the widest vector.
             unsafe {
-                let (a, b) = (
-                    L::load(self.a[start..].as_ptr()),
-                    L::load(self.b[start..].as_ptr()),
-                );
+                let (a, b) = (L::load(self.a[start..].as_ptr()), L::load(self.b[start..].as_ptr()));
                 let results = [
                     L::add(a, b),
                     L::sub(a, b),
@@ -129,11 +114,7 @@ fn single_operations_agree_on_special_values() {
     let (a, b) = (special(160, 1), special(163, 2)[3..].to_vec());
     let run = |isa: Isa| {
         let mut out = Vec::new();
-        isa.run(Operations {
-            a: &a,
-            b: &b,
-            out: &mut out,
-        });
+        isa.run(Operations { a: &a, b: &b, out: &mut out });
         // Vectors of different widths interleave results differently: sort them back by operation.
         let (n, operations) = (isa.lanes(), 10);
         let mut sorted = vec![0.0; out.len()];
@@ -158,13 +139,7 @@ fn partial_vectors_touch_only_their_part() {
         #[inline(always)]
         unsafe fn run<L: Lanes>(self) {
             // SAFETY: both slices hold `part` floats; nothing beyond is touched.
-            unsafe {
-                L::store_part(
-                    self.1.as_mut_ptr(),
-                    self.2,
-                    L::load_part(self.0.as_ptr(), self.2),
-                )
-            }
+            unsafe { L::store_part(self.1.as_mut_ptr(), self.2, L::load_part(self.0.as_ptr(), self.2)) }
         }
     }
     for isa in Isa::available() {
@@ -182,37 +157,16 @@ fn partial_vectors_touch_only_their_part() {
 fn joins_agree_forward_and_back() {
     for channels in (1..=33).chain([48, 64]) {
         let e = extent(channels);
-        let (x, y, scale, shift) = (
-            special(e.len(), 1),
-            noise(e.len(), 2),
-            noise(channels, 3),
-            noise(channels, 4),
-        );
+        let (x, y, scale, shift) = (special(e.len(), 1), noise(e.len(), 2), noise(channels, 3), noise(channels, 4));
         for activation in ACTIVATIONS {
             // Activations below the sum take the slow path.
             for inner in [Activation::Identity, Activation::Silu] {
-                let norm = NormTables {
-                    scale: &scale,
-                    shift: &shift,
-                    per_image: false,
-                };
-                let terms = [
-                    Source::Normed {
-                        values: &y,
-                        norm,
-                        activation: inner,
-                    },
-                    Source::Plain(&x),
-                ];
+                let norm = NormTables { scale: &scale, shift: &shift, per_image: false };
+                let terms = [Source::Normed { values: &y, norm, activation: inner }, Source::Plain(&x)];
                 let what = format!("join {channels} {activation:?} {inner:?}");
-                compare(
-                    &what,
-                    e.len(),
-                    Tolerance::Ulps(4),
-                    |isa, workers, scratch, out| {
-                        join(isa, workers, scratch, e, &terms, activation, out, None);
-                    },
-                );
+                compare(&what, e.len(), Tolerance::Ulps(4), |isa, workers, scratch, out| {
+                    join(isa, workers, scratch, e, &terms, activation, out, None);
+                });
             }
         }
         let g = noise(e.len(), 5);
@@ -225,37 +179,16 @@ fn joins_agree_forward_and_back() {
                 let mut mask = vec![0; mask_len(e)];
                 let mut joined = vec![0.0; e.len()];
                 let terms = [Source::Plain(&y), Source::Plain(&g)];
-                join(
-                    isa,
-                    workers,
-                    scratch,
-                    e,
-                    &terms,
-                    Activation::Relu6,
-                    &mut joined,
-                    Some(&mut mask),
-                );
+                join(isa, workers, scratch, e, &terms, Activation::Relu6, &mut joined, Some(&mut mask));
                 let (gradient, sums) = out.split_at_mut(e.len());
                 let (sum, product) = sums.split_at_mut(channels);
                 gradient.copy_from_slice(&g);
-                let norm = JoinedNorm {
-                    values: &y,
-                    centre: &centre,
-                    sum,
-                    product,
-                };
-                let through = JoinGradient {
-                    mask: Some(&mask),
-                    norms: [Some(norm), None],
-                };
+                let norm = JoinedNorm { values: &y, centre: &centre, sum, product };
+                let through = JoinGradient { mask: Some(&mask), norms: [Some(norm), None] };
                 join_backward(isa, workers, scratch, e, gradient, through);
                 for i in 0..e.len() {
                     let slope = joined[i] > 0.0 && joined[i] < 6.0;
-                    assert_eq!(
-                        gradient[i],
-                        if slope { g[i] } else { 0.0 },
-                        "{channels} {i}"
-                    );
+                    assert_eq!(gradient[i], if slope { g[i] } else { 0.0 }, "{channels} {i}");
                 }
             },
         );
@@ -272,58 +205,27 @@ fn norm_passes_agree() {
             let table = |seed: u64| noise(rows, seed);
             let (scale, shift, centre) = (table(3), table(4), table(5));
             let (slope, pull, constant) = (table(6), table(7), table(8));
-            let norm = NormTables {
-                scale: &scale,
-                shift: &shift,
-                per_image,
-            };
-            let through = ThroughTables {
-                slope: &slope,
-                pull: &pull,
-                constant: &constant,
-            };
+            let norm = NormTables { scale: &scale, shift: &shift, per_image };
+            let through = ThroughTables { slope: &slope, pull: &pull, constant: &constant };
             for activation in ACTIVATIONS {
                 let what = format!("{channels} {activation:?} per image: {per_image}");
                 // Sums of 38 products of magnitude up to about 16.
-                let bound = Tolerance::SumOf {
-                    terms: 38,
-                    magnitude: 40.0,
-                };
-                compare(
-                    &format!("sums {what}"),
-                    2 * rows,
-                    bound,
-                    |isa, workers, scratch, out| {
-                        let of = NormGradient {
-                            gradient: &g,
-                            values: &y,
-                            norm,
-                            activation,
-                            centre: &centre,
-                        };
-                        let (sum, product) = out.split_at_mut(rows);
-                        norm_sums(isa, workers, scratch, e, of, sum, product);
-                    },
-                );
+                let bound = Tolerance::SumOf { terms: 38, magnitude: 40.0 };
+                compare(&format!("sums {what}"), 2 * rows, bound, |isa, workers, scratch, out| {
+                    let of = NormGradient { gradient: &g, values: &y, norm, activation, centre: &centre };
+                    let (sum, product) = out.split_at_mut(rows);
+                    norm_sums(isa, workers, scratch, e, of, sum, product);
+                });
                 compare(
                     &format!("through {what}"),
                     e.len(),
                     Tolerance::Absolute(2e-6),
                     |isa, workers, scratch, out| {
-                        let passage = Passage {
-                            values: &y,
-                            norm,
-                            activation,
-                            through,
-                        };
+                        let passage = Passage { values: &y, norm, activation, through };
                         out.copy_from_slice(&g);
                         through_norm(isa, workers, scratch, e, passage, Carried::InPlace(out));
                         let mut other = vec![1.0; e.len()];
-                        let carried = Carried::Into {
-                            gradient: &g,
-                            target: &mut other,
-                            accumulate: true,
-                        };
+                        let carried = Carried::Into { gradient: &g, target: &mut other, accumulate: true };
                         through_norm(isa, workers, scratch, e, passage, carried);
                         let one_more: Vec<f32> = out.iter().map(|x| x + 1.0).collect();
                         assert_eq!(other, one_more, "{what}");
@@ -333,80 +235,36 @@ fn norm_passes_agree() {
         }
         let e = extent(channels);
         let y = noise(e.len(), 1);
-        compare(
-            &format!("statistics {channels}"),
-            2 * channels,
-            Tolerance::Exact,
-            |isa, workers, scratch, out| {
-                let (mut mean, mut variance) = (vec![0.0; channels], vec![0.0; channels]);
-                statistics(isa, workers, scratch, e, &y, &mut mean, &mut variance);
-                out.iter_mut()
-                    .zip(mean.iter().chain(&variance))
-                    .for_each(|(to, x)| *to = *x as f32);
-            },
-        );
+        compare(&format!("statistics {channels}"), 2 * channels, Tolerance::Exact, |isa, workers, scratch, out| {
+            let (mut mean, mut variance) = (vec![0.0; channels], vec![0.0; channels]);
+            statistics(isa, workers, scratch, e, &y, &mut mean, &mut variance);
+            out.iter_mut().zip(mean.iter().chain(&variance)).for_each(|(to, x)| *to = *x as f32);
+        });
     }
 }
 
 #[test]
 fn pools_agree_forward_and_back() {
     for channels in [1, 5, 8, 15, 16, 17, 31, 33] {
-        let shape = PoolShape {
-            input: [7, 6],
-            output: [4, 3],
-            channels,
-            kernel: 3,
-            stride: 2,
-            padding: 1,
-        };
+        let shape = PoolShape { input: [7, 6], output: [4, 3], channels, kernel: 3, stride: 2, padding: 1 };
         let (in_len, out_len) = (2 * 42 * channels, 2 * 12 * channels);
         let (x, g) = (noise(in_len, 1), noise(out_len, 2));
-        compare(
-            &format!("max pool {channels}"),
-            out_len + in_len,
-            Tolerance::Exact,
-            |isa, workers, scratch, out| {
-                let (out, back) = out.split_at_mut(out_len);
-                let mut choices = vec![0; out_len];
-                max_pool(
-                    isa,
-                    workers,
-                    scratch,
-                    2,
-                    shape,
-                    Source::Plain(&x),
-                    (out, &mut choices),
-                );
-                max_pool_backward(isa, workers, 2, shape, (&g, &choices), (back, false));
-            },
-        );
-        let bound = Tolerance::SumOf {
-            terms: 9,
-            magnitude: 18.0,
-        };
-        compare(
-            &format!("average pool {channels}"),
-            out_len + in_len,
-            bound,
-            |isa, workers, scratch, out| {
-                let (out, back) = out.split_at_mut(out_len);
-                avg_pool(isa, workers, scratch, 2, shape, Source::Plain(&x), out);
-                avg_pool_backward(isa, workers, 2, shape, &g, (back, false));
-            },
-        );
-        let e = Extent {
-            images: 2,
-            pixels: 42,
-            channels,
-        };
-        compare(
-            &format!("global pool {channels}"),
-            2 * channels,
-            Tolerance::Exact,
-            |isa, workers, scratch, out| {
-                global_avg_pool(isa, workers, scratch, e, Source::Plain(&x), out);
-            },
-        );
+        compare(&format!("max pool {channels}"), out_len + in_len, Tolerance::Exact, |isa, workers, scratch, out| {
+            let (out, back) = out.split_at_mut(out_len);
+            let mut choices = vec![0; out_len];
+            max_pool(isa, workers, scratch, 2, shape, Source::Plain(&x), (out, &mut choices));
+            max_pool_backward(isa, workers, 2, shape, (&g, &choices), (back, false));
+        });
+        let bound = Tolerance::SumOf { terms: 9, magnitude: 18.0 };
+        compare(&format!("average pool {channels}"), out_len + in_len, bound, |isa, workers, scratch, out| {
+            let (out, back) = out.split_at_mut(out_len);
+            avg_pool(isa, workers, scratch, 2, shape, Source::Plain(&x), out);
+            avg_pool_backward(isa, workers, 2, shape, &g, (back, false));
+        });
+        let e = Extent { images: 2, pixels: 42, channels };
+        compare(&format!("global pool {channels}"), 2 * channels, Tolerance::Exact, |isa, workers, scratch, out| {
+            global_avg_pool(isa, workers, scratch, e, Source::Plain(&x), out);
+        });
     }
 }
 
@@ -414,35 +272,16 @@ fn pools_agree_forward_and_back() {
 fn layer_norm_agrees_forward_and_back() {
     for channels in (2..=35).chain([100]) {
         let e = extent(channels);
-        let (x, g, scale, shift) = (
-            noise(e.len(), 1),
-            noise(e.len(), 2),
-            noise(channels, 3),
-            noise(channels, 4),
-        );
+        let (x, g, scale, shift) = (noise(e.len(), 1), noise(e.len(), 2), noise(channels, 3), noise(channels, 4));
         // Measured: at most 1.4e-6; means over a pixel are summed in an order that depends on the vector width.
         let len = 2 * e.len() + 2 * channels;
-        compare(
-            &format!("layer norm {channels}"),
-            len,
-            Tolerance::RelativeL2(2e-6),
-            |isa, workers, scratch, out| {
-                let (forward, rest) = out.split_at_mut(e.len());
-                let (back, rest) = rest.split_at_mut(e.len());
-                let (scale_gradient, shift_gradient) = rest.split_at_mut(channels);
-                layer_norm(isa, workers, e, &x, (&scale, &shift, 1e-5), forward);
-                let gradients = (scale_gradient, shift_gradient);
-                layer_norm_backward(
-                    isa,
-                    workers,
-                    scratch,
-                    e,
-                    (&x, &g),
-                    (&scale, 1e-5),
-                    gradients,
-                    Some((back, false)),
-                );
-            },
-        );
+        compare(&format!("layer norm {channels}"), len, Tolerance::RelativeL2(2e-6), |isa, workers, scratch, out| {
+            let (forward, rest) = out.split_at_mut(e.len());
+            let (back, rest) = rest.split_at_mut(e.len());
+            let (scale_gradient, shift_gradient) = rest.split_at_mut(channels);
+            layer_norm(isa, workers, e, &x, (&scale, &shift, 1e-5), forward);
+            let gradients = (scale_gradient, shift_gradient);
+            layer_norm_backward(isa, workers, scratch, e, (&x, &g), (&scale, 1e-5), gradients, Some((back, false)));
+        });
     }
 }

@@ -34,10 +34,7 @@ impl Task for Fma {
     unsafe fn run<L: Lanes>(self) -> f32 {
         // SAFETY: arithmetic only.
         unsafe {
-            let (a, b) = (
-                L::splat(std::hint::black_box(0.999_9)),
-                L::splat(std::hint::black_box(1e-4)),
-            );
+            let (a, b) = (L::splat(std::hint::black_box(0.999_9)), L::splat(std::hint::black_box(1e-4)));
             let mut acc = [L::splat(1.0); CHAINS];
             for _ in 0..self.0 {
                 for v in &mut acc {

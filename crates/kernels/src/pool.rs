@@ -64,31 +64,16 @@ pub fn max_pool(
     assert!(shape.kernel <= 15, "windows up to 15 pixels");
     source.check(images, shape.input[0] * shape.input[1], shape.channels);
     let len = images * shape.out_len();
-    assert!(
-        out.len() >= len && choices.len() >= len,
-        "pool of less than {len}"
-    );
+    assert!(out.len() >= len && choices.len() >= len, "pool of less than {len}");
     let (out, choices) = (Shared::new(out), Shared::new(choices));
     let (scratch, _) = scratch.split();
     let row = shape.output[1] * shape.channels;
     workers.each(images * shape.output[0], |index, worker| {
         // SAFETY: output rows do not overlap, and a worker runs one at a time.
-        let (out, choices, scratch) = unsafe {
-            (
-                out.part(index * row, row),
-                choices.part(index * row, row),
-                scratch.of(worker),
-            )
-        };
+        let (out, choices, scratch) =
+            unsafe { (out.part(index * row, row), choices.part(index * row, row), scratch.of(worker)) };
         let window = &mut scratch.floats[..shape.scratch_floats()];
-        isa.run(PoolRow {
-            shape,
-            source,
-            index,
-            window,
-            out,
-            choices: Some(choices),
-        });
+        isa.run(PoolRow { shape, source, index, window, out, choices: Some(choices) });
     });
 }
 
@@ -121,10 +106,7 @@ impl Task for PoolRow<'_> {
             channels,
         };
         // SAFETY: the rows lie inside the image, and the window holds `kernel` of them.
-        unsafe {
-            self.source
-                .fill::<L>(run, self.window.as_mut_ptr(), channels)
-        };
+        unsafe { self.source.fill::<L>(run, self.window.as_mut_ptr(), channels) };
         let share = 1.0 / (shape.kernel * shape.kernel) as f32;
         for x in 0..shape.output[1] {
             let (skip_x, first_x, columns) = shape.taps(x, 1);
@@ -186,10 +168,7 @@ pub fn max_pool_backward(
     (target, add): (&mut [f32], bool),
 ) {
     let (in_len, out_len) = (shape.in_len(), shape.out_len());
-    assert!(
-        gradient.len() >= images * out_len && choices.len() >= images * out_len,
-        "pool too short"
-    );
+    assert!(gradient.len() >= images * out_len && choices.len() >= images * out_len, "pool too short");
     assert!(target.len() >= images * in_len, "target too short");
     let target = Shared::new(target);
     workers.each(images, |image, _| {
@@ -199,12 +178,7 @@ pub fn max_pool_backward(
             target.fill(0.0);
         }
         let part = image * out_len..(image + 1) * out_len;
-        isa.run(Scatter {
-            shape,
-            gradient: &gradient[part.clone()],
-            choices: Some(&choices[part]),
-            target,
-        });
+        isa.run(Scatter { shape, gradient: &gradient[part.clone()], choices: Some(&choices[part]), target });
     });
 }
 
@@ -237,9 +211,7 @@ impl Task for Scatter<'_> {
                         let g = L::load_part(self.gradient.as_ptr().add(from + c), part);
                         let choice = match self.choices {
                             None => L::splat(0.0),
-                            Some(choices) if part == L::N => {
-                                L::load_bytes(choices.as_ptr().add(from + c))
-                            }
+                            Some(choices) if part == L::N => L::load_bytes(choices.as_ptr().add(from + c)),
                             Some(choices) => {
                                 let mut bytes = [0u8; 16];
                                 bytes[..part].copy_from_slice(&choices[from + c..][..part]);
@@ -253,8 +225,7 @@ impl Task for Scatter<'_> {
                                 let more = if self.choices.is_some() {
                                     let tap = ((skip_y + ky) * shape.kernel + skip_x + kx) as f32;
                                     let zero = L::splat(0.0);
-                                    let at_least =
-                                        L::select_gt(choice, L::splat(tap - 0.5), g, zero);
+                                    let at_least = L::select_gt(choice, L::splat(tap - 0.5), g, zero);
                                     L::select_gt(L::splat(tap + 0.5), choice, at_least, zero)
                                 } else {
                                     L::mul(g, L::splat(share))
@@ -292,14 +263,7 @@ pub fn avg_pool(
         // SAFETY: output rows do not overlap, and a worker runs one at a time.
         let (out, scratch) = unsafe { (out.part(index * row, row), scratch.of(worker)) };
         let window = &mut scratch.floats[..shape.scratch_floats()];
-        isa.run(PoolRow {
-            shape,
-            source,
-            index,
-            window,
-            out,
-            choices: None,
-        });
+        isa.run(PoolRow { shape, source, index, window, out, choices: None });
     });
 }
 
@@ -316,10 +280,7 @@ pub fn avg_pool_backward(
     (target, add): (&mut [f32], bool),
 ) {
     let (in_len, out_len) = (shape.in_len(), shape.out_len());
-    assert!(
-        gradient.len() >= images * out_len && target.len() >= images * in_len,
-        "pool too short"
-    );
+    assert!(gradient.len() >= images * out_len && target.len() >= images * in_len, "pool too short");
     let target = Shared::new(target);
     workers.each(images, |image, _| {
         // SAFETY: images do not overlap.
@@ -328,12 +289,7 @@ pub fn avg_pool_backward(
             target.fill(0.0);
         }
         let gradient = &gradient[image * out_len..(image + 1) * out_len];
-        isa.run(Scatter {
-            shape,
-            gradient,
-            choices: None,
-            target,
-        });
+        isa.run(Scatter { shape, gradient, choices: None, target });
     });
 }
 
@@ -349,11 +305,7 @@ pub fn global_avg_pool(
     source: Source,
     out: &mut [f32],
 ) {
-    let Extent {
-        images,
-        pixels,
-        channels,
-    } = extent;
+    let Extent { images, pixels, channels } = extent;
     source.check(images, pixels, channels);
     assert!(out.len() >= images * channels, "pool too short");
     let out = Shared::new(out);
@@ -361,13 +313,7 @@ pub fn global_avg_pool(
     workers.each(images, |image, worker| {
         // SAFETY: images do not overlap, and a worker runs one at a time.
         let (out, scratch) = unsafe { (out.part(image * channels, channels), scratch.of(worker)) };
-        isa.run(Mean {
-            source,
-            image,
-            pixels,
-            pixel: &mut scratch.floats[..channels],
-            out,
-        });
+        isa.run(Mean { source, image, pixels, pixel: &mut scratch.floats[..channels], out });
     });
 }
 
@@ -397,14 +343,8 @@ impl Task for Mean<'_> {
                 channels,
             };
             // SAFETY: the pixel lies inside the batch `global_avg_pool` checked.
-            unsafe {
-                self.source
-                    .fill::<L>(run, self.pixel.as_mut_ptr(), channels)
-            };
-            self.out
-                .iter_mut()
-                .zip(&*self.pixel)
-                .for_each(|(sum, x)| *sum += x);
+            unsafe { self.source.fill::<L>(run, self.pixel.as_mut_ptr(), channels) };
+            self.out.iter_mut().zip(&*self.pixel).for_each(|(sum, x)| *sum += x);
         }
         let share = 1.0 / self.pixels as f32;
         self.out.iter_mut().for_each(|sum| *sum *= share);
@@ -421,15 +361,8 @@ pub fn global_avg_pool_backward(
     gradient: &[f32],
     (target, add): (&mut [f32], bool),
 ) {
-    let Extent {
-        images,
-        pixels,
-        channels,
-    } = extent;
-    assert!(
-        gradient.len() >= images * channels && target.len() >= extent.len(),
-        "pool too short"
-    );
+    let Extent { images, pixels, channels } = extent;
+    assert!(gradient.len() >= images * channels && target.len() >= extent.len(), "pool too short");
     let target = Shared::new(target);
     let share = 1.0 / pixels as f32;
     workers.each(images, |image, _| {

@@ -41,10 +41,7 @@ impl Scratch {
 
     /// The workers' parts and the partial sums, at once.
     pub(crate) fn split(&mut self) -> (SharedScratch<'_>, &mut [f32]) {
-        let shared = SharedScratch {
-            floats: Shared::new(&mut self.floats),
-            offsets: Shared::new(&mut self.offsets),
-        };
+        let shared = SharedScratch { floats: Shared::new(&mut self.floats), offsets: Shared::new(&mut self.offsets) };
         (shared, &mut self.partials)
     }
 }
@@ -57,10 +54,7 @@ impl<'a> SharedScratch<'a> {
     pub unsafe fn of(&self, worker: usize) -> WorkerScratch<'a> {
         // SAFETY: the caller keeps workers apart.
         unsafe {
-            WorkerScratch {
-                floats: &mut self.floats.part(worker, 1)[0],
-                offsets: &mut self.offsets.part(worker, 1)[0],
-            }
+            WorkerScratch { floats: &mut self.floats.part(worker, 1)[0], offsets: &mut self.offsets.part(worker, 1)[0] }
         }
     }
 }

@@ -24,11 +24,7 @@ unsafe impl<T: Send> Sync for Shared<'_, T> {}
 
 impl<'a, T> Shared<'a, T> {
     pub fn new(slice: &'a mut [T]) -> Self {
-        Self {
-            start: slice.as_mut_ptr(),
-            len: slice.len(),
-            life: PhantomData,
-        }
+        Self { start: slice.as_mut_ptr(), len: slice.len(), life: PhantomData }
     }
 
     /// The part of `len` elements from `offset`.

@@ -74,12 +74,7 @@ pub(crate) struct SharedSink<'a> {
 pub(crate) enum SharedGather<'a> {
     Nothing,
     Statistics,
-    Sums {
-        values: &'a [f32],
-        norm: NormTables<'a>,
-        activation: Activation,
-        centre: &'a [f32],
-    },
+    Sums { values: &'a [f32], norm: NormTables<'a>, activation: Activation, centre: &'a [f32] },
     Join(SharedJoin<'a>),
 }
 
@@ -125,54 +120,22 @@ impl Sink<'_> {
         work: impl Fn(&SharedSink, usize, usize) + Sync,
         pixels_of: impl Fn(usize) -> usize + Sync,
     ) {
-        let Region {
-            pixels,
-            channels,
-            chunks,
-            partials,
-        } = region;
+        let Region { pixels, channels, chunks, partials } = region;
         let len = pixels * channels;
         assert!(self.out.len() >= len, "sink of {} < {len}", self.out.len());
-        assert!(
-            self.bias.is_none_or(|bias| bias.len() >= channels),
-            "bias too short"
-        );
+        assert!(self.bias.is_none_or(|bias| bias.len() >= channels), "bias too short");
         let (gather, totals) = match self.gather {
             Gather::Nothing => (SharedGather::Nothing, [Totals::Nothing, Totals::Nothing]),
             Gather::Statistics { mean, variance } => {
-                assert!(
-                    mean.len() >= channels && variance.len() >= channels,
-                    "statistics too short"
-                );
-                (
-                    SharedGather::Statistics,
-                    [Totals::Statistics { mean, variance }, Totals::Nothing],
-                )
+                assert!(mean.len() >= channels && variance.len() >= channels, "statistics too short");
+                (SharedGather::Statistics, [Totals::Statistics { mean, variance }, Totals::Nothing])
             }
-            Gather::Sums {
-                values,
-                norm,
-                activation,
-                centre,
-                sum,
-                product,
-            } => {
-                assert!(
-                    !norm.per_image,
-                    "sums are gathered for norms with one row of tables"
-                );
+            Gather::Sums { values, norm, activation, centre, sum, product } => {
+                assert!(!norm.per_image, "sums are gathered for norms with one row of tables");
                 assert!(values.len() >= len, "values of {} < {len}", values.len());
                 let tables = [norm.scale, norm.shift, centre, &*sum, &*product];
-                assert!(
-                    tables.iter().all(|table| table.len() >= channels),
-                    "norm tables too short"
-                );
-                let shared = SharedGather::Sums {
-                    values,
-                    norm,
-                    activation,
-                    centre,
-                };
+                assert!(tables.iter().all(|table| table.len() >= channels), "norm tables too short");
+                let shared = SharedGather::Sums { values, norm, activation, centre };
                 (shared, [Totals::Sums { sum, product }, Totals::Nothing])
             }
             Gather::Join(join) => {
@@ -187,11 +150,7 @@ impl Sink<'_> {
         };
         let rows = chunks * PARTIAL_ROWS * channels;
         let needed = gathered * rows;
-        assert!(
-            partials.len() >= needed,
-            "partial sums of {} < {needed}",
-            partials.len()
-        );
+        assert!(partials.len() >= needed, "partial sums of {} < {needed}", partials.len());
         let stream = !self.accumulate && len > STREAM_FROM && channels.is_multiple_of(16);
         let sink = SharedSink {
             stream: stream && self.out.as_ptr().align_offset(64) == 0,
@@ -205,12 +164,7 @@ impl Sink<'_> {
         };
         workers.each(chunks, |chunk, worker| work(&sink, chunk, worker));
         for (n, totals) in totals.into_iter().enumerate().take(gathered) {
-            totals.merge(
-                workers,
-                &partials[n * rows..(n + 1) * rows],
-                channels,
-                &pixels_of,
-            );
+            totals.merge(workers, &partials[n * rows..(n + 1) * rows], channels, &pixels_of);
         }
     }
 }
@@ -237,10 +191,7 @@ impl SharedSink<'_> {
     pub unsafe fn pixels(&self, first: usize, last: usize) -> *mut f32 {
         let channels = self.channels;
         // SAFETY: handed on.
-        let part = unsafe {
-            self.out
-                .part(first * channels, (last + 1 - first) * channels)
-        };
+        let part = unsafe { self.out.part(first * channels, (last + 1 - first) * channels) };
         part.as_mut_ptr()
     }
 
@@ -252,13 +203,7 @@ impl SharedSink<'_> {
     pub unsafe fn finish<L: Lanes>(&self, from: *const f32, run: OutRun) {
         if run.count > 0 {
             // SAFETY: handed on.
-            unsafe {
-                L::vectorize(Finish {
-                    sink: self,
-                    from,
-                    run,
-                })
-            };
+            unsafe { L::vectorize(Finish { sink: self, from, run }) };
         }
     }
 }

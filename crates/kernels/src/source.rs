@@ -75,11 +75,7 @@ impl Source<'_> {
     pub(crate) fn check(&self, images: usize, pixels: usize, channels: usize) {
         let len = images * pixels * channels;
         let tables = |norm: &NormTables| {
-            if norm.per_image {
-                images * channels
-            } else {
-                channels
-            }
+            if norm.per_image { images * channels } else { channels }
         };
         match self {
             Self::Plain(values) => {
@@ -88,34 +84,13 @@ impl Source<'_> {
             Self::Normed { values, norm, .. } => {
                 let rows = tables(norm);
                 assert!(values.len() >= len, "source of {} < {len}", values.len());
-                assert!(
-                    norm.scale.len() >= rows && norm.shift.len() >= rows,
-                    "norm tables too short"
-                );
+                assert!(norm.scale.len() >= rows && norm.shift.len() >= rows, "norm tables too short");
             }
-            Self::Gradient {
-                gradient,
-                values,
-                norm,
-                through,
-                ..
-            } => {
+            Self::Gradient { gradient, values, norm, through, .. } => {
                 let rows = tables(norm);
-                assert!(
-                    values.len() >= len && gradient.len() >= len,
-                    "gradient source < {len}"
-                );
-                let all = [
-                    norm.scale,
-                    norm.shift,
-                    through.slope,
-                    through.pull,
-                    through.constant,
-                ];
-                assert!(
-                    all.iter().all(|table| table.len() >= rows),
-                    "norm tables too short"
-                );
+                assert!(values.len() >= len && gradient.len() >= len, "gradient source < {len}");
+                let all = [norm.scale, norm.shift, through.slope, through.pull, through.constant];
+                assert!(all.iter().all(|table| table.len() >= rows), "norm tables too short");
             }
         }
     }
@@ -127,14 +102,7 @@ impl Source<'_> {
     #[inline(always)]
     pub(crate) unsafe fn fill<L: Lanes>(&self, run: PixelRun, to: *mut f32, stride: usize) {
         // SAFETY: handed on.
-        unsafe {
-            L::vectorize(Fill {
-                source: *self,
-                run,
-                to,
-                stride,
-            })
-        }
+        unsafe { L::vectorize(Fill { source: *self, run, to, stride }) }
     }
 }
 
@@ -151,44 +119,20 @@ impl Task for Fill<'_> {
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self {
-            source,
-            run,
-            to,
-            stride,
-        } = self;
+        let Self { source, run, to, stride } = self;
         // SAFETY: offsets stay inside the slices by the promise of `Source::fill`'s caller.
         unsafe {
             match source {
                 Source::Plain(values) => fill_plain::<L>(values.as_ptr(), run, to, stride),
-                Source::Normed {
-                    values,
-                    norm,
-                    activation,
-                } => {
-                    let row = if norm.per_image {
-                        run.image * run.channels
-                    } else {
-                        0
-                    };
-                    let (scale, shift) =
-                        (norm.scale.as_ptr().add(row), norm.shift.as_ptr().add(row));
+                Source::Normed { values, norm, activation } => {
+                    let row = if norm.per_image { run.image * run.channels } else { 0 };
+                    let (scale, shift) = (norm.scale.as_ptr().add(row), norm.shift.as_ptr().add(row));
                     with_curve!(activation, curve => {
                         fill_normed::<L, _>(values.as_ptr(), scale, shift, curve, run, to, stride);
                     });
                 }
-                Source::Gradient {
-                    gradient,
-                    values,
-                    norm,
-                    activation,
-                    through,
-                } => {
-                    let row = if norm.per_image {
-                        run.image * run.channels
-                    } else {
-                        0
-                    };
+                Source::Gradient { gradient, values, norm, activation, through } => {
+                    let row = if norm.per_image { run.image * run.channels } else { 0 };
                     let tables = GradientTables {
                         scale: norm.scale.as_ptr().add(row),
                         shift: norm.shift.as_ptr().add(row),
@@ -258,11 +202,7 @@ unsafe fn fill_normed<L: Lanes, C: Curve>(
             while c < run.width {
                 let part = L::N.min(run.width - c);
                 let y = load::<L>(from.add(c), part);
-                let z = L::fma(
-                    y,
-                    load::<L>(scale.add(c), part),
-                    load::<L>(shift.add(c), part),
-                );
+                let z = L::fma(y, load::<L>(scale.add(c), part), load::<L>(shift.add(c), part));
                 store::<L>(to.add(c), part, curve.value::<L>(z));
                 c += L::N;
             }
@@ -296,12 +236,7 @@ unsafe fn fill_gradient<L: Lanes, C: Curve>(
                     load::<L>(tables.pull.add(at), part),
                     load::<L>(tables.constant.add(at), part),
                 ];
-                let v = through::<L, C>(
-                    load::<L>(g.add(c), part),
-                    load::<L>(y.add(c), part),
-                    curve,
-                    tables,
-                );
+                let v = through::<L, C>(load::<L>(g.add(c), part), load::<L>(y.add(c), part), curve, tables);
                 store::<L>(to.add(c), part, v);
                 c += L::N;
             }
@@ -311,12 +246,7 @@ unsafe fn fill_gradient<L: Lanes, C: Curve>(
 
 /// The gradient `g` of `curve(norm(y))` carried to `y`; tables in the order scale, shift, slope, pull, constant.
 #[inline(always)]
-pub(crate) unsafe fn through<L: Lanes, C: Curve>(
-    g: L::V,
-    y: L::V,
-    curve: C,
-    tables: [L::V; 5],
-) -> L::V {
+pub(crate) unsafe fn through<L: Lanes, C: Curve>(g: L::V, y: L::V, curve: C, tables: [L::V; 5]) -> L::V {
     let [scale, shift, slope, pull, constant] = tables;
     // SAFETY: the caller vouches for the instruction set.
     unsafe {

@@ -9,14 +9,8 @@ pub(crate) const PARTIAL_ROWS: usize = 3;
 /// Where finished sums go after the region.
 pub(crate) enum Totals<'a> {
     Nothing,
-    Statistics {
-        mean: &'a mut [f64],
-        variance: &'a mut [f64],
-    },
-    Sums {
-        sum: &'a mut [f32],
-        product: &'a mut [f32],
-    },
+    Statistics { mean: &'a mut [f64], variance: &'a mut [f64] },
+    Sums { sum: &'a mut [f32], product: &'a mut [f32] },
 }
 
 /// Channels merged at once.
@@ -34,52 +28,36 @@ impl Totals<'_> {
         match self {
             Self::Nothing => {}
             Self::Statistics { mean, variance } => {
-                each_block(
-                    workers,
-                    partials,
-                    channels,
-                    (mean, variance),
-                    |chunks, rows| {
-                        let (mut mean, mut squares) = ([0.0f64; MERGE], [0.0f64; MERGE]);
-                        let mut count = 0.0;
-                        for (index, chunk) in chunks.enumerate() {
-                            let more = pixels_of(index) as f64;
-                            let (pivot, sum, square) =
-                                (rows(chunk, 0), rows(chunk, 1), rows(chunk, 2));
-                            let share = more / (count + more);
-                            for c in 0..MERGE {
-                                let delta = pivot[c] + sum[c] / more - mean[c];
-                                squares[c] += square[c] - sum[c] * sum[c] / more
-                                    + delta * delta * count * share;
-                                mean[c] += delta * share;
-                            }
-                            count += more;
+                each_block(workers, partials, channels, (mean, variance), |chunks, rows| {
+                    let (mut mean, mut squares) = ([0.0f64; MERGE], [0.0f64; MERGE]);
+                    let mut count = 0.0;
+                    for (index, chunk) in chunks.enumerate() {
+                        let more = pixels_of(index) as f64;
+                        let (pivot, sum, square) = (rows(chunk, 0), rows(chunk, 1), rows(chunk, 2));
+                        let share = more / (count + more);
+                        for c in 0..MERGE {
+                            let delta = pivot[c] + sum[c] / more - mean[c];
+                            squares[c] += square[c] - sum[c] * sum[c] / more + delta * delta * count * share;
+                            mean[c] += delta * share;
                         }
-                        squares
-                            .iter_mut()
-                            .for_each(|squares| *squares = (*squares / count).max(0.0));
-                        (mean, squares)
-                    },
-                );
+                        count += more;
+                    }
+                    squares.iter_mut().for_each(|squares| *squares = (*squares / count).max(0.0));
+                    (mean, squares)
+                });
             }
             Self::Sums { sum, product } => {
-                each_block(
-                    workers,
-                    partials,
-                    channels,
-                    (sum, product),
-                    |chunks, rows| {
-                        let (mut sums, mut products) = ([0.0f64; MERGE], [0.0f64; MERGE]);
-                        for chunk in chunks {
-                            let (sum, product) = (rows(chunk, 0), rows(chunk, 1));
-                            for c in 0..MERGE {
-                                sums[c] += sum[c];
-                                products[c] += product[c];
-                            }
+                each_block(workers, partials, channels, (sum, product), |chunks, rows| {
+                    let (mut sums, mut products) = ([0.0f64; MERGE], [0.0f64; MERGE]);
+                    for chunk in chunks {
+                        let (sum, product) = (rows(chunk, 0), rows(chunk, 1));
+                        for c in 0..MERGE {
+                            sums[c] += sum[c];
+                            products[c] += product[c];
                         }
-                        (sums.map(|x| x as f32), products.map(|x| x as f32))
-                    },
-                );
+                    }
+                    (sums.map(|x| x as f32), products.map(|x| x as f32))
+                });
             }
         }
     }

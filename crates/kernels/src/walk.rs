@@ -11,21 +11,13 @@ pub(crate) const STREAM_FROM: usize = 6 << 20;
 /// Asks ahead for the next few pixels of a tensor that is read vector by vector: such reads jump from pixel to pixel, which
 /// the machine does not foresee. Called once per vector of the current pixels, it covers the next ones in memory order.
 #[inline(always)]
-pub(crate) unsafe fn prefetch_pixels<L: Lanes>(
-    tensor: *const f32,
-    next: usize,
-    row: usize,
-    c: usize,
-    width: usize,
-) {
+pub(crate) unsafe fn prefetch_pixels<L: Lanes>(tensor: *const f32, next: usize, row: usize, c: usize, width: usize) {
     const LINE: usize = 16;
     let lines = width.div_ceil(LINE);
     let per_vector = (SHORT_SUM * L::N).div_ceil(LINE);
     let first = c / L::N * per_vector;
     for line in first..(first + per_vector).min(SHORT_SUM * lines) {
         // SAFETY: a prefetch may name any address.
-        unsafe {
-            L::prefetch(tensor.wrapping_add((next + line / lines) * row + line % lines * LINE))
-        };
+        unsafe { L::prefetch(tensor.wrapping_add((next + line / lines) * row + line % lines * LINE)) };
     }
 }

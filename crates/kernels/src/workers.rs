@@ -187,11 +187,7 @@ mod tests {
                 workers.each(chunks, |chunk, _| {
                     counts[chunk].fetch_add(1, Ordering::Relaxed);
                 });
-                assert!(
-                    counts
-                        .iter()
-                        .all(|count| count.load(Ordering::Relaxed) == 1)
-                );
+                assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
             }
         }
     }

@@ -1,10 +1,9 @@
 use crate::nearest::nearest_names;
 use crate::registry::ARCHITECTURES;
 use crate::{
-    ConvNextConfig, EfficientNetConfig, EfficientNetLiteConfig, MaxVitConfig, MobileNetV2Config,
-    ResNetConfig, SwinConfig, VitConfig, WideResNetConfig, build_convnext, build_efficientnet,
-    build_efficientnet_lite, build_maxvit, build_mobilenet_v2, build_resnet, build_swin, build_vit,
-    build_wide_resnet,
+    ConvNextConfig, EfficientNetConfig, EfficientNetLiteConfig, MaxVitConfig, MobileNetV2Config, ResNetConfig,
+    SwinConfig, VitConfig, WideResNetConfig, build_convnext, build_efficientnet, build_efficientnet_lite, build_maxvit,
+    build_mobilenet_v2, build_resnet, build_swin, build_vit, build_wide_resnet,
 };
 use flipcast_graph::{Graph, GraphError};
 use serde::{Deserialize, Serialize};
@@ -163,10 +162,7 @@ pub struct Architecture {
 #[non_exhaustive]
 pub enum ArchitectureError {
     /// The name is not in the table.
-    #[error(
-        "there is no architecture `{name}`; the nearest names are {}",
-        quoted(nearest)
-    )]
+    #[error("there is no architecture `{name}`; the nearest names are {}", quoted(nearest))]
     Unknown {
         /// The name asked for.
         name: String,
@@ -174,10 +170,7 @@ pub enum ArchitectureError {
         nearest: Vec<String>,
     },
     /// The name has the form `<architecture>.<weights>`, but is in no table.
-    #[error(
-        "there are no weights `{name}`; the nearest names are {}",
-        quoted(nearest)
-    )]
+    #[error("there are no weights `{name}`; the nearest names are {}", quoted(nearest))]
     UnknownWeights {
         /// The name asked for.
         name: String,
@@ -207,11 +200,7 @@ pub(crate) fn normalised(name: &str) -> String {
 
 /// The network whose settings stand in its name.
 fn spelt_out(name: &str) -> Option<Result<Architecture, GraphError>> {
-    let architecture = |input_size, config| Architecture {
-        name: name.to_owned(),
-        input_size,
-        config,
-    };
+    let architecture = |input_size, config| Architecture { name: name.to_owned(), input_size, config };
     if let Some(config) = ResNetConfig::from_cifar_name(name, 10) {
         return Some(config.map(|config| architecture(32, ArchitectureConfig::ResNet(config))));
     }
@@ -227,25 +216,15 @@ impl Architecture {
     /// understood, and so is every `cifar_resnet<depth>[_w<width>][_a]` and `vit_<size>_patch<side>_<image side>`.
     pub fn find(name: &str) -> Result<Self, ArchitectureError> {
         let wanted = normalised(name);
-        let entry = ARCHITECTURES
-            .iter()
-            .find(|entry| entry.name == wanted || entry.aliases.contains(&wanted.as_str()));
+        let entry = ARCHITECTURES.iter().find(|entry| entry.name == wanted || entry.aliases.contains(&wanted.as_str()));
         if let Some(entry) = entry {
             return Ok(entry.architecture(entry.classes));
         }
         if let Some(found) = spelt_out(&wanted) {
-            return found.map_err(|source| ArchitectureError::Settings {
-                name: name.to_owned(),
-                source,
-            });
+            return found.map_err(|source| ArchitectureError::Settings { name: name.to_owned(), source });
         }
-        let known = ARCHITECTURES
-            .iter()
-            .flat_map(|entry| std::iter::once(&entry.name).chain(entry.aliases));
-        Err(ArchitectureError::Unknown {
-            name: name.to_owned(),
-            nearest: nearest_names(&wanted, known.copied()),
-        })
+        let known = ARCHITECTURES.iter().flat_map(|entry| std::iter::once(&entry.name).chain(entry.aliases));
+        Err(ArchitectureError::Unknown { name: name.to_owned(), nearest: nearest_names(&wanted, known.copied()) })
     }
 
     /// The same network with another head.
@@ -281,24 +260,15 @@ mod tests {
         let found = Architecture::find("cifar_resnet26_w64").unwrap();
         let graph = found.with_classes(100).config.build().unwrap();
         assert_eq!(graph.num_classes(), 100);
-        assert!(matches!(
-            Architecture::find("cifar_resnet27"),
-            Err(ArchitectureError::Settings { .. })
-        ));
+        assert!(matches!(Architecture::find("cifar_resnet27"), Err(ArchitectureError::Settings { .. })));
     }
 
     #[test]
     fn any_patch_and_image_of_a_vision_transformer_has_a_name() {
         let found = Architecture::find("vit_small_patch8_96").unwrap();
         assert_eq!(found.input_size, 96);
-        assert_eq!(
-            Architecture::find("ViT-B-16").unwrap(),
-            Architecture::find("deit_base_patch16_224").unwrap()
-        );
-        assert!(matches!(
-            Architecture::find("vit_small_patch8_100"),
-            Err(ArchitectureError::Settings { .. })
-        ));
+        assert_eq!(Architecture::find("ViT-B-16").unwrap(), Architecture::find("deit_base_patch16_224").unwrap());
+        assert!(matches!(Architecture::find("vit_small_patch8_100"), Err(ArchitectureError::Settings { .. })));
     }
 
     #[test]
@@ -316,10 +286,7 @@ mod tests {
         ] {
             let config = Architecture::find(name).unwrap().config;
             let text = serde_json::to_string(&config).unwrap();
-            assert_eq!(
-                serde_json::from_str::<ArchitectureConfig>(&text).unwrap(),
-                config
-            );
+            assert_eq!(serde_json::from_str::<ArchitectureConfig>(&text).unwrap(), config);
         }
     }
 }

@@ -38,11 +38,7 @@ impl ConvNextConfig {
     }
 
     fn published(width: usize, third: usize, classes: usize) -> Self {
-        Self {
-            widths: vec![width, 2 * width, 4 * width, 8 * width],
-            layers: vec![3, 3, third, 3],
-            classes,
-        }
+        Self { widths: vec![width, 2 * width, 4 * width, 8 * width], layers: vec![3, 3, third, 3], classes }
     }
 
     /// Names the first setting outside its range.
@@ -50,12 +46,7 @@ impl ConvNextConfig {
         let family = "convnext";
         let stages = self.widths.len();
         check_setting(family, "stages", stages, 1..=8)?;
-        check_setting(
-            family,
-            "stages with layers",
-            self.layers.len(),
-            stages..=stages,
-        )?;
+        check_setting(family, "stages with layers", self.layers.len(), stages..=stages)?;
         for (&width, &layers) in self.widths.iter().zip(&self.layers) {
             check_setting(family, "widths", width, 1..=65_536)?;
             check_setting(family, "layers", layers, 1..=1_000)?;
@@ -120,11 +111,7 @@ mod tests {
     #[test]
     fn every_norm_is_a_layer_norm() {
         let graph = build_convnext(&ConvNextConfig::small(10)).unwrap();
-        assert!(
-            graph
-                .norms()
-                .all(|(_, norm)| norm.kind == NormKind::Layer && norm.eps == EPS)
-        );
+        assert!(graph.norms().all(|(_, norm)| norm.kind == NormKind::Layer && norm.eps == EPS));
         // Stem, three between stages, one per block and one in the classifier.
         assert_eq!(graph.norms().count(), 1 + 3 + 36 + 1);
     }
@@ -134,9 +121,6 @@ mod tests {
         let mut config = ConvNextConfig::tiny(10);
         config.layers.pop();
         let error = build_convnext(&config).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`convnext` has stages with layers = 3, expected 4 to 4"
-        );
+        assert_eq!(error.to_string(), "`convnext` has stages with layers = 3, expected 4 to 4");
     }
 }

@@ -10,9 +10,7 @@ impl Derived {
     /// The value of type `T`, made by `make` unless it is there.
     pub fn get_or_make<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let value = values
-            .entry(TypeId::of::<T>())
-            .or_insert_with(|| Arc::new(make()));
+        let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make()));
         Arc::downcast(Arc::clone(value)).expect("values are kept by their type")
     }
 }

@@ -60,13 +60,7 @@ impl EfficientNetConfig {
             [6, 5, 2, 192, 4],
             [6, 3, 1, 320, 1],
         ];
-        Self {
-            stem_width: 32,
-            stages: stages.map(stage).to_vec(),
-            head_width: 1280,
-            origin,
-            classes,
-        }
+        Self { stem_width: 32, stages: stages.map(stage).to_vec(), head_width: 1280, origin, classes }
     }
 
     /// Names the first setting outside its range.
@@ -105,18 +99,13 @@ impl EfficientNetConfig {
 pub fn build_efficientnet(config: &EfficientNetConfig) -> Result<Graph, GraphError> {
     config.check()?;
     let (mut g, mut x) = GraphBuilder::new(3);
-    let stem = config
-        .origin
-        .pad(Conv2d::new(3, config.stem_width, 3).stride(2));
+    let stem = config.origin.pad(Conv2d::new(3, config.stem_width, 3).stride(2));
     x = conv_norm_silu(&mut g, "features.0", x, stem, config.eps());
     for (stage, settings) in config.stages.iter().enumerate() {
         for unit in 0..settings.units {
             let name = format!("features.{}.{unit}", stage + 1);
             let stride = if unit == 0 { settings.stride } else { 1 };
-            let settings = EfficientNetStage {
-                stride,
-                ..*settings
-            };
+            let settings = EfficientNetStage { stride, ..*settings };
             x = inverted_residual(&mut g, config, &name, x, settings);
         }
     }
@@ -154,18 +143,12 @@ fn inverted_residual(
         let expand = Conv2d::new(inputs, inner, 1);
         y = conv_norm_silu(g, &next(), y, expand, config.eps());
     }
-    let depthwise = Conv2d::new(inner, inner, unit.kernel)
-        .stride(unit.stride)
-        .groups(inner);
+    let depthwise = Conv2d::new(inner, inner, unit.kernel).stride(unit.stride).groups(inner);
     let depthwise = config.origin.pad(depthwise);
     y = conv_norm_silu(g, &next(), y, depthwise, config.eps());
     y = squeeze_excite(g, &next(), y, (inputs / 4).max(1));
     let project = next();
-    y = g.conv(
-        &format!("{project}.0"),
-        y,
-        Conv2d::new(inner, unit.width, 1),
-    );
+    y = g.conv(&format!("{project}.0"), y, Conv2d::new(inner, unit.width, 1));
     y = g.batch_norm(&format!("{project}.1"), y, config.eps());
     if unit.stride == 1 && inputs == unit.width {
         y = g.add(&format!("{name}.add"), y, x);
@@ -206,9 +189,6 @@ mod tests {
         let mut config = EfficientNetConfig::b0(Origin::Pytorch, 10);
         config.stages[2].kernel = 4;
         let error = build_efficientnet(&config).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`efficientnet` has kernel = 4, expected an odd number"
-        );
+        assert_eq!(error.to_string(), "`efficientnet` has kernel = 4, expected an odd number");
     }
 }

@@ -60,29 +60,17 @@ pub struct EfficientNetLiteConfig {
 impl EfficientNetLiteConfig {
     /// EfficientNet-Lite0.
     pub fn lite0(origin: Origin, classes: usize) -> Self {
-        Self {
-            width_percent: 100,
-            depth_percent: 100,
-            origin,
-            classes,
-        }
+        Self { width_percent: 100, depth_percent: 100, origin, classes }
     }
 
     /// EfficientNet-Lite1.
     pub fn lite1(origin: Origin, classes: usize) -> Self {
-        Self {
-            depth_percent: 110,
-            ..Self::lite0(origin, classes)
-        }
+        Self { depth_percent: 110, ..Self::lite0(origin, classes) }
     }
 
     /// EfficientNet-Lite2.
     pub fn lite2(origin: Origin, classes: usize) -> Self {
-        Self {
-            width_percent: 110,
-            depth_percent: 120,
-            ..Self::lite0(origin, classes)
-        }
+        Self { width_percent: 110, depth_percent: 120, ..Self::lite0(origin, classes) }
     }
 
     /// Names the first setting outside its range.
@@ -98,19 +86,11 @@ impl EfficientNetLiteConfig {
         // The nearest multiple of 8, but never more than a tenth below the exact product.
         let exact = channels * self.width_percent;
         let rounded = ((exact + 400) / 800 * 8).max(8);
-        if rounded * 1000 < exact * 9 {
-            rounded + 8
-        } else {
-            rounded
-        }
+        if rounded * 1000 < exact * 9 { rounded + 8 } else { rounded }
     }
 
     fn units(&self, stage: usize, units: usize) -> usize {
-        if stage == 0 || stage + 1 == STAGES.len() {
-            units
-        } else {
-            (units * self.depth_percent).div_ceil(100)
-        }
+        if stage == 0 || stage + 1 == STAGES.len() { units } else { (units * self.depth_percent).div_ceil(100) }
     }
 
     fn eps(&self) -> f32 {
@@ -128,16 +108,13 @@ pub fn build_efficientnet_lite(config: &EfficientNetLiteConfig) -> Result<Graph,
     let stem = config.origin.pad(Conv2d::new(3, STEM_WIDTH, 3).stride(2));
     x = g.conv("conv_stem", x, stem);
     x = norm_relu6(&mut g, "bn1", x, config.eps());
-    for (stage, (kernel, expansion, outputs, units, first_stride)) in STAGES.into_iter().enumerate()
-    {
+    for (stage, (kernel, expansion, outputs, units, first_stride)) in STAGES.into_iter().enumerate() {
         for unit in 0..config.units(stage, units) {
             let stride = if unit == 0 { first_stride } else { 1 };
             let name = format!("blocks.{stage}.{unit}");
             let width = config.width(outputs);
             let inner = g.channels(x) * expansion;
-            let depthwise = Conv2d::new(inner, inner, kernel)
-                .stride(stride)
-                .groups(inner);
+            let depthwise = Conv2d::new(inner, inner, kernel).stride(stride).groups(inner);
             x = inverted_residual(&mut g, config, &name, x, depthwise, width);
         }
     }
@@ -173,11 +150,7 @@ fn inverted_residual(
         y = g.conv(&format!("{name}.conv_pw"), y, Conv2d::new(inputs, inner, 1));
         y = norm_relu6(g, &format!("{name}.bn1"), y, config.eps());
     }
-    let [second, third, project] = if expands {
-        ["bn2", "bn3", "conv_pwl"]
-    } else {
-        ["bn1", "bn2", "conv_pw"]
-    };
+    let [second, third, project] = if expands { ["bn2", "bn3", "conv_pwl"] } else { ["bn1", "bn2", "conv_pw"] };
     y = g.conv(&format!("{name}.conv_dw"), y, depthwise);
     y = norm_relu6(g, &format!("{name}.{second}"), y, config.eps());
     let conv = Conv2d::new(inner, outputs, 1);
@@ -213,9 +186,7 @@ mod tests {
         let config = EfficientNetLiteConfig::lite0(Origin::Tensorflow, 10);
         let graph = build_efficientnet_lite(&config).unwrap();
         let stem = graph.node(graph.find("conv_stem").unwrap());
-        let Op::Conv2d(conv) = &stem.op else {
-            panic!("the stem is a convolution")
-        };
+        let Op::Conv2d(conv) = &stem.op else { panic!("the stem is a convolution") };
         assert_eq!(conv.padding, Padding::Same);
         let (offsets, dims) = conv.resolve(Dims::new(224, 224, 3)).unwrap();
         assert_eq!((offsets, dims), ([0, 0], Dims::new(112, 112, 32)));

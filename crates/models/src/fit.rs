@@ -44,10 +44,7 @@ impl Fit {
 
     /// The number of classes in the file, when only the head named `head` differs.
     pub fn only_head_differs(&self, head: &str) -> Option<usize> {
-        let in_head = |name: &str| {
-            name.strip_prefix(head)
-                .is_some_and(|rest| rest.starts_with('.'))
-        };
+        let in_head = |name: &str| name.strip_prefix(head).is_some_and(|rest| rest.starts_with('.'));
         if !self.missing.is_empty() || !self.unused.is_empty() || self.mismatched.is_empty() {
             return None;
         }
@@ -100,13 +97,7 @@ pub(crate) fn describe(missing: &[String], unused: &[String], mismatched: &[Mism
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} has shape {}, expected {}",
-            shown(&self.name),
-            self.found,
-            self.expected
-        )
+        write!(f, "{} has shape {}, expected {}", shown(&self.name), self.found, self.expected)
     }
 }
 
@@ -170,18 +161,11 @@ mod tests {
     use flipcast_tensor::DType;
 
     fn param(name: &str, shape: &[usize]) -> ParamSpec {
-        ParamSpec {
-            name: name.into(),
-            shape: shape.to_vec(),
-        }
+        ParamSpec { name: name.into(), shape: shape.to_vec() }
     }
 
     fn tensor(name: &str, shape: &[usize]) -> TensorInfo {
-        TensorInfo {
-            name: name.into(),
-            dtype: DType::F32,
-            shape: Shape::new(shape),
-        }
+        TensorInfo { name: name.into(), dtype: DType::F32, shape: Shape::new(shape) }
     }
 
     fn fit(params: &[ParamSpec], tensors: &[TensorInfo]) -> Fit {

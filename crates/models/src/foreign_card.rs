@@ -21,10 +21,7 @@ pub(crate) struct ForeignCard {
 
 /// Class names, or words on where to find them.
 #[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "`classes` is neither a list of names nor a text"
-)]
+#[serde(untagged, expecting = "`classes` is neither a list of names nor a text")]
 enum ClassList {
     Names(Vec<String>),
     Text(#[expect(dead_code, reason = "says only that the names are elsewhere")] String),
@@ -70,17 +67,11 @@ impl ForeignCard {
             resize: read_resize(&self.resize, Size { width, height })?,
             crop: None,
             interpolation: Interpolation::Bilinear,
-            normalise: Normalise::MeanStd {
-                mean: self.mean,
-                std: self.std,
-            },
+            normalise: Normalise::MeanStd { mean: self.mean, std: self.std },
         };
         Ok(ModelCard {
             name: self.name,
-            architecture: Architecture {
-                input_size: height,
-                ..architecture
-            },
+            architecture: Architecture { input_size: height, ..architecture },
             class_names: match self.classes {
                 Some(ClassList::Names(names)) => Some(names),
                 Some(ClassList::Text(_)) | None => None,
@@ -97,8 +88,7 @@ impl ForeignCard {
         if self.architecture == "vit" {
             return self.vit();
         }
-        let found = Architecture::find(&self.architecture)
-            .map_err(|source| CardError::Architecture { source })?;
+        let found = Architecture::find(&self.architecture).map_err(|source| CardError::Architecture { source })?;
         Ok(found.with_classes(self.num_classes))
     }
 
@@ -136,11 +126,7 @@ impl ForeignCard {
             mlp_dim: number("mlp_dim", |config| config.mlp_dim)?,
             ..VitConfig::new(image, patch, sizes, self.num_classes)
         };
-        Ok(Architecture {
-            name: vit.name(),
-            input_size: image,
-            config: ArchitectureConfig::Vit(vit),
-        })
+        Ok(Architecture { name: vit.name(), input_size: image, config: ArchitectureConfig::Vit(vit) })
     }
 
     /// A residual network whose settings stand in `config`, partly in words.
@@ -198,11 +184,7 @@ fn starts_with<T: Copy>(
 }
 
 fn not_understood(field: &'static str, text: &str, expected: &'static str) -> CardError {
-    CardError::NotUnderstood {
-        field,
-        found: shown(text).trim_matches('`').to_owned(),
-        expected,
-    }
+    CardError::NotUnderstood { field, found: shown(text).trim_matches('`').to_owned(), expected }
 }
 
 /// `none`, or the enlargement on float pixels that ends at the network's input size.

@@ -1,16 +1,13 @@
 use crate::rename::canonical_name;
 use crate::{
-    Architecture, ArchitectureConfig, Block, Family, ResNetConfig, Shortcut, Stem, TensorInfo,
-    WideResNetConfig,
+    Architecture, ArchitectureConfig, Block, Family, ResNetConfig, Shortcut, Stem, TensorInfo, WideResNetConfig,
 };
 use std::collections::HashMap;
 
 /// Reads the settings of a network that is in no table off the shapes of its tensors: residual networks with batch
 /// norm of any width and depth, and wide ResNets. What the tensors cannot tell is taken as published: strides,
 /// padding, and the stem, which is CIFAR's where its filter is 3x3.
-pub(crate) fn infer_architecture<'a>(
-    tensors: impl Iterator<Item = &'a TensorInfo>,
-) -> Option<Architecture> {
+pub(crate) fn infer_architecture<'a>(tensors: impl Iterator<Item = &'a TensorInfo>) -> Option<Architecture> {
     let shapes: HashMap<_, _> = tensors
         .map(|tensor| {
             let name = canonical_name(Family::ResNet, &tensor.name).into_owned();
@@ -58,9 +55,8 @@ fn infer_resnet(shapes: &Shapes<'_>) -> Option<Architecture> {
         _ => return None,
     };
     let stages = shapes.count(|i| format!("layer{}.0.conv1.weight", i + 1));
-    let layers: Vec<_> = (1..=stages)
-        .map(|stage| shapes.count(|unit| format!("layer{stage}.{unit}.conv1.weight")))
-        .collect();
+    let layers: Vec<_> =
+        (1..=stages).map(|stage| shapes.count(|unit| format!("layer{stage}.{unit}.conv1.weight"))).collect();
     let block = match shapes.get("layer1.0.conv3.weight") {
         Some(_) => Block::Bottleneck,
         None => Block::Basic,
@@ -91,11 +87,7 @@ fn infer_resnet(shapes: &Shapes<'_>) -> Option<Architecture> {
         Stem::Cifar => 32,
     };
     let name = config.cifar_name().unwrap_or_else(|| describe(&config));
-    Some(Architecture {
-        name,
-        input_size,
-        config: ArchitectureConfig::ResNet(config),
-    })
+    Some(Architecture { name, input_size, config: ArchitectureConfig::ResNet(config) })
 }
 
 /// A name for a residual network that has none.
@@ -150,13 +142,7 @@ mod tests {
         use Block::{Basic, Bottleneck};
         for config in [
             ResNetConfig::plain(Basic, Stem::Imagenet, &[8, 16, 32, 64], &[1, 1, 1, 1], 1000),
-            ResNetConfig::plain(
-                Bottleneck,
-                Stem::Imagenet,
-                &[4, 8, 16, 16],
-                &[1, 2, 1, 1],
-                1000,
-            ),
+            ResNetConfig::plain(Bottleneck, Stem::Imagenet, &[4, 8, 16, 16], &[1, 2, 1, 1], 1000),
             ResNetConfig::plain(Basic, Stem::Cifar, &[8, 16, 32], &[2, 1, 1], 10),
             ResNetConfig::cifar(26, 32, Shortcut::B, 100).unwrap(),
             ResNetConfig::cifar(20, 16, Shortcut::A, 10).unwrap(),
@@ -182,12 +168,7 @@ mod tests {
     fn hostile_shapes_neither_panic_nor_pass() {
         let config = ArchitectureConfig::ResNet(ResNetConfig::grouped([1, 1, 1, 1], 2, 32, 5));
         let good = tensors_of(&config);
-        let read = [
-            "conv1.weight",
-            "layer1.0.conv2.weight",
-            "layer4.0.conv3.weight",
-            "fc.weight",
-        ];
+        let read = ["conv1.weight", "layer1.0.conv2.weight", "layer4.0.conv3.weight", "fc.weight"];
         for broken in 0..good.len() {
             for shape in [&[][..], &[0, 0, 0, 0], &[usize::MAX; 4], &[7]] {
                 let mut tensors = good.clone();

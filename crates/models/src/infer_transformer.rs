@@ -1,7 +1,7 @@
 use crate::rename::canonical_name;
 use crate::{
-    Architecture, ArchitectureConfig, ClassToken, ConvNextConfig, Family, MaxVitConfig, Origin,
-    SwinConfig, TensorInfo, TokenPool, VitConfig,
+    Architecture, ArchitectureConfig, ClassToken, ConvNextConfig, Family, MaxVitConfig, Origin, SwinConfig, TensorInfo,
+    TokenPool, VitConfig,
 };
 use std::collections::HashMap;
 
@@ -101,21 +101,12 @@ fn infer_vit(shapes: &Shapes<'_>) -> Option<Architecture> {
         class_token,
         pool,
         layer_scale: shapes.has(&format!("{}.ls1", layer(0))),
-        ..VitConfig::new(
-            image,
-            patch,
-            [hidden_dim, layers, hidden_dim / VIT_HEAD],
-            classes,
-        )
+        ..VitConfig::new(image, patch, [hidden_dim, layers, hidden_dim / VIT_HEAD], classes)
     };
     if !hidden_dim.is_multiple_of(VIT_HEAD) {
         return None;
     }
-    Some(Architecture {
-        name: config.name(),
-        input_size: image,
-        config: ArchitectureConfig::Vit(config),
-    })
+    Some(Architecture { name: config.name(), input_size: image, config: ArchitectureConfig::Vit(config) })
 }
 
 fn infer_swin(shapes: &Shapes<'_>) -> Option<Architecture> {
@@ -127,22 +118,11 @@ fn infer_swin(shapes: &Shapes<'_>) -> Option<Architecture> {
         format!("features.{stage}.{block}.attn.relative_position_bias_table")
     };
     let stages = shapes.count(|stage| table(stage, 0));
-    let layers: Vec<_> = (0..stages)
-        .map(|stage| shapes.count(|block| table(stage, block)))
-        .collect();
+    let layers: Vec<_> = (0..stages).map(|stage| shapes.count(|block| table(stage, block))).collect();
     let (window, _) = shapes.window(&table(0, 0))?;
-    let heads: Option<Vec<_>> = (0..stages)
-        .map(|stage| Some(shapes.window(&table(stage, 0))?.1))
-        .collect();
+    let heads: Option<Vec<_>> = (0..stages).map(|stage| Some(shapes.window(&table(stage, 0))?.1)).collect();
     let [classes, _] = shapes.get("head.weight")?;
-    let config = SwinConfig {
-        patch_size,
-        width,
-        heads: heads?,
-        window,
-        classes,
-        layers,
-    };
+    let config = SwinConfig { patch_size, width, heads: heads?, window, classes, layers };
     let layers = join(&config.layers);
     Some(Architecture {
         name: format!("swin_w{width}_l{layers}_patch{patch_size}_window{window}"),
@@ -157,9 +137,7 @@ fn infer_convnext(shapes: &Shapes<'_>) -> Option<Architecture> {
         format!("features.{stage}.{block}.layer_scale")
     };
     let stages = shapes.count(|stage| scale(stage, 0));
-    let layers: Vec<_> = (0..stages)
-        .map(|stage| shapes.count(|block| scale(stage, block)))
-        .collect();
+    let layers: Vec<_> = (0..stages).map(|stage| shapes.count(|block| scale(stage, block))).collect();
     let widths: Option<Vec<_>> = (0..stages)
         .map(|stage| {
             let name = format!("features.{}.0.block.0.weight", 2 * stage + 1);
@@ -170,11 +148,7 @@ fn infer_convnext(shapes: &Shapes<'_>) -> Option<Architecture> {
         })
         .collect();
     let [classes, _] = shapes.get("classifier.2.weight")?;
-    let config = ConvNextConfig {
-        widths: widths?,
-        layers,
-        classes,
-    };
+    let config = ConvNextConfig { widths: widths?, layers, classes };
     let (layers, widths) = (join(&config.layers), join(&config.widths));
     Some(Architecture {
         name: format!("convnext_l{layers}_w{widths}"),
@@ -190,20 +164,12 @@ fn infer_maxvit(shapes: &Shapes<'_>) -> Option<Architecture> {
     let layer = |stage: usize, layer: usize| format!("blocks.{stage}.layers.{layer}.layers");
     let first = |stage, index| format!("{}.MBconv.layers.conv_c.weight", layer(stage, index));
     let stages = shapes.count(|stage| first(stage, 0));
-    let layers: Vec<_> = (0..stages)
-        .map(|stage| shapes.count(|index| first(stage, index)))
-        .collect();
-    let widths: Option<Vec<_>> = (0..stages)
-        .map(|stage| Some(shapes.get::<4>(&first(stage, 0))?[0]))
-        .collect();
+    let layers: Vec<_> = (0..stages).map(|stage| shapes.count(|index| first(stage, index))).collect();
+    let widths: Option<Vec<_>> = (0..stages).map(|stage| Some(shapes.get::<4>(&first(stage, 0))?[0])).collect();
     let widths = widths?;
     let table = ".window_attention.attn_layer.1.relative_position_bias_table";
     let (partition, heads) = shapes.window(&(layer(0, 0) + table))?;
-    let origin = if shapes.has("classifier.5.bias") {
-        Origin::Tensorflow
-    } else {
-        Origin::Pytorch
-    };
+    let origin = if shapes.has("classifier.5.bias") { Origin::Tensorflow } else { Origin::Pytorch };
     let [classes, _] = shapes.get("classifier.5.weight")?;
     let config = MaxVitConfig {
         stem_width,
@@ -244,30 +210,12 @@ mod tests {
 
     fn configs() -> Vec<ArchitectureConfig> {
         let vit = VitConfig::new(48, 8, [128, 2, 2], 7);
-        let mean = VitConfig {
-            class_token: ClassToken::Absent,
-            pool: TokenPool::MeanThenNorm,
-            ..vit.clone()
-        };
-        let scaled = VitConfig {
-            class_token: ClassToken::WithoutPosition,
-            layer_scale: true,
-            mlp_dim: 200,
-            ..vit.clone()
-        };
-        let swin = SwinConfig {
-            patch_size: 2,
-            width: 12,
-            layers: vec![2, 3],
-            heads: vec![3, 4],
-            window: 5,
-            classes: 9,
-        };
-        let convnext = ConvNextConfig {
-            widths: vec![8, 12],
-            layers: vec![1, 2],
-            classes: 9,
-        };
+        let mean = VitConfig { class_token: ClassToken::Absent, pool: TokenPool::MeanThenNorm, ..vit.clone() };
+        let scaled =
+            VitConfig { class_token: ClassToken::WithoutPosition, layer_scale: true, mlp_dim: 200, ..vit.clone() };
+        let swin =
+            SwinConfig { patch_size: 2, width: 12, layers: vec![2, 3], heads: vec![3, 4], window: 5, classes: 9 };
+        let convnext = ConvNextConfig { widths: vec![8, 12], layers: vec![1, 2], classes: 9 };
         let maxvit = |origin| MaxVitConfig {
             stem_width: 8,
             widths: vec![8, 12],
@@ -307,13 +255,7 @@ mod tests {
         for config in configs() {
             let good = tensors_of(&config);
             for broken in 0..good.len() {
-                for shape in [
-                    &[][..],
-                    &[0, 0],
-                    &[0; 4],
-                    &[usize::MAX; 4],
-                    &[usize::MAX; 2],
-                ] {
+                for shape in [&[][..], &[0, 0], &[0; 4], &[usize::MAX; 4], &[usize::MAX; 2]] {
                     let mut tensors = good.clone();
                     tensors[broken].shape = Shape::new(shape);
                     let _ = infer_transformer(&tensors);

@@ -103,12 +103,9 @@ pub fn inspect_file(path: &Path) -> Result<FileSummary, ModelError> {
     dtypes.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     let best = recognise(&tensors);
     let family = best.as_ref().map(|best| best.architecture.config.family());
-    let trained = tensors
-        .iter()
-        .filter(|tensor| !is_statistic(&tensor.name) && !is_ignored(family, &tensor.name));
-    let parameters = trained.fold(0usize, |sum, tensor| {
-        sum.saturating_add(tensor.shape.checked_len().unwrap_or(usize::MAX))
-    });
+    let trained = tensors.iter().filter(|tensor| !is_statistic(&tensor.name) && !is_ignored(family, &tensor.name));
+    let parameters =
+        trained.fold(0usize, |sum, tensor| sum.saturating_add(tensor.shape.checked_len().unwrap_or(usize::MAX)));
     let metadata = file.metadata().iter();
     Ok(FileSummary {
         format: file.format(),
@@ -125,9 +122,7 @@ pub fn inspect_file(path: &Path) -> Result<FileSummary, ModelError> {
 pub fn count_parameters(graph: &Graph) -> usize {
     let params = graph.params().into_iter();
     let trained = params.filter(|param| !is_statistic(&param.name));
-    trained
-        .map(|param| param.shape.iter().product::<usize>())
-        .sum()
+    trained.map(|param| param.shape.iter().product::<usize>()).sum()
 }
 
 fn is_statistic(name: &str) -> bool {

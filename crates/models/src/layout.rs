@@ -15,11 +15,7 @@ pub(crate) enum Layout {
 }
 
 /// The layout in which a tensor with the extents `found` is a parameter with the extents `expected`, if there is one.
-pub(crate) fn find_layout(
-    family: Option<Family>,
-    found: &[usize],
-    expected: &[usize],
-) -> Option<Layout> {
+pub(crate) fn find_layout(family: Option<Family>, found: &[usize], expected: &[usize]) -> Option<Layout> {
     if found == expected {
         return Some(Layout::Same);
     }
@@ -29,9 +25,7 @@ pub(crate) fn find_layout(
             (factors == channels).then_some(Layout::Same)
         }
         (Family::MaxVit, &[heads, rows, columns], &[entries, expected_heads]) => {
-            let fits = rows == columns
-                && rows.checked_mul(columns) == Some(entries)
-                && heads == expected_heads;
+            let fits = rows == columns && rows.checked_mul(columns) == Some(entries) && heads == expected_heads;
             fits.then_some(Layout::BiasByHead)
         }
         _ => None,

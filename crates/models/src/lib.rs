@@ -65,8 +65,8 @@ pub use efficientnet_lite::{EfficientNetLiteConfig, Origin, build_efficientnet_l
 pub use fit::{Fit, Mismatch};
 pub use flipcast_graph::{NormGroup, norm_groups};
 pub use inspect::{
-    ArchitectureSummary, FileSummary, WeightTagSummary, count_parameters, inspect_file,
-    list_architectures, list_weight_tags,
+    ArchitectureSummary, FileSummary, WeightTagSummary, count_parameters, inspect_file, list_architectures,
+    list_weight_tags,
 };
 pub use load::LoadRequest;
 pub use maxvit::{MaxVitConfig, build_maxvit};

@@ -33,13 +33,7 @@ pub struct LoadRequest<'a> {
 impl<'a> LoadRequest<'a> {
     /// The file at `path`, about which nothing else is known.
     pub fn new(path: &'a Path) -> Self {
-        Self {
-            path,
-            architecture: None,
-            classes: None,
-            card: None,
-            within: None,
-        }
+        Self { path, architecture: None, classes: None, card: None, within: None }
     }
 }
 
@@ -76,11 +70,7 @@ impl Model {
             && !expected.eq_ignore_ascii_case(&sha256)
         {
             let found = sha256;
-            return Err(ModelError::OtherWeights {
-                path,
-                expected,
-                found,
-            });
+            return Err(ModelError::OtherWeights { path, expected, found });
         }
         let graph = build_graph(&architecture)?;
         let family = Some(architecture.config.family());
@@ -93,10 +83,8 @@ impl Model {
         }
         let params = load_params(&path, &file, &graph, &sources)?;
         let name = known.name.unwrap_or_else(|| file_stem(request.path));
-        let mut model = Self::from_params(graph, params)?
-            .with_architecture(&architecture)
-            .with_name(name)
-            .with_sha256(sha256);
+        let mut model =
+            Self::from_params(graph, params)?.with_architecture(&architecture).with_name(name).with_sha256(sha256);
         if let Some(preprocess) = known.preprocess {
             model = model.with_preprocess(preprocess);
         }
@@ -112,10 +100,7 @@ pub(crate) fn open(path: &Path, within: Option<&str>) -> Result<WeightFile, Mode
         Some(within) => WeightFile::open_within(path, within),
         None => WeightFile::open(path),
     };
-    file.map_err(|source| ModelError::Import {
-        path: path.display().to_string(),
-        source: Box::new(source),
-    })
+    file.map_err(|source| ModelError::Import { path: path.display().to_string(), source: Box::new(source) })
 }
 
 /// Puts together the request, the card and the file's metadata, in this order of precedence.
@@ -147,19 +132,14 @@ fn gather(request: &LoadRequest<'_>, file: &WeightFile) -> Result<Knowledge, Mod
         known.preprocess = Some((tag.preprocess)());
     } else {
         let found = Architecture::find(name)?;
-        let classes = known
-            .architecture
-            .map_or(found.config.classes(), |card| card.config.classes());
+        let classes = known.architecture.map_or(found.config.classes(), |card| card.config.classes());
         known.architecture = Some(found.with_classes(classes));
     }
     Ok(known)
 }
 
 /// The card the caller named, the one beside the file, or the one inside it.
-fn find_card(
-    request: &LoadRequest<'_>,
-    file: &WeightFile,
-) -> Result<Option<ModelCard>, ModelError> {
+fn find_card(request: &LoadRequest<'_>, file: &WeightFile) -> Result<Option<ModelCard>, ModelError> {
     let beside = request.path.with_extension("json");
     let path = match request.card {
         Some(path) => Some(path),
@@ -174,10 +154,7 @@ fn find_card(
     } else {
         return Ok(None);
     };
-    card.map(Some).map_err(|source| ModelError::Card {
-        path,
-        source: Box::new(source),
-    })
+    card.map(Some).map_err(|source| ModelError::Card { path, source: Box::new(source) })
 }
 
 /// The one architecture the tensors fit exactly.
@@ -190,10 +167,7 @@ fn recognise_only(path: &str, tensors: &[TensorInfo]) -> Result<Architecture, Mo
             candidates.extend(best.ties);
             Err(ModelError::Ambiguous { path, candidates })
         }
-        best => Err(ModelError::NotRecognised {
-            path,
-            best: best.map(Box::new),
-        }),
+        best => Err(ModelError::NotRecognised { path, best: best.map(Box::new) }),
     }
 }
 
@@ -206,10 +180,7 @@ fn load_params(
     let mut params = HashMap::new();
     for param in graph.params() {
         let load = |name: &str| {
-            file.load(name).map_err(|source| ModelError::Import {
-                path: path.to_owned(),
-                source: Box::new(source),
-            })
+            file.load(name).map_err(|source| ModelError::Import { path: path.to_owned(), source: Box::new(source) })
         };
         let (name, layout) = &sources[&param.name];
         let mut tensor = load(name)?;

@@ -2,9 +2,7 @@ use crate::check::{check_classes, check_setting};
 use crate::efficientnet_lite::Origin;
 use crate::feed_forward::FeedForward;
 use crate::squeeze_excite::squeeze_excite;
-use flipcast_graph::{
-    Activation, Attention, Conv2d, Graph, GraphBuilder, GraphError, NodeId, NormKind, Pool, Tokens,
-};
+use flipcast_graph::{Activation, Attention, Conv2d, Graph, GraphBuilder, GraphError, NodeId, NormKind, Pool, Tokens};
 use serde::{Deserialize, Serialize};
 
 const BATCH_NORM_EPS: f32 = 1e-3;
@@ -63,12 +61,7 @@ impl MaxVitConfig {
         check_setting(family, "stem_width", self.stem_width, 1..=65_536)?;
         let stages = self.widths.len();
         check_setting(family, "stages", stages, 1..=8)?;
-        check_setting(
-            family,
-            "stages with layers",
-            self.layers.len(),
-            stages..=stages,
-        )?;
+        check_setting(family, "stages with layers", self.layers.len(), stages..=stages)?;
         check_setting(family, "head_dim", self.head_dim, 1..=65_536)?;
         for (&width, &layers) in self.widths.iter().zip(&self.layers) {
             // Squeeze-excite keeps a quarter of the channels.
@@ -115,13 +108,7 @@ pub fn build_maxvit(config: &MaxVitConfig) -> Result<Graph, GraphError> {
             x = convolution(&mut g, config, &format!("{name}.MBconv"), x, width, stride);
             let size = config.partition;
             let windows = Tokens::Window { size, shift: 0 };
-            x = attention(
-                &mut g,
-                config,
-                &format!("{name}.window_attention"),
-                x,
-                windows,
-            );
+            x = attention(&mut g, config, &format!("{name}.window_attention"), x, windows);
             let grid = Tokens::Grid { size };
             x = attention(&mut g, config, &format!("{name}.grid_attention"), x, grid);
         }
@@ -147,13 +134,7 @@ fn stem(g: &mut GraphBuilder, config: &MaxVitConfig, images: NodeId) -> NodeId {
     g.conv("stem.1.0", x, refine)
 }
 
-fn conv_norm_gelu(
-    g: &mut GraphBuilder,
-    config: &MaxVitConfig,
-    name: &str,
-    x: NodeId,
-    conv: Conv2d,
-) -> NodeId {
+fn conv_norm_gelu(g: &mut GraphBuilder, config: &MaxVitConfig, name: &str, x: NodeId, conv: Conv2d) -> NodeId {
     let y = g.conv(&format!("{name}.0"), x, conv);
     let y = g.batch_norm(&format!("{name}.1"), y, BATCH_NORM_EPS);
     g.activation(&format!("{name}.2"), y, config.gelu())
@@ -182,14 +163,7 @@ fn convolution(
     g.add(&format!("{name}.add"), skip, y)
 }
 
-fn shortcut(
-    g: &mut GraphBuilder,
-    config: &MaxVitConfig,
-    name: &str,
-    x: NodeId,
-    width: usize,
-    stride: usize,
-) -> NodeId {
+fn shortcut(g: &mut GraphBuilder, config: &MaxVitConfig, name: &str, x: NodeId, width: usize, stride: usize) -> NodeId {
     let inputs = g.channels(x);
     if stride == 1 && inputs == width {
         return x;
@@ -202,11 +176,7 @@ fn shortcut(
         Origin::Pytorch => (3, 1),
         Origin::Tensorflow => (2, 0),
     };
-    let pool = Pool {
-        kernel,
-        stride,
-        padding,
-    };
+    let pool = Pool { kernel, stride, padding };
     let x = g.avg_pool(&format!("{name}.0"), x, pool);
     if config.origin == Origin::Tensorflow && inputs == width {
         return x;
@@ -214,20 +184,13 @@ fn shortcut(
     g.conv(&format!("{name}.1"), x, project)
 }
 
-fn attention(
-    g: &mut GraphBuilder,
-    config: &MaxVitConfig,
-    name: &str,
-    x: NodeId,
-    tokens: Tokens,
-) -> NodeId {
+fn attention(g: &mut GraphBuilder, config: &MaxVitConfig, name: &str, x: NodeId, tokens: Tokens) -> NodeId {
     let dim = g.channels(x);
     let layer = format!("{name}.attn_layer");
     let mut y = g.norm(&format!("{layer}.0"), x, NormKind::Layer, LAYER_NORM_EPS);
     y = g.linear(&format!("{layer}.1.to_qkv"), y, dim, 3 * dim);
-    let settings = Attention::new(dim / config.head_dim, config.attention_scale(dim))
-        .tokens(tokens)
-        .with_relative_bias();
+    let settings =
+        Attention::new(dim / config.head_dim, config.attention_scale(dim)).tokens(tokens).with_relative_bias();
     y = g.attention(&format!("{layer}.1"), y, settings);
     y = g.linear(&format!("{layer}.1.merge"), y, dim, dim);
     let x = g.add(&format!("{layer}.add"), x, y);
@@ -279,9 +242,6 @@ mod tests {
         let mut config = MaxVitConfig::tiny(Origin::Pytorch, 10);
         config.head_dim = 48;
         let error = build_maxvit(&config).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`maxvit` has widths = 64, expected a multiple of 48"
-        );
+        assert_eq!(error.to_string(), "`maxvit` has widths = 64, expected a multiple of 48");
     }
 }

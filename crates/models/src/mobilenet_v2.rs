@@ -5,15 +5,8 @@ use serde::{Deserialize, Serialize};
 const EPS: f32 = 1e-5;
 
 /// Expansion, output channels, units and stride of the first unit, stage by stage.
-pub(crate) const STAGES: [(usize, usize, usize, usize); 7] = [
-    (1, 16, 1, 1),
-    (6, 24, 2, 2),
-    (6, 32, 3, 2),
-    (6, 64, 4, 2),
-    (6, 96, 3, 1),
-    (6, 160, 3, 2),
-    (6, 320, 1, 1),
-];
+pub(crate) const STAGES: [(usize, usize, usize, usize); 7] =
+    [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)];
 
 /// MobileNetV2 of width 1: inverted residuals with depthwise convolutions and ReLU6.
 ///
@@ -86,10 +79,7 @@ fn inverted_residual(
         y = conv_norm_relu6(g, &format!("{name}.conv.{step}"), y, expand);
         step += 1;
     }
-    let depthwise = Conv2d::new(inner, inner, 3)
-        .stride(stride)
-        .padding(1)
-        .groups(inner);
+    let depthwise = Conv2d::new(inner, inner, 3).stride(stride).padding(1).groups(inner);
     y = conv_norm_relu6(g, &format!("{name}.conv.{step}"), y, depthwise);
     let project = Conv2d::new(inner, outputs, 1);
     y = g.conv(&format!("{name}.conv.{}", step + 1), y, project);

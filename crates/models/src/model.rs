@@ -31,10 +31,7 @@ impl Model {
     /// about its images; its name is `custom` until [`Model::with_name`].
     pub fn from_params(graph: Graph, params: HashMap<String, Tensor>) -> Result<Self, ModelError> {
         let architecture = "custom".to_owned();
-        let mut tensors: Vec<_> = params
-            .iter()
-            .map(|(name, tensor)| describe(name, tensor))
-            .collect();
+        let mut tensors: Vec<_> = params.iter().map(|(name, tensor)| describe(name, tensor)).collect();
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
         let (fit, _) = fit_tensors(None, &graph.params(), tensors.iter());
         if !fit.is_exact() {
@@ -84,11 +81,7 @@ impl Model {
     pub fn with_class_names(mut self, names: Vec<String>) -> Result<Self, ModelError> {
         let expected = self.graph.num_classes();
         if names.len() != expected {
-            return Err(ModelError::ClassNames {
-                model: self.name,
-                expected,
-                found: names.len(),
-            });
+            return Err(ModelError::ClassNames { model: self.name, expected, found: names.len() });
         }
         self.class_names = Some(Arc::new(names));
         Ok(self)
@@ -147,11 +140,7 @@ impl Model {
 
     /// How images are prepared, or an error that says how to tell.
     pub fn require_preprocess(&self) -> Result<&Preprocess, ModelError> {
-        self.preprocess
-            .as_ref()
-            .ok_or_else(|| ModelError::NoPreprocess {
-                model: self.name.clone(),
-            })
+        self.preprocess.as_ref().ok_or_else(|| ModelError::NoPreprocess { model: self.name.clone() })
     }
 
     /// One name per class, if known.
@@ -197,18 +186,11 @@ impl fmt::Debug for Model {
 
 pub(crate) fn build_graph(architecture: &Architecture) -> Result<Graph, ModelError> {
     let graph = architecture.config.build();
-    graph.map_err(|source| ModelError::Graph {
-        architecture: architecture.name.clone(),
-        source,
-    })
+    graph.map_err(|source| ModelError::Graph { architecture: architecture.name.clone(), source })
 }
 
 fn describe(name: &str, tensor: &Tensor) -> TensorInfo {
-    TensorInfo {
-        name: name.to_owned(),
-        dtype: DType::F32,
-        shape: tensor.shape().clone(),
-    }
+    TensorInfo { name: name.to_owned(), dtype: DType::F32, shape: tensor.shape().clone() }
 }
 
 /// Refuses values no network can compute with, naming the first in the graph's order.
@@ -216,25 +198,15 @@ fn check_values(graph: &Graph, params: &HashMap<String, Tensor>) -> Result<(), M
     for param in graph.params() {
         let values = params[&param.name].values();
         if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-            return Err(ModelError::NotFinite {
-                tensor: param.name,
-                index,
-                value: values[index],
-            });
+            return Err(ModelError::NotFinite { tensor: param.name, index, value: values[index] });
         }
     }
-    let batch_norms = graph
-        .norms()
-        .filter(|(_, norm)| norm.kind == NormKind::Batch);
+    let batch_norms = graph.norms().filter(|(_, norm)| norm.kind == NormKind::Batch);
     for (id, _) in batch_norms {
         let tensor = format!("{}.running_var", graph.node(id).name);
         let values = params[&tensor].values();
         if let Some(index) = values.iter().position(|&value| value < 0.0) {
-            return Err(ModelError::NegativeVariance {
-                tensor,
-                index,
-                value: values[index],
-            });
+            return Err(ModelError::NegativeVariance { tensor, index, value: values[index] });
         }
     }
     Ok(())
@@ -260,24 +232,15 @@ mod tests {
         let table = model.graph().affine_table();
         assert_eq!(affine.len(), table.len());
         let range = table.find("layer2.0.bn1.bias").unwrap();
-        assert_eq!(
-            affine[range],
-            *model.param("layer2.0.bn1.bias").unwrap().values()
-        );
+        assert_eq!(affine[range], *model.param("layer2.0.bn1.bias").unwrap().values());
     }
 
     #[test]
     fn a_nan_names_its_tensor() {
         let (graph, mut params) = small();
-        params
-            .get_mut("layer1.0.conv2.weight")
-            .unwrap()
-            .values_mut()[7] = f32::NAN;
+        params.get_mut("layer1.0.conv2.weight").unwrap().values_mut()[7] = f32::NAN;
         let error = Model::from_params(graph, params).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "tensor `layer1.0.conv2.weight` holds NaN at element 7, expected finite values"
-        );
+        assert_eq!(error.to_string(), "tensor `layer1.0.conv2.weight` holds NaN at element 7, expected finite values");
     }
 
     #[test]
@@ -285,10 +248,7 @@ mod tests {
         let (graph, mut params) = small();
         params.get_mut("bn1.running_var").unwrap().values_mut()[2] = -1.0;
         let error = Model::from_params(graph, params).unwrap_err();
-        assert!(matches!(
-            error,
-            ModelError::NegativeVariance { index: 2, .. }
-        ));
+        assert!(matches!(error, ModelError::NegativeVariance { index: 2, .. }));
     }
 
     #[test]
@@ -297,26 +257,15 @@ mod tests {
         let bias = params.remove("fc.bias").unwrap();
         params.insert("extra".into(), bias);
         let error = Model::from_params(graph, params).unwrap_err();
-        let ModelError::TensorsDoNotFit {
-            missing, unused, ..
-        } = error
-        else {
-            panic!("{error}")
-        };
-        assert_eq!(
-            (missing, unused),
-            (vec!["fc.bias".into()], vec!["extra".into()])
-        );
+        let ModelError::TensorsDoNotFit { missing, unused, .. } = error else { panic!("{error}") };
+        assert_eq!((missing, unused), (vec!["fc.bias".into()], vec!["extra".into()]));
     }
 
     #[test]
     fn unknown_preprocessing_is_an_error_with_advice() {
         let model = Model::random("cifar_resnet8_w4", 5, 1).unwrap();
         let error = model.require_preprocess().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the preprocessing of `cifar_resnet8_w4.random1` is not known"
-        );
+        assert_eq!(error.to_string(), "the preprocessing of `cifar_resnet8_w4.random1` is not known");
         assert!(error.hint().unwrap().contains("model card"));
     }
 
@@ -324,13 +273,6 @@ mod tests {
     fn class_names_must_be_as_many_as_classes() {
         let model = Model::random("cifar_resnet8_w4", 5, 1).unwrap();
         let error = model.with_class_names(vec!["cat".into()]).unwrap_err();
-        assert!(matches!(
-            error,
-            ModelError::ClassNames {
-                expected: 5,
-                found: 1,
-                ..
-            }
-        ));
+        assert!(matches!(error, ModelError::ClassNames { expected: 5, found: 1, .. }));
     }
 }

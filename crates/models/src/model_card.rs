@@ -1,8 +1,6 @@
 use crate::foreign_card::ForeignCard;
 use crate::{Architecture, ArchitectureConfig, ArchitectureError};
-use flipcast_images::preprocess::{
-    Interpolation, Normalise, Preprocess, PreprocessError, Resize, Size,
-};
+use flipcast_images::preprocess::{Interpolation, Normalise, Preprocess, PreprocessError, Resize, Size};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::Path;
@@ -157,20 +155,14 @@ struct OwnCard {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "`classes` is neither a number nor a list of names"
-)]
+#[serde(untagged, expecting = "`classes` is neither a number nor a list of names")]
 enum Classes {
     Count(usize),
     Names(Vec<String>),
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "`crop` is neither a number nor a width and a height"
-)]
+#[serde(untagged, expecting = "`crop` is neither a number nor a width and a height")]
 enum Crop {
     Square(usize),
     Size(Size),
@@ -186,9 +178,7 @@ impl ModelCard {
         let read = |source| CardError::Read { source };
         let file = std::fs::File::open(path).map_err(read)?;
         let mut bytes = Vec::new();
-        file.take(MAX_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(read)?;
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(read)?;
         if bytes.len() as u64 > MAX_BYTES {
             return Err(CardError::TooLong { limit: MAX_BYTES });
         }
@@ -225,14 +215,8 @@ impl ModelCard {
 
     /// The card as JSON, in the form with `flipcast_model`.
     pub fn to_json(&self) -> String {
-        let Architecture {
-            name,
-            input_size,
-            config,
-        } = &self.architecture;
-        let registered = Architecture::find(name)
-            .ok()
-            .map(|found| found.with_classes(config.classes()));
+        let Architecture { name, input_size, config } = &self.architecture;
+        let registered = Architecture::find(name).ok().map(|found| found.with_classes(config.classes()));
         let is_registered = registered.as_ref() == Some(&self.architecture);
         let (mean, std, normalise) = match &self.preprocess.normalise {
             Normalise::MeanStd { mean, std } => (Some(*mean), Some(*std), None),
@@ -268,13 +252,10 @@ impl ModelCard {
             Classes::Names(names) => (names.len(), Some(names)),
         };
         let architecture = match card.config {
-            Some(config) => Architecture {
-                name: card.architecture,
-                input_size: card.input_size.unwrap_or(224),
-                config,
-            },
-            None => Architecture::find(&card.architecture)
-                .map_err(|source| CardError::Architecture { source })?,
+            Some(config) => {
+                Architecture { name: card.architecture, input_size: card.input_size.unwrap_or(224), config }
+            }
+            None => Architecture::find(&card.architecture).map_err(|source| CardError::Architecture { source })?,
         };
         let normalise = match (card.mean, card.std, card.normalise) {
             (Some(mean), Some(std), None) => Normalise::MeanStd { mean, std },
@@ -284,10 +265,7 @@ impl ModelCard {
         let input_size = card.input_size.unwrap_or(architecture.input_size);
         Ok(Self {
             name: card.name,
-            architecture: Architecture {
-                input_size,
-                ..architecture.with_classes(classes)
-            },
+            architecture: Architecture { input_size, ..architecture.with_classes(classes) },
             class_names,
             preprocess: Preprocess {
                 resize: card.resize,

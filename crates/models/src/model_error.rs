@@ -55,10 +55,7 @@ pub enum ModelError {
         candidates: Vec<String>,
     },
     /// The tensors are not those of the architecture. Lists everything that is wrong.
-    #[error(
-        "the tensors do not fit `{model}`: {}",
-        describe(missing, unused, mismatched)
-    )]
+    #[error("the tensors do not fit `{model}`: {}", describe(missing, unused, mismatched))]
     TensorsDoNotFit {
         /// The model, or the architecture where no model was named.
         model: String,
@@ -72,10 +69,7 @@ pub enum ModelError {
         head_classes: Option<usize>,
     },
     /// A weight is infinite or not a number.
-    #[error(
-        "tensor {} holds {value} at element {index}, expected finite values",
-        shown(tensor)
-    )]
+    #[error("tensor {} holds {value} at element {index}, expected finite values", shown(tensor))]
     NotFinite {
         /// The parameter.
         tensor: String,
@@ -85,10 +79,7 @@ pub enum ModelError {
         value: f32,
     },
     /// A running variance is negative.
-    #[error(
-        "tensor {} holds {value} at element {index}, expected no negative variance",
-        shown(tensor)
-    )]
+    #[error("tensor {} holds {value} at element {index}, expected no negative variance", shown(tensor))]
     NegativeVariance {
         /// The parameter.
         tensor: String,
@@ -148,29 +139,22 @@ impl ModelError {
     /// Advice on what to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::TensorsDoNotFit {
-                head_classes: Some(classes),
-                ..
-            } => Some(format!(
-                "the head was trained for {classes} classes; pass `--classes {classes}`"
-            )),
+            Self::TensorsDoNotFit { head_classes: Some(classes), .. } => {
+                Some(format!("the head was trained for {classes} classes; pass `--classes {classes}`"))
+            }
             Self::TensorsDoNotFit { .. } => {
                 Some("`flipcast models show FILE` tells which architecture fits best".into())
             }
-            Self::NotRecognised { .. } => Some(
-                "`flipcast models` lists the known architectures; a model card can describe others"
-                    .into(),
-            ),
+            Self::NotRecognised { .. } => {
+                Some("`flipcast models` lists the known architectures; a model card can describe others".into())
+            }
             Self::Ambiguous { candidates, .. } => {
                 let first = candidates.first()?;
-                Some(format!(
-                    "name the one that was trained, such as `--model {first}`"
-                ))
+                Some(format!("name the one that was trained, such as `--model {first}`"))
             }
-            Self::NoPreprocess { .. } => Some(
-                "name the weights, such as `--model resnet50.tv_in1k`, or put a model card beside the file"
-                    .into(),
-            ),
+            Self::NoPreprocess { .. } => {
+                Some("name the weights, such as `--model resnet50.tv_in1k`, or put a model card beside the file".into())
+            }
             Self::OtherWeights { .. } => {
                 Some("the file was changed or is incomplete; fetch it again or correct the card".into())
             }

@@ -40,9 +40,6 @@ mod tests {
     #[test]
     fn the_best_three_come_first() {
         let known = ["vgg", "resnet18", "resnet50", "resnet34"];
-        assert_eq!(
-            nearest_names("resnet5", known.into_iter()),
-            ["resnet50", "resnet18", "resnet34"]
-        );
+        assert_eq!(nearest_names("resnet5", known.into_iter()), ["resnet50", "resnet18", "resnet34"]);
     }
 }

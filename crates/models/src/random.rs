@@ -37,9 +37,7 @@ pub(crate) fn random_params(graph: &Graph, seed: u64) -> HashMap<String, Tensor>
 fn feeding_a_sum(graph: &Graph) -> HashSet<&str> {
     let sums = graph.nodes().iter().filter(|node| node.op == Op::Add);
     let inputs = sums.flat_map(|node| &node.inputs);
-    inputs
-        .map(|&id: &NodeId| graph.node(id).name.as_str())
-        .collect()
+    inputs.map(|&id: &NodeId| graph.node(id).name.as_str()).collect()
 }
 
 /// SplitMix64, seeded per parameter so that values do not depend on the order of parameters.
@@ -48,9 +46,9 @@ struct Stream(u64);
 impl Stream {
     fn new(seed: u64, name: &str) -> Self {
         // FNV-1a.
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let hash = name
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         Self(hash ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
@@ -93,8 +91,7 @@ mod tests {
     fn filters_have_the_expected_variance() {
         let params = random_params(&graph(), 1);
         let values = params["layer4.0.conv1.weight"].values();
-        let mean_square: f64 =
-            values.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>() / values.len() as f64;
+        let mean_square: f64 = values.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>() / values.len() as f64;
         let expected = 2.0 / (256.0 * 9.0);
         // 1.2 million samples leave a relative error of about 1e-3.
         assert!((mean_square / expected - 1.0).abs() < 4e-3, "{mean_square}");

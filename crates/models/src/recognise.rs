@@ -28,11 +28,7 @@ pub fn recognise(tensors: &[TensorInfo]) -> Option<Match> {
             continue;
         };
         let family = Some(candidate.config.family());
-        let (fit, _) = fit_tensors(
-            family,
-            &file_params(&candidate.config, &graph),
-            tensors.iter(),
-        );
+        let (fit, _) = fit_tensors(family, &file_params(&candidate.config, &graph), tensors.iter());
         if fit.matched == 0 {
             continue;
         }
@@ -44,11 +40,7 @@ pub fn recognise(tensors: &[TensorInfo]) -> Option<Match> {
             }
             Some(best) if score(&fit) < score(&best.fit) => {}
             _ => {
-                best = Some(Match {
-                    architecture: candidate,
-                    fit,
-                    ties: Vec::new(),
-                });
+                best = Some(Match { architecture: candidate, fit, ties: Vec::new() });
             }
         }
     }
@@ -73,9 +65,7 @@ fn head_classes(architecture: &Architecture, tensors: &[TensorInfo]) -> Option<u
     let graph = architecture.config.build().ok()?;
     let head = format!("{}.weight", graph.node(graph.output()).name);
     let family = architecture.config.family();
-    let tensor = tensors
-        .iter()
-        .find(|tensor| canonical_name(family, &tensor.name) == head)?;
+    let tensor = tensors.iter().find(|tensor| canonical_name(family, &tensor.name) == head)?;
     match *tensor.shape.extents() {
         [classes, _] => Some(classes),
         _ => None,
@@ -112,11 +102,7 @@ mod tests {
             assert_eq!(found.architecture.config.classes(), 37);
             let mut names = found.ties;
             names.push(found.architecture.name);
-            assert!(
-                names.iter().any(|name| name == entry.name),
-                "{}",
-                entry.name
-            );
+            assert!(names.iter().any(|name| name == entry.name), "{}", entry.name);
         }
     }
 
@@ -124,12 +110,7 @@ mod tests {
     fn padding_alone_makes_a_tie() {
         let found = recognise(&tensors_of("efficientnet_lite0", 10)).unwrap();
         assert_eq!(found.ties, ["tf_efficientnet_lite0"]);
-        assert!(
-            recognise(&tensors_of("resnet50", 10))
-                .unwrap()
-                .ties
-                .is_empty()
-        );
+        assert!(recognise(&tensors_of("resnet50", 10)).unwrap().ties.is_empty());
     }
 
     #[test]
@@ -143,11 +124,7 @@ mod tests {
 
     #[test]
     fn strange_tensors_match_nothing() {
-        let tensors = [TensorInfo {
-            name: "decoder.ln.weight".into(),
-            dtype: DType::F32,
-            shape: Shape::from([8]),
-        }];
+        let tensors = [TensorInfo { name: "decoder.ln.weight".into(), dtype: DType::F32, shape: Shape::from([8]) }];
         assert_eq!(recognise(&tensors), None);
     }
 }

@@ -1,8 +1,7 @@
 use crate::efficientnet_lite::Origin;
 use crate::{
-    Architecture, ArchitectureConfig, ConvNextConfig, EfficientNetConfig, EfficientNetLiteConfig,
-    MaxVitConfig, MobileNetV2Config, ResNetConfig, Shortcut, SwinConfig, VitConfig,
-    WideResNetConfig,
+    Architecture, ArchitectureConfig, ConvNextConfig, EfficientNetConfig, EfficientNetLiteConfig, MaxVitConfig,
+    MobileNetV2Config, ResNetConfig, Shortcut, SwinConfig, VitConfig, WideResNetConfig,
 };
 
 /// One row of the table of architectures.
@@ -23,11 +22,7 @@ pub struct ArchitectureEntry {
 impl ArchitectureEntry {
     /// The architecture with a head for `classes`.
     pub fn architecture(&self, classes: usize) -> Architecture {
-        Architecture {
-            name: self.name.to_owned(),
-            input_size: self.input_size,
-            config: (self.config)(classes),
-        }
+        Architecture { name: self.name.to_owned(), input_size: self.input_size, config: (self.config)(classes) }
     }
 }
 
@@ -87,13 +82,7 @@ const fn imagenet(
     input_size: usize,
     config: fn(usize) -> ArchitectureConfig,
 ) -> ArchitectureEntry {
-    ArchitectureEntry {
-        name,
-        aliases,
-        input_size,
-        classes: 1000,
-        config,
-    }
+    ArchitectureEntry { name, aliases, input_size, classes: 1000, config }
 }
 
 const fn cifar(
@@ -101,26 +90,11 @@ const fn cifar(
     aliases: &'static [&'static str],
     config: fn(usize) -> ArchitectureConfig,
 ) -> ArchitectureEntry {
-    ArchitectureEntry {
-        name,
-        aliases,
-        input_size: 32,
-        classes: 10,
-        config,
-    }
+    ArchitectureEntry { name, aliases, input_size: 32, classes: 10, config }
 }
 
-const fn tiny_imagenet(
-    name: &'static str,
-    config: fn(usize) -> ArchitectureConfig,
-) -> ArchitectureEntry {
-    ArchitectureEntry {
-        name,
-        aliases: &[],
-        input_size: 64,
-        classes: 200,
-        config,
-    }
+const fn tiny_imagenet(name: &'static str, config: fn(usize) -> ArchitectureConfig) -> ArchitectureEntry {
+    ArchitectureEntry { name, aliases: &[], input_size: 64, classes: 200, config }
 }
 
 fn resnet(config: ResNetConfig) -> ArchitectureConfig {
@@ -152,8 +126,7 @@ fn convnext(config: ConvNextConfig) -> ArchitectureConfig {
 }
 
 fn cifar_resnet(depth: usize, classes: usize) -> ArchitectureConfig {
-    let config =
-        ResNetConfig::cifar(depth, 16, Shortcut::B, 1).expect("depths in the table divide");
+    let config = ResNetConfig::cifar(depth, 16, Shortcut::B, 1).expect("depths in the table divide");
     resnet(ResNetConfig { classes, ..config })
 }
 
@@ -173,10 +146,8 @@ mod tests {
 
     #[test]
     fn no_two_entries_share_a_name() {
-        let mut names: Vec<_> = ARCHITECTURES
-            .iter()
-            .flat_map(|entry| std::iter::once(&entry.name).chain(entry.aliases))
-            .collect();
+        let mut names: Vec<_> =
+            ARCHITECTURES.iter().flat_map(|entry| std::iter::once(&entry.name).chain(entry.aliases)).collect();
         let count = names.len();
         names.sort();
         names.dedup();

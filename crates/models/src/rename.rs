@@ -4,21 +4,10 @@ use crate::rename_transformer::{is_window_table, rename_transformer};
 use std::borrow::Cow;
 
 /// Layers of a MobileNetV2 unit in timm and torchvision where the unit expands its input.
-const EXPANDING_UNIT: [(&str, &str); 6] = [
-    ("conv_pw", "0.0"),
-    ("bn1", "0.1"),
-    ("conv_dw", "1.0"),
-    ("bn2", "1.1"),
-    ("conv_pwl", "2"),
-    ("bn3", "3"),
-];
+const EXPANDING_UNIT: [(&str, &str); 6] =
+    [("conv_pw", "0.0"), ("bn1", "0.1"), ("conv_dw", "1.0"), ("bn2", "1.1"), ("conv_pwl", "2"), ("bn3", "3")];
 /// The same for the first unit, which does not expand.
-const FIRST_UNIT: [(&str, &str); 4] = [
-    ("conv_dw", "0.0"),
-    ("bn1", "0.1"),
-    ("conv_pw", "1"),
-    ("bn2", "2"),
-];
+const FIRST_UNIT: [(&str, &str); 4] = [("conv_dw", "0.0"), ("bn1", "0.1"), ("conv_pw", "1"), ("bn2", "2")];
 /// Layers of MobileNetV2 outside its units in timm and torchvision.
 const OUTER_LAYERS: [(&str, &str); 5] = [
     ("conv_stem", "features.0.0"),
@@ -70,17 +59,10 @@ fn rename_mobilenet_v2(name: &str) -> Option<String> {
     if unit >= units {
         return None;
     }
-    let table: &[_] = if stage == 0 {
-        &FIRST_UNIT
-    } else {
-        &EXPANDING_UNIT
-    };
+    let table: &[_] = if stage == 0 { &FIRST_UNIT } else { &EXPANDING_UNIT };
     let layer = lookup(table, parts.next()?)?;
     let before: usize = STAGES[..stage].iter().map(|stage| stage.2).sum();
-    Some(format!(
-        "features.{}.conv.{layer}.{suffix}",
-        1 + before + unit
-    ))
+    Some(format!("features.{}.conv.{layer}.{suffix}", 1 + before + unit))
 }
 
 pub(crate) fn lookup(table: &[(&str, &'static str)], layer: &str) -> Option<&'static str> {
@@ -98,10 +80,7 @@ mod tests {
             ("conv_stem.weight", "features.0.0.weight"),
             ("blocks.0.0.conv_pw.weight", "features.1.conv.1.weight"),
             ("blocks.1.0.conv_pw.weight", "features.2.conv.0.0.weight"),
-            (
-                "blocks.2.1.bn3.running_var",
-                "features.5.conv.3.running_var",
-            ),
+            ("blocks.2.1.bn3.running_var", "features.5.conv.3.running_var"),
             ("blocks.6.0.conv_pwl.weight", "features.17.conv.2.weight"),
             ("bn2.bias", "features.18.1.bias"),
             ("classifier.bias", "classifier.1.bias"),
@@ -134,10 +113,7 @@ mod tests {
 
     #[test]
     fn cifar_spellings_are_understood() {
-        assert_eq!(
-            canonical_name(Family::ResNet, "layer2.0.shortcut.1.bias"),
-            "layer2.0.downsample.1.bias"
-        );
+        assert_eq!(canonical_name(Family::ResNet, "layer2.0.shortcut.1.bias"), "layer2.0.downsample.1.bias");
         assert_eq!(canonical_name(Family::ResNet, "linear.bias"), "fc.bias");
     }
 }

@@ -19,11 +19,8 @@ const VIT_BLOCK: [(&str, &str); 6] = [
 /// Layers that torchvision's published vision transformers still have under older names, and its packed projection.
 const VIT_OLDER: [(&str, &str); 2] = [("mlp.linear_1", "mlp.0"), ("mlp.linear_2", "mlp.3")];
 
-const SWIN_OUTER: [(&str, &str); 3] = [
-    ("patch_embed.proj", "features.0.0"),
-    ("patch_embed.norm", "features.0.2"),
-    ("head.fc", "head"),
-];
+const SWIN_OUTER: [(&str, &str); 3] =
+    [("patch_embed.proj", "features.0.0"), ("patch_embed.norm", "features.0.2"), ("head.fc", "head")];
 const SWIN_MLP: [(&str, &str); 2] = [("mlp.fc1", "mlp.0"), ("mlp.fc2", "mlp.3")];
 
 const CONVNEXT_OUTER: [(&str, &str); 4] = [
@@ -32,12 +29,8 @@ const CONVNEXT_OUTER: [(&str, &str); 4] = [
     ("head.norm", "classifier.0"),
     ("head.fc", "classifier.2"),
 ];
-const CONVNEXT_BLOCK: [(&str, &str); 4] = [
-    ("conv_dw", "block.0"),
-    ("norm", "block.2"),
-    ("mlp.fc1", "block.3"),
-    ("mlp.fc2", "block.5"),
-];
+const CONVNEXT_BLOCK: [(&str, &str); 4] =
+    [("conv_dw", "block.0"), ("norm", "block.2"), ("mlp.fc1", "block.3"), ("mlp.fc2", "block.5")];
 
 const MAXVIT_OUTER: [(&str, &str); 6] = [
     ("stem.conv1", "stem.0.0"),
@@ -143,10 +136,7 @@ fn rename_vit(name: &str) -> Option<String> {
     }
     if let Some(path) = name.strip_prefix("encoder.layers.") {
         let (block, path) = path.split_once('.')?;
-        return Some(format!(
-            "encoder.layers.{block}.{}",
-            outer(&VIT_OLDER, path)?
-        ));
+        return Some(format!("encoder.layers.{block}.{}", outer(&VIT_OLDER, path)?));
     }
     let Some(path) = name.strip_prefix("blocks.") else {
         return outer(&VIT_OUTER, name);
@@ -187,10 +177,7 @@ fn rename_convnext(name: &str) -> Option<String> {
 /// What lies between two stages: timm counts it to the second one, torchvision between them.
 fn downsample(path: &str) -> Option<String> {
     let (stage, layer) = path.split_once(".downsample.")?;
-    let stage: usize = stage
-        .parse()
-        .ok()
-        .filter(|stage| (1..10_000).contains(stage))?;
+    let stage: usize = stage.parse().ok().filter(|stage| (1..10_000).contains(stage))?;
     Some(format!("features.{}.{layer}", 2 * stage))
 }
 
@@ -207,9 +194,7 @@ fn rename_maxvit(name: &str) -> Option<String> {
         _ => return None,
     };
     let path = outer(table, path)?;
-    Some(format!(
-        "blocks.{stage}.layers.{block}.layers.{part}.{path}"
-    ))
+    Some(format!("blocks.{stage}.layers.{block}.layers.{part}.{path}"))
 }
 
 fn rename_efficientnet(name: &str) -> Option<String> {
@@ -233,11 +218,7 @@ mod tests {
     fn foreign_names_become_torchvision_s() {
         for (family, foreign, expected) in [
             (Family::Vit, "cls_token", "class_token"),
-            (
-                Family::Vit,
-                "blocks.11.attn.qkv.bias",
-                "encoder.layers.encoder_layer_11.self_attention.in_proj.bias",
-            ),
+            (Family::Vit, "blocks.11.attn.qkv.bias", "encoder.layers.encoder_layer_11.self_attention.in_proj.bias"),
             (
                 Family::Vit,
                 "encoder.layers.encoder_layer_2.self_attention.in_proj_weight",
@@ -248,41 +229,21 @@ mod tests {
                 "encoder.layers.encoder_layer_2.mlp.linear_2.bias",
                 "encoder.layers.encoder_layer_2.mlp.3.bias",
             ),
-            (
-                Family::Vit,
-                "blocks.3.ls1.gamma",
-                "encoder.layers.encoder_layer_3.ls1",
-            ),
+            (Family::Vit, "blocks.3.ls1.gamma", "encoder.layers.encoder_layer_3.ls1"),
             (
                 Family::Swin,
                 "layers.2.blocks.5.attn.relative_position_bias_table",
                 "features.5.5.attn.relative_position_bias_table",
             ),
-            (
-                Family::Swin,
-                "layers.3.downsample.reduction.weight",
-                "features.6.reduction.weight",
-            ),
-            (
-                Family::ConvNext,
-                "stages.1.blocks.0.gamma",
-                "features.3.0.layer_scale",
-            ),
-            (
-                Family::ConvNext,
-                "stages.2.downsample.1.bias",
-                "features.4.1.bias",
-            ),
+            (Family::Swin, "layers.3.downsample.reduction.weight", "features.6.reduction.weight"),
+            (Family::ConvNext, "stages.1.blocks.0.gamma", "features.3.0.layer_scale"),
+            (Family::ConvNext, "stages.2.downsample.1.bias", "features.4.1.bias"),
             (
                 Family::MaxVit,
                 "stages.1.blocks.0.attn_grid.attn.rel_pos.relative_position_bias_table",
                 "blocks.1.layers.0.layers.grid_attention.attn_layer.1.relative_position_bias_table",
             ),
-            (
-                Family::EfficientNet,
-                "blocks.0.0.se.conv_reduce.weight",
-                "features.1.0.block.1.fc1.weight",
-            ),
+            (Family::EfficientNet, "blocks.0.0.se.conv_reduce.weight", "features.1.0.block.1.fc1.weight"),
         ] {
             assert_eq!(rename_transformer(family, foreign).unwrap(), expected);
         }
@@ -296,14 +257,8 @@ mod tests {
             (Family::Vit, "blocks"),
             (Family::Swin, "features.1.0.attn.qkv.weight"),
             (Family::Swin, "layers.0.downsample.norm.weight"),
-            (
-                Family::Swin,
-                "layers.99999999999999999999.blocks.0.norm1.bias",
-            ),
-            (
-                Family::ConvNext,
-                "stages.18446744073709551615.downsample.0.bias",
-            ),
+            (Family::Swin, "layers.99999999999999999999.blocks.0.norm1.bias"),
+            (Family::ConvNext, "stages.18446744073709551615.downsample.0.bias"),
             (Family::MaxVit, "stages.0.blocks.0.attn.qkv.weight"),
             (Family::EfficientNet, "blocks.1.0.bn9.weight"),
         ] {

@@ -105,13 +105,7 @@ fn batch_norm() -> ResNetNorm {
 
 impl ResNetConfig {
     /// A network with batch norm and type B shortcuts, without groups.
-    pub fn plain(
-        block: Block,
-        stem: Stem,
-        widths: &[usize],
-        layers: &[usize],
-        classes: usize,
-    ) -> Self {
+    pub fn plain(block: Block, stem: Stem, widths: &[usize], layers: &[usize], classes: usize) -> Self {
         Self {
             block,
             widths: widths.to_vec(),
@@ -138,25 +132,13 @@ impl ResNetConfig {
     }
 
     /// Bottlenecks with grouped 3x3 convolutions: ResNeXt, and with one group of 128 Wide-ResNet-50-2.
-    pub fn grouped(
-        layers: [usize; 4],
-        groups: usize,
-        width_per_group: usize,
-        classes: usize,
-    ) -> Self {
-        Self {
-            groups,
-            width_per_group,
-            ..Self::imagenet_bottleneck(layers, classes)
-        }
+    pub fn grouped(layers: [usize; 4], groups: usize, width_per_group: usize, classes: usize) -> Self {
+        Self { groups, width_per_group, ..Self::imagenet_bottleneck(layers, classes) }
     }
 
     /// ResNet-50 with group norm of 32 groups.
     pub fn resnet50_gn(classes: usize) -> Self {
-        Self {
-            norm: ResNetNorm::Group(32),
-            ..Self::imagenet_bottleneck([3, 4, 6, 3], classes)
-        }
+        Self { norm: ResNetNorm::Group(32), ..Self::imagenet_bottleneck([3, 4, 6, 3], classes) }
     }
 
     /// Names the first setting outside its range.
@@ -213,11 +195,7 @@ pub fn build_resnet(config: &ResNetConfig) -> Result<Graph, GraphError> {
     x = g.norm("bn1", x, config.norm_kind(), EPS);
     x = g.activation("relu", x, Activation::Relu);
     if config.stem == Stem::Imagenet {
-        let pool = Pool {
-            kernel: 3,
-            stride: 2,
-            padding: 1,
-        };
+        let pool = Pool { kernel: 3, stride: 2, padding: 1 };
         x = g.max_pool("maxpool", x, pool);
     }
     for (stage, (&width, &units)) in config.widths.iter().zip(&config.layers).enumerate() {
@@ -245,16 +223,12 @@ fn residual_unit(
     let outputs = width * config.block.expansion();
     let inner = config.inner_width(width);
     let convs = match config.block {
-        Block::Basic => vec![
-            Conv2d::new(inputs, width, 3).stride(stride).padding(1),
-            Conv2d::new(width, width, 3).padding(1),
-        ],
+        Block::Basic => {
+            vec![Conv2d::new(inputs, width, 3).stride(stride).padding(1), Conv2d::new(width, width, 3).padding(1)]
+        }
         Block::Bottleneck => vec![
             Conv2d::new(inputs, inner, 1),
-            Conv2d::new(inner, inner, 3)
-                .stride(stride)
-                .padding(1)
-                .groups(config.groups),
+            Conv2d::new(inner, inner, 3).stride(stride).padding(1).groups(config.groups),
             Conv2d::new(inner, outputs, 1),
         ],
     };
@@ -299,18 +273,9 @@ mod tests {
     fn resnet50_halves_the_image_five_times() {
         let graph = build_resnet(&ResNetConfig::imagenet_bottleneck([3, 4, 6, 3], 1000)).unwrap();
         assert_eq!(dims_of(&graph, 224, "maxpool"), Dims::new(56, 56, 64));
-        assert_eq!(
-            dims_of(&graph, 224, "layer1.0.relu"),
-            Dims::new(56, 56, 256)
-        );
-        assert_eq!(
-            dims_of(&graph, 224, "layer2.0.relu1"),
-            Dims::new(56, 56, 128)
-        );
-        assert_eq!(
-            dims_of(&graph, 224, "layer2.0.relu2"),
-            Dims::new(28, 28, 128)
-        );
+        assert_eq!(dims_of(&graph, 224, "layer1.0.relu"), Dims::new(56, 56, 256));
+        assert_eq!(dims_of(&graph, 224, "layer2.0.relu1"), Dims::new(56, 56, 128));
+        assert_eq!(dims_of(&graph, 224, "layer2.0.relu2"), Dims::new(28, 28, 128));
         assert_eq!(dims_of(&graph, 224, "layer4.2.relu"), Dims::new(7, 7, 2048));
         assert_eq!(dims_of(&graph, 224, "embedding"), Dims::new(1, 1, 2048));
         assert_eq!(dims_of(&graph, 224, "logits"), Dims::new(1, 1, 1000));
@@ -325,14 +290,8 @@ mod tests {
     #[test]
     fn the_wide_bottleneck_doubles_only_the_inner_width() {
         let graph = build_resnet(&ResNetConfig::grouped([3, 4, 6, 3], 1, 128, 10)).unwrap();
-        assert_eq!(
-            dims_of(&graph, 64, "layer1.0.conv2"),
-            Dims::new(16, 16, 128)
-        );
-        assert_eq!(
-            dims_of(&graph, 64, "layer1.0.conv3"),
-            Dims::new(16, 16, 256)
-        );
+        assert_eq!(dims_of(&graph, 64, "layer1.0.conv2"), Dims::new(16, 16, 128));
+        assert_eq!(dims_of(&graph, 64, "layer1.0.conv3"), Dims::new(16, 16, 256));
     }
 
     #[test]
@@ -348,13 +307,7 @@ mod tests {
     #[test]
     fn hostile_depth_is_refused_before_building() {
         let config = ResNetConfig::imagenet_basic([2, 2, usize::MAX, 2], 10);
-        assert!(matches!(
-            build_resnet(&config),
-            Err(GraphError::BadSetting {
-                setting: "layers",
-                ..
-            })
-        ));
+        assert!(matches!(build_resnet(&config), Err(GraphError::BadSetting { setting: "layers", .. })));
     }
 
     #[test]

@@ -7,12 +7,7 @@ const USUAL_WIDTH: usize = 16;
 impl ResNetConfig {
     /// A residual network for 32x32 images: 3x3 stem and three stages of `(depth - 2) / 6` basic units, whose widths
     /// are `width`, `2 width` and `4 width`. The published networks have `width` 16.
-    pub fn cifar(
-        depth: usize,
-        width: usize,
-        shortcut: Shortcut,
-        classes: usize,
-    ) -> Result<Self, GraphError> {
+    pub fn cifar(depth: usize, width: usize, shortcut: Shortcut, classes: usize) -> Result<Self, GraphError> {
         if depth < 8 || depth % 6 != 2 {
             return Err(GraphError::BadSetting {
                 node: PREFIX.into(),
@@ -88,23 +83,13 @@ mod tests {
 
     #[test]
     fn a_depth_that_does_not_divide_is_refused() {
-        let error = ResNetConfig::from_cifar_name("cifar_resnet21", 10)
-            .unwrap()
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`cifar_resnet` has depth = 21, expected 6 n + 2 with n at least 1"
-        );
+        let error = ResNetConfig::from_cifar_name("cifar_resnet21", 10).unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "`cifar_resnet` has depth = 21, expected 6 n + 2 with n at least 1");
     }
 
     #[test]
     fn other_names_are_left_to_others() {
-        for name in [
-            "resnet20",
-            "cifar_resnet",
-            "cifar_resnet20_w",
-            "cifar_resnet-8",
-        ] {
+        for name in ["resnet20", "cifar_resnet", "cifar_resnet20_w", "cifar_resnet-8"] {
             assert!(ResNetConfig::from_cifar_name(name, 10).is_none(), "{name}");
         }
     }
@@ -114,19 +99,8 @@ mod tests {
         let config = ResNetConfig::cifar(20, 16, Shortcut::A, 10).unwrap();
         let graph = build_resnet(&config).unwrap();
         let shortcut = graph.find("layer2.0.downsample").unwrap();
-        assert_eq!(
-            graph.node(shortcut).op,
-            Op::ShortcutA {
-                stride: 2,
-                channels: 32
-            }
-        );
-        assert!(
-            graph
-                .params()
-                .iter()
-                .all(|p| !p.name.contains("downsample"))
-        );
+        assert_eq!(graph.node(shortcut).op, Op::ShortcutA { stride: 2, channels: 32 });
+        assert!(graph.params().iter().all(|p| !p.name.contains("downsample")));
         let dims = graph.infer_dims(32, 32).unwrap();
         assert_eq!(dims[graph.embedding().index()], Dims::new(1, 1, 64));
     }

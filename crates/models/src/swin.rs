@@ -1,8 +1,6 @@
 use crate::check::{check_classes, check_setting};
 use crate::feed_forward::FeedForward;
-use flipcast_graph::{
-    Activation, Attention, Conv2d, Graph, GraphBuilder, GraphError, NodeId, NormKind, Tokens,
-};
+use flipcast_graph::{Activation, Attention, Conv2d, Graph, GraphBuilder, GraphError, NodeId, NormKind, Tokens};
 use serde::{Deserialize, Serialize};
 
 const EPS: f32 = 1e-5;
@@ -48,14 +46,7 @@ impl SwinConfig {
     }
 
     fn published(width: usize, third: usize, heads: [usize; 4], classes: usize) -> Self {
-        Self {
-            patch_size: 4,
-            width,
-            layers: vec![2, 2, third, 2],
-            heads: heads.to_vec(),
-            window: 7,
-            classes,
-        }
+        Self { patch_size: 4, width, layers: vec![2, 2, third, 2], heads: heads.to_vec(), window: 7, classes }
     }
 
     /// Names the first setting outside its range.
@@ -65,12 +56,7 @@ impl SwinConfig {
         check_setting(family, "width", self.width, 1..=16_384)?;
         check_setting(family, "stages", self.layers.len(), 1..=8)?;
         let stages = self.layers.len();
-        check_setting(
-            family,
-            "stages with heads",
-            self.heads.len(),
-            stages..=stages,
-        )?;
+        check_setting(family, "stages with heads", self.heads.len(), stages..=stages)?;
         for (stage, (&layers, &heads)) in self.layers.iter().zip(&self.heads).enumerate() {
             check_setting(family, "layers", layers, 1..=1_000)?;
             let width = self.width << stage;
@@ -93,9 +79,7 @@ impl SwinConfig {
 pub fn build_swin(config: &SwinConfig) -> Result<Graph, GraphError> {
     config.check()?;
     let (mut g, mut x) = GraphBuilder::new(3);
-    let patch = Conv2d::new(3, config.width, config.patch_size)
-        .stride(config.patch_size)
-        .with_bias();
+    let patch = Conv2d::new(3, config.width, config.patch_size).stride(config.patch_size).with_bias();
     x = g.conv("features.0.0", x, patch);
     x = g.norm("features.0.2", x, NormKind::Layer, EPS);
     for (stage, (&layers, &heads)) in config.layers.iter().zip(&config.heads).enumerate() {
@@ -105,10 +89,7 @@ pub fn build_swin(config: &SwinConfig) -> Result<Graph, GraphError> {
         for layer in 0..layers {
             let name = format!("features.{}.{layer}", 2 * stage + 1);
             let shift = if layer % 2 == 0 { 0 } else { config.window / 2 };
-            let tokens = Tokens::Window {
-                size: config.window,
-                shift,
-            };
+            let tokens = Tokens::Window { size: config.window, shift };
             x = block(&mut g, &name, x, heads, tokens, config.window);
         }
     }
@@ -126,23 +107,14 @@ fn merge_patches(g: &mut GraphBuilder, name: &str, x: NodeId) -> NodeId {
     g.linear_without_bias(&format!("{name}.reduction"), y, 4 * channels, 2 * channels)
 }
 
-fn block(
-    g: &mut GraphBuilder,
-    name: &str,
-    x: NodeId,
-    heads: usize,
-    tokens: Tokens,
-    window: usize,
-) -> NodeId {
+fn block(g: &mut GraphBuilder, name: &str, x: NodeId, heads: usize, tokens: Tokens, window: usize) -> NodeId {
     let dim = g.channels(x);
     let attention = format!("{name}.attn");
     let mut y = g.norm(&format!("{name}.norm1"), x, NormKind::Layer, EPS);
     y = g.pad_to_multiple(&format!("{attention}.pad"), y, window);
     y = g.linear(&format!("{attention}.qkv"), y, dim, 3 * dim);
     let scale = ((dim / heads) as f32).powf(-0.5);
-    let settings = Attention::new(heads, scale)
-        .tokens(tokens)
-        .with_relative_bias();
+    let settings = Attention::new(heads, scale).tokens(tokens).with_relative_bias();
     y = g.attention(&attention, y, settings);
     y = g.crop_like(&format!("{attention}.crop"), y, x);
     y = g.linear(&format!("{attention}.proj"), y, dim, dim);
@@ -206,10 +178,7 @@ mod tests {
         let mut config = SwinConfig::tiny(10);
         config.heads[1] = 5;
         let error = build_swin(&config).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`swin` has heads = 5, expected a divisor of 192"
-        );
+        assert_eq!(error.to_string(), "`swin` has heads = 5, expected a divisor of 192");
         config.heads.pop();
         assert!(build_swin(&config).is_err());
     }

@@ -1,8 +1,6 @@
 use crate::check::{check_classes, check_setting};
 use crate::feed_forward::FeedForward;
-use flipcast_graph::{
-    Activation, Attention, Conv2d, Graph, GraphBuilder, GraphError, NodeId, NormKind,
-};
+use flipcast_graph::{Activation, Attention, Conv2d, Graph, GraphBuilder, GraphError, NodeId, NormKind};
 use serde::{Deserialize, Serialize};
 
 const EPS: f32 = 1e-6;
@@ -72,12 +70,7 @@ pub struct VitConfig {
 
 impl VitConfig {
     /// A network with a class token and feed-forward layers four times as wide as the tokens.
-    pub fn new(
-        image: usize,
-        patch: usize,
-        [hidden_dim, layers, heads]: [usize; 3],
-        classes: usize,
-    ) -> Self {
+    pub fn new(image: usize, patch: usize, [hidden_dim, layers, heads]: [usize; 3], classes: usize) -> Self {
         Self {
             image_size: [image, image],
             patch_size: patch,
@@ -129,12 +122,7 @@ impl VitConfig {
 }
 
 fn bad(setting: &'static str, value: usize, expected: String) -> GraphError {
-    GraphError::BadSetting {
-        node: "vit".into(),
-        setting,
-        value,
-        expected,
-    }
+    GraphError::BadSetting { node: "vit".into(), setting, value, expected }
 }
 
 /// The layers of a vision transformer.
@@ -169,9 +157,7 @@ pub fn build_vit(config: &VitConfig) -> Result<Graph, GraphError> {
 }
 
 fn embed_patches(g: &mut GraphBuilder, config: &VitConfig, images: NodeId) -> NodeId {
-    let patch = Conv2d::new(3, config.hidden_dim, config.patch_size)
-        .stride(config.patch_size)
-        .with_bias();
+    let patch = Conv2d::new(3, config.hidden_dim, config.patch_size).stride(config.patch_size).with_bias();
     let x = g.conv("conv_proj", images, patch);
     let (patches, positions) = (config.patches(), "encoder.pos_embedding");
     match config.class_token {
@@ -192,13 +178,7 @@ fn embed_patches(g: &mut GraphBuilder, config: &VitConfig, images: NodeId) -> No
     }
 }
 
-fn encoder_block(
-    g: &mut GraphBuilder,
-    config: &VitConfig,
-    layer: usize,
-    x: NodeId,
-    narrows: bool,
-) -> NodeId {
+fn encoder_block(g: &mut GraphBuilder, config: &VitConfig, layer: usize, x: NodeId, narrows: bool) -> NodeId {
     let name = format!("encoder.layers.encoder_layer_{layer}");
     let attention = format!("{name}.self_attention");
     let dim = config.hidden_dim;
@@ -259,10 +239,7 @@ mod tests {
 
     #[test]
     fn images_may_be_taller_than_wide() {
-        let config = VitConfig {
-            image_size: [32, 16],
-            ..VitConfig::new(16, 8, [12, 2, 3], 5)
-        };
+        let config = VitConfig { image_size: [32, 16], ..VitConfig::new(16, 8, [12, 2, 3], 5) };
         let graph = build_vit(&config).unwrap();
         assert!(graph.infer_dims(32, 16).is_ok());
         assert!(graph.infer_dims(16, 16).is_err());
@@ -270,10 +247,7 @@ mod tests {
 
     #[test]
     fn a_mean_over_patches_leaves_the_class_token_out() {
-        let config = VitConfig {
-            pool: TokenPool::MeanThenNorm,
-            ..base()
-        };
+        let config = VitConfig { pool: TokenPool::MeanThenNorm, ..base() };
         let graph = build_vit(&config).unwrap();
         let dims = graph.infer_dims(224, 224).unwrap();
         assert_eq!(dims[graph.find("patches").unwrap().index()].pixels(), 196);
@@ -284,19 +258,10 @@ mod tests {
     #[test]
     fn impossible_settings_are_named() {
         for (config, message) in [
+            (VitConfig::new(225, 16, [768, 12, 12], 10), "`vit` has image_size = 225, expected a multiple of 16"),
+            (VitConfig::new(224, 16, [768, 12, 7], 10), "`vit` has heads = 7, expected a divisor of 768"),
             (
-                VitConfig::new(225, 16, [768, 12, 12], 10),
-                "`vit` has image_size = 225, expected a multiple of 16",
-            ),
-            (
-                VitConfig::new(224, 16, [768, 12, 7], 10),
-                "`vit` has heads = 7, expected a divisor of 768",
-            ),
-            (
-                VitConfig {
-                    class_token: ClassToken::Absent,
-                    ..base()
-                },
+                VitConfig { class_token: ClassToken::Absent, ..base() },
                 "`vit` has class tokens = 0, expected 1, since the classifier reads it",
             ),
         ] {

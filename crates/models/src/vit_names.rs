@@ -34,17 +34,12 @@ impl VitConfig {
     /// The registered name, or a description for settings without one.
     pub(crate) fn name(&self) -> String {
         let own = ArchitectureConfig::Vit(self.clone());
-        let entry = ARCHITECTURES
-            .iter()
-            .find(|entry| (entry.config)(self.classes) == own);
+        let entry = ARCHITECTURES.iter().find(|entry| (entry.config)(self.classes) == own);
         if let Some(entry) = entry {
             return entry.name.to_owned();
         }
         let [height, width] = self.image_size;
-        format!(
-            "vit_d{}_l{}_h{}_patch{}_{height}x{width}",
-            self.hidden_dim, self.layers, self.heads, self.patch_size
-        )
+        format!("vit_d{}_l{}_h{}_patch{}_{height}x{width}", self.hidden_dim, self.layers, self.heads, self.patch_size)
     }
 
     fn from_timm(family: &str, size: &str, rest: &str, classes: usize) -> Option<Self> {
@@ -60,22 +55,11 @@ impl VitConfig {
         };
         let plain = Self::new(number(image)?, number(patch)?, *settings, classes);
         match (family, is_gap) {
-            ("deit", false) if is_distilled => Some(Self {
-                class_token: ClassToken::Distilled,
-                ..plain
-            }),
+            ("deit", false) if is_distilled => Some(Self { class_token: ClassToken::Distilled, ..plain }),
             _ if is_distilled => None,
             ("vit" | "deit", false) => Some(plain),
-            ("vit", true) => Some(Self {
-                class_token: ClassToken::Absent,
-                pool: TokenPool::NormThenMean,
-                ..plain
-            }),
-            ("deit3", false) => Some(Self {
-                class_token: ClassToken::WithoutPosition,
-                layer_scale: true,
-                ..plain
-            }),
+            ("vit", true) => Some(Self { class_token: ClassToken::Absent, pool: TokenPool::NormThenMean, ..plain }),
+            ("deit3", false) => Some(Self { class_token: ClassToken::WithoutPosition, layer_scale: true, ..plain }),
             _ => None,
         }
     }

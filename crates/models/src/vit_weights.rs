@@ -30,10 +30,7 @@ pub(crate) fn file_params(config: &ArchitectureConfig, graph: &Graph) -> Vec<Par
         if let [_, inputs] = &mut param.shape[..] {
             *inputs /= 2;
         }
-        second.push(ParamSpec {
-            name: format!("{DISTILLED_HEAD}{suffix}"),
-            shape: param.shape.clone(),
-        });
+        second.push(ParamSpec { name: format!("{DISTILLED_HEAD}{suffix}"), shape: param.shape.clone() });
     }
     params.extend(second);
     params
@@ -42,9 +39,7 @@ pub(crate) fn file_params(config: &ArchitectureConfig, graph: &Graph) -> Vec<Par
 /// The file's second part of the parameter called `name`, if it has one there.
 pub(crate) fn second_head(name: &str) -> Option<String> {
     let suffix = name.strip_prefix(HEAD)?;
-    suffix
-        .starts_with('.')
-        .then(|| format!("{DISTILLED_HEAD}{suffix}"))
+    suffix.starts_with('.').then(|| format!("{DISTILLED_HEAD}{suffix}"))
 }
 
 /// The mean of two heads as one that reads both tokens, the channels of the two in turns.
@@ -110,11 +105,7 @@ impl Positions {
             prefix,
             from: [side, side],
             to,
-            resampling: if name.ends_with("pos_embed") {
-                Resampling::AntiAliased
-            } else {
-                Resampling::AlignedCorners
-            },
+            resampling: if name.ends_with("pos_embed") { Resampling::AntiAliased } else { Resampling::AlignedCorners },
         })
     }
 
@@ -155,11 +146,7 @@ impl Positions {
 }
 
 fn aligned(place: usize, from: usize, to: usize) -> Vec<(usize, f64)> {
-    let scale = if to > 1 {
-        (from - 1) as f64 / (to - 1) as f64
-    } else {
-        0.0
-    };
+    let scale = if to > 1 { (from - 1) as f64 / (to - 1) as f64 } else { 0.0 };
     let centre = place as f64 * scale;
     let first = centre.floor();
     let last = (from - 1) as f64;
@@ -225,12 +212,7 @@ mod tests {
     use super::*;
 
     fn resampling(resampling: Resampling, from: usize, to: usize) -> Positions {
-        Positions {
-            prefix: 1,
-            from: [from, from],
-            to: [to, to + 1],
-            resampling,
-        }
+        Positions { prefix: 1, from: [from, from], to: [to, to + 1], resampling }
     }
 
     #[test]

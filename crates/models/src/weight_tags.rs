@@ -112,10 +112,7 @@ pub const WEIGHT_TAGS: &[WeightTag] = &[
 ];
 
 /// Pixels as 0 to 1, as RobustBench hands them to networks that do not normalise.
-const UNIT_RANGE: Normalise = Normalise::Bytes {
-    offset: 0.0,
-    divisor: 255.0,
-};
+const UNIT_RANGE: Normalise = Normalise::Bytes { offset: 0.0, divisor: 255.0 };
 
 const fn tag(
     name: &'static str,
@@ -123,20 +120,12 @@ const fn tag(
     classes: usize,
     preprocess: fn() -> Preprocess,
 ) -> WeightTag {
-    WeightTag {
-        name,
-        architecture,
-        classes,
-        preprocess,
-    }
+    WeightTag { name, architecture, classes, preprocess }
 }
 
 /// torchvision's rule with the filter of its newer networks.
 fn torchvision_bicubic(resize: usize, crop: usize) -> Preprocess {
-    Preprocess {
-        interpolation: Interpolation::Bicubic,
-        ..Preprocess::torchvision(resize, crop)
-    }
+    Preprocess { interpolation: Interpolation::Bicubic, ..Preprocess::torchvision(resize, crop) }
 }
 
 fn timm(input: usize, crop_pct: f64, normalise: Normalise) -> Preprocess {
@@ -201,10 +190,7 @@ mod tests {
     #[test]
     fn normalisation_comes_with_the_weights_of_one_network() {
         let normalise = |name: &str| (WeightTag::find(name).unwrap().preprocess)().normalise;
-        assert_eq!(
-            normalise("vit_base_patch16_224.augreg2_in21k_ft_in1k"),
-            Normalise::half()
-        );
+        assert_eq!(normalise("vit_base_patch16_224.augreg2_in21k_ft_in1k"), Normalise::half());
         assert_eq!(normalise("vit_b_16.tv_in1k"), Normalise::imagenet());
         let deit = WeightTag::find("deit_base_patch16_224.fb_in1k").unwrap();
         assert_eq!(deit.name, "vit_b_16.fb_in1k");

@@ -25,11 +25,7 @@ pub struct WideResNetConfig {
 impl WideResNetConfig {
     /// WRN-`depth`-`widen_factor`.
     pub fn new(depth: usize, widen_factor: usize, classes: usize) -> Self {
-        Self {
-            depth,
-            widen_factor,
-            classes,
-        }
+        Self { depth, widen_factor, classes }
     }
 
     /// Names the first setting outside its range.
@@ -69,13 +65,7 @@ pub fn build_wide_resnet(config: &WideResNetConfig) -> Result<Graph, GraphError>
     g.finish(logits)
 }
 
-fn preactivation_unit(
-    g: &mut GraphBuilder,
-    name: &str,
-    x: NodeId,
-    width: usize,
-    stride: usize,
-) -> NodeId {
+fn preactivation_unit(g: &mut GraphBuilder, name: &str, x: NodeId, width: usize, stride: usize) -> NodeId {
     let inputs = g.channels(x);
     let active = g.batch_norm(&format!("{name}.bn1"), x, EPS);
     let active = g.activation(&format!("{name}.relu1"), active, Activation::Relu);
@@ -120,9 +110,6 @@ mod tests {
     #[test]
     fn a_depth_that_does_not_divide_is_refused() {
         let error = build_wide_resnet(&WideResNetConfig::new(30, 2, 10)).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`wide_resnet` has depth = 30, expected 6 n + 4"
-        );
+        assert_eq!(error.to_string(), "`wide_resnet` has depth = 30, expected 6 n + 4");
     }
 }

@@ -1,8 +1,8 @@
 //! Parameter names, extents and totals against the published implementations.
 
 use flipcast_models::{
-    Architecture, Block, LoadRequest, Model, ResNetConfig, Stem, TensorInfo, WeightFile,
-    build_resnet, count_parameters, recognise,
+    Architecture, Block, LoadRequest, Model, ResNetConfig, Stem, TensorInfo, WeightFile, build_resnet,
+    count_parameters, recognise,
 };
 use flipcast_tensor::{DType, Shape};
 use serde::Deserialize;
@@ -43,11 +43,7 @@ fn entries() -> BTreeMap<String, Entry> {
 }
 
 fn names_of(architecture: &str) -> Vec<String> {
-    let graph = Architecture::find(architecture)
-        .unwrap()
-        .config
-        .build()
-        .unwrap();
+    let graph = Architecture::find(architecture).unwrap().config.build().unwrap();
     let params = graph.params().into_iter();
     params
         .map(|param| {
@@ -61,11 +57,7 @@ fn tensors_of(entry: &Entry) -> Vec<TensorInfo> {
     let parse = |line: &String| {
         let (name, extents) = line.split_once(' ').unwrap();
         let extents: Vec<usize> = extents.split('x').map(|n| n.parse().unwrap()).collect();
-        TensorInfo {
-            name: name.to_owned(),
-            dtype: DType::F32,
-            shape: Shape::new(extents),
-        }
+        TensorInfo { name: name.to_owned(), dtype: DType::F32, shape: Shape::new(extents) }
     };
     entry.tensors.iter().map(parse).collect()
 }
@@ -108,13 +100,7 @@ fn golden_networks_load_by_their_tensors_alone() {
     for case in cases {
         let path = golden(&format!("tta/{}", case.weights));
         let model = Model::load(LoadRequest::new(&path)).unwrap();
-        let config = ResNetConfig::plain(
-            case.block,
-            case.stem,
-            &case.widths,
-            &case.layers,
-            case.classes,
-        );
+        let config = ResNetConfig::plain(case.block, case.stem, &case.widths, &case.layers, case.classes);
         assert_eq!(**model.graph(), build_resnet(&config).unwrap());
         assert!(model.graph().infer_dims(case.size, case.size).is_ok());
         let weights = WeightFile::open(&path).unwrap();

@@ -2,8 +2,7 @@
 
 use flipcast_images::preprocess::{Preprocess, Size};
 use flipcast_models::{
-    CardError, Format, ImportError, LoadRequest, Model, ModelCard, ModelError, WeightTag,
-    inspect_file,
+    CardError, Format, ImportError, LoadRequest, Model, ModelCard, ModelError, WeightTag, inspect_file,
 };
 use flipcast_tensor::{DType, Shape, Tensor};
 use std::collections::{BTreeMap, HashMap};
@@ -66,10 +65,7 @@ fn load(path: &Path) -> Result<Model, ModelError> {
 }
 
 fn load_as(path: &Path, architecture: &str) -> Result<Model, ModelError> {
-    Model::load(LoadRequest {
-        architecture: Some(architecture),
-        ..LoadRequest::new(path)
-    })
+    Model::load(LoadRequest { architecture: Some(architecture), ..LoadRequest::new(path) })
 }
 
 #[test]
@@ -100,10 +96,7 @@ fn timm_names_load_as_torchvision_s() {
     let path = folder.write("net.safetensors", &safetensors(&tensors, &[]));
     let model = load(&path).unwrap();
     assert_eq!(model.architecture(), "mobilenet_v2");
-    assert_eq!(
-        model.param("features.0.0.weight"),
-        tensors.get("conv_stem.weight")
-    );
+    assert_eq!(model.param("features.0.0.weight"), tensors.get("conv_stem.weight"));
 }
 
 #[test]
@@ -112,19 +105,11 @@ fn a_tie_must_be_settled_by_name() {
     let tensors = tensors_of("efficientnet_lite0", 3);
     let path = folder.write("net.safetensors", &safetensors(&tensors, &[]));
     let error = load(&path).unwrap_err();
-    let ModelError::Ambiguous { ref candidates, .. } = error else {
-        panic!("{error}")
-    };
+    let ModelError::Ambiguous { ref candidates, .. } = error else { panic!("{error}") };
     assert_eq!(candidates, &["efficientnet_lite0", "tf_efficientnet_lite0"]);
-    let request = LoadRequest {
-        architecture: Some("tf_efficientnet_lite0"),
-        classes: Some(3),
-        ..LoadRequest::new(&path)
-    };
-    assert_eq!(
-        Model::load(request).unwrap().architecture(),
-        "tf_efficientnet_lite0"
-    );
+    let request =
+        LoadRequest { architecture: Some("tf_efficientnet_lite0"), classes: Some(3), ..LoadRequest::new(&path) };
+    assert_eq!(Model::load(request).unwrap().architecture(), "tf_efficientnet_lite0");
 }
 
 #[test]
@@ -165,9 +150,7 @@ fn a_card_for_another_file_is_refused() {
     let model = load(&path).unwrap();
     let mut card = ModelCard {
         name: None,
-        architecture: flipcast_models::Architecture::find("cifar_resnet8_w4")
-            .unwrap()
-            .with_classes(2),
+        architecture: flipcast_models::Architecture::find("cifar_resnet8_w4").unwrap().with_classes(2),
         class_names: None,
         preprocess: Preprocess::torchvision_v1(),
         weights_sha256: model.weights_sha256().map(str::to_uppercase),
@@ -186,14 +169,9 @@ fn a_broken_card_is_not_passed_over() {
     let path = folder.write("net.safetensors", &safetensors(&tensors, &[]));
     folder.write("net.json", b"{\"flipcast_model\": 1");
     let error = load(&path).unwrap_err();
-    let ModelError::Card { source, .. } = error else {
-        panic!("{error}")
-    };
+    let ModelError::Card { source, .. } = error else { panic!("{error}") };
     assert!(matches!(*source, CardError::Json { .. }));
-    let request = LoadRequest {
-        card: Some(Path::new("/nowhere/card.json")),
-        ..LoadRequest::new(&path)
-    };
+    let request = LoadRequest { card: Some(Path::new("/nowhere/card.json")), ..LoadRequest::new(&path) };
     assert!(matches!(Model::load(request), Err(ModelError::Card { .. })));
 }
 
@@ -209,15 +187,8 @@ fn another_class_count_gets_a_hint() {
          `fc.bias` has shape [10], expected [1000]"
     );
     let hint = error.hint().unwrap();
-    assert_eq!(
-        hint,
-        "the head was trained for 10 classes; pass `--classes 10`"
-    );
-    let request = LoadRequest {
-        architecture: Some("resnet18"),
-        classes: Some(10),
-        ..LoadRequest::new(&path)
-    };
+    assert_eq!(hint, "the head was trained for 10 classes; pass `--classes 10`");
+    let request = LoadRequest { architecture: Some("resnet18"), classes: Some(10), ..LoadRequest::new(&path) };
     assert_eq!(Model::load(request).unwrap().num_classes(), 10);
 }
 
@@ -228,16 +199,9 @@ fn missing_unused_and_mismatched_are_reported_together() {
     tensors.remove("layer1.0.bn2.bias").unwrap();
     tensors.insert("bn1.bias".into(), Tensor::zeros([9]));
     tensors.insert("auxiliary.weight".into(), Tensor::zeros([1]));
-    tensors.insert(
-        "bn1.num_batches_tracked".into(),
-        Tensor::zeros(Shape::new([])),
-    );
+    tensors.insert("bn1.num_batches_tracked".into(), Tensor::zeros(Shape::new([])));
     let path = folder.write("net.safetensors", &safetensors(&tensors, &[]));
-    let request = LoadRequest {
-        architecture: Some("cifar_resnet8_w4"),
-        classes: Some(5),
-        ..LoadRequest::new(&path)
-    };
+    let request = LoadRequest { architecture: Some("cifar_resnet8_w4"), classes: Some(5), ..LoadRequest::new(&path) };
     let error = Model::load(request).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -245,10 +209,7 @@ fn missing_unused_and_mismatched_are_reported_together() {
          1 missing: `layer1.0.bn2.bias`; 1 unused: `auxiliary.weight`"
     );
     let error = load(&path).unwrap_err();
-    assert!(matches!(
-        error,
-        ModelError::NotRecognised { best: Some(_), .. }
-    ));
+    assert!(matches!(error, ModelError::NotRecognised { best: Some(_), .. }));
 }
 
 #[test]
@@ -260,13 +221,8 @@ fn values_that_are_not_finite_name_their_tensor() {
         tensor.values_mut()[3] = value;
         let path = folder.write("net.safetensors", &safetensors(&tensors, &[]));
         let error = load(&path).unwrap_err();
-        let ModelError::NotFinite { tensor, index, .. } = error else {
-            panic!("{error}")
-        };
-        assert_eq!(
-            (tensor.as_str(), index),
-            ("layer2.0.downsample.0.weight", 3)
-        );
+        let ModelError::NotFinite { tensor, index, .. } = error else { panic!("{error}") };
+        assert_eq!((tensor.as_str(), index), ("layer2.0.downsample.0.weight", 3));
     }
 }
 
@@ -280,9 +236,7 @@ fn unknown_names_and_files_are_refused() {
         assert!(matches!(error, ModelError::Architecture(_)), "{error}");
     }
     let error = load(&folder.0.join("absent.pth")).unwrap_err();
-    let ModelError::Import { source, .. } = error else {
-        panic!("{error}")
-    };
+    let ModelError::Import { source, .. } = error else { panic!("{error}") };
     assert!(matches!(*source, ImportError::Read { .. }));
 }
 

@@ -4,17 +4,11 @@ use flipcast_models::{Architecture, NormGroup, norm_groups};
 
 /// Names of the first and the last layer of the last group, and how many it has.
 fn last_group(architecture: &str) -> Option<(String, String, usize)> {
-    let graph = Architecture::find(architecture)
-        .unwrap()
-        .config
-        .build()
-        .unwrap();
+    let graph = Architecture::find(architecture).unwrap().config.build().unwrap();
     let table = graph.affine_table();
     let entries = table.entries().iter().zip(norm_groups(&graph));
-    let last: Vec<_> = entries
-        .filter(|(_, group)| *group == NormGroup::Last)
-        .map(|(entry, _)| entry.name.clone())
-        .collect();
+    let last: Vec<_> =
+        entries.filter(|(_, group)| *group == NormGroup::Last).map(|(entry, _)| entry.name.clone()).collect();
     Some((last.first()?.clone(), last.last()?.clone(), last.len()))
 }
 
@@ -25,36 +19,11 @@ fn every_family_has_its_last_stage() {
         ("resnet18", "layer4.0.bn1", "layer4.1.bn2", 5),
         ("mobilenet_v2", "features.14.conv.0.1", "features.18.1", 13),
         ("efficientnet_lite0", "blocks.5.0.bn1", "bn2", 16),
-        (
-            "efficientnet_b0",
-            "features.6.0.block.0.1",
-            "features.8.1",
-            16,
-        ),
-        (
-            "vit_b_16",
-            "encoder.layers.encoder_layer_9.ln_1",
-            "encoder.ln",
-            7,
-        ),
-        (
-            "vit_b_32",
-            "encoder.layers.encoder_layer_9.ln_1",
-            "encoder.ln",
-            7,
-        ),
-        (
-            "vit_tiny_p8",
-            "encoder.layers.encoder_layer_6.ln_1",
-            "encoder.ln",
-            5,
-        ),
-        (
-            "maxvit_t",
-            "blocks.3.layers.0.layers.MBconv.layers.pre_norm",
-            "classifier.2",
-            15,
-        ),
+        ("efficientnet_b0", "features.6.0.block.0.1", "features.8.1", 16),
+        ("vit_b_16", "encoder.layers.encoder_layer_9.ln_1", "encoder.ln", 7),
+        ("vit_b_32", "encoder.layers.encoder_layer_9.ln_1", "encoder.ln", 7),
+        ("vit_tiny_p8", "encoder.layers.encoder_layer_6.ln_1", "encoder.ln", 5),
+        ("maxvit_t", "blocks.3.layers.0.layers.MBconv.layers.pre_norm", "classifier.2", 15),
         ("swin_t", "features.6.norm", "norm", 6),
         ("convnext_tiny", "features.6.0", "classifier.0", 5),
     ] {

@@ -4,8 +4,8 @@
 
 use flipcast_exec::{Executor, Network, NetworkOptions, NormMode};
 use flipcast_models::{
-    Architecture, ArchitectureConfig, Family, LoadRequest, Model, TensorInfo, VitConfig,
-    canonical_name, count_parameters, recognise,
+    Architecture, ArchitectureConfig, Family, LoadRequest, Model, TensorInfo, VitConfig, canonical_name,
+    count_parameters, recognise,
 };
 use flipcast_tensor::{Batch, DType, Shape};
 use flipcast_testkit::{Loss, ReferenceExecutor, TensorFile, relative_l2};
@@ -14,22 +14,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Bounds on the relative errors of the engine, measured 5.6e-7, 1.6e-6 and 1.03e-4. A delta is the change of an `f32`.
-const ENGINE: Errors = Errors {
-    running: 2e-6,
-    features: 2e-6,
-    logits: 2e-6,
-    gradient: 6e-6,
-    delta: 4e-4,
-};
+const ENGINE: Errors = Errors { running: 2e-6, features: 2e-6, logits: 2e-6, gradient: 6e-6, delta: 4e-4 };
 /// Bounds on those of the double-precision executor, measured 3.6e-8, 3.1e-7, 7.4e-7 and 1.03e-4. It rounds to `f32` what goes
 /// in and comes out, and so the affine vector after every step.
-const REFERENCE: Errors = Errors {
-    running: 1.4e-7,
-    features: 1.4e-7,
-    logits: 1.2e-6,
-    gradient: 2.8e-6,
-    delta: 4e-4,
-};
+const REFERENCE: Errors = Errors { running: 1.4e-7, features: 1.4e-7, logits: 1.2e-6, gradient: 2.8e-6, delta: 4e-4 };
 
 #[derive(Deserialize)]
 struct Entry {
@@ -77,11 +65,7 @@ fn tensors_of(entry: &Entry) -> Vec<TensorInfo> {
     let parse = |line: &String| {
         let (name, extents) = line.split_once(' ').unwrap();
         let extents: Vec<usize> = extents.split('x').map(|n| n.parse().unwrap()).collect();
-        TensorInfo {
-            name: name.to_owned(),
-            dtype: DType::F32,
-            shape: Shape::new(extents),
-        }
+        TensorInfo { name: name.to_owned(), dtype: DType::F32, shape: Shape::new(extents) }
     };
     entry.tensors.iter().map(parse).collect()
 }
@@ -222,10 +206,7 @@ impl Errors {
             ("delta", self.delta, bounds.delta),
         ] {
             let name = &case.name;
-            assert!(
-                found <= bound,
-                "{name}: {what} off by {found:e}, bound {bound:e}"
-            );
+            assert!(found <= bound, "{name}: {what} off by {found:e}, bound {bound:e}");
         }
     }
 }
@@ -241,14 +222,9 @@ fn compare(case: &Case, family: Family, executor: &mut dyn Executor) -> Errors {
     let mut velocity = vec![0.0f32; executor.affine().len()];
     for (step, batch) in batches.iter().enumerate() {
         let logits = wide(executor.forward(batch).unwrap().values());
-        let loss = Loss::MeanEntropy {
-            classes: executor.num_classes(),
-        };
+        let loss = Loss::MeanEntropy { classes: executor.num_classes() };
         let entropy = loss.value(&logits);
-        assert!(
-            (entropy - case.mean_entropy[step]).abs() < 1e-3,
-            "{entropy}"
-        );
+        assert!((entropy - case.mean_entropy[step]).abs() < 1e-3, "{entropy}");
         if step == 0 {
             let features = wide(executor.tap("embedding").unwrap().values());
             errors.features = relative_l2(&features, expected.values("features.0").unwrap());

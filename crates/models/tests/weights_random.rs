@@ -33,17 +33,12 @@ impl Random {
 }
 
 fn good_files() -> Vec<(String, Vec<u8>)> {
-    let root = std::env::var_os("FLIPCAST_GOLDEN").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
-        PathBuf::from,
-    );
+    let root = std::env::var_os("FLIPCAST_GOLDEN")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")), PathBuf::from);
     let folder = std::fs::read_dir(root.join("weights")).expect("golden data");
     let mut files: Vec<(String, Vec<u8>)> = folder
         .map(|entry| entry.expect("a readable folder").path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|e| e == "pth" || e == "safetensors")
-        })
+        .filter(|path| path.extension().is_some_and(|e| e == "pth" || e == "safetensors"))
         .map(|path| {
             let bytes = std::fs::read(&path).expect("a readable file");
             (path.display().to_string(), bytes)
@@ -68,10 +63,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
             }
             4 => {
                 let from = random.below(bytes.len());
-                let len = random
-                    .below(16)
-                    .min(bytes.len() - from)
-                    .min(bytes.len() - at);
+                let len = random.below(16).min(bytes.len() - from).min(bytes.len() - at);
                 bytes.copy_within(from..from + len, at);
             }
             _ => bytes.insert(at, random.next() as u8),

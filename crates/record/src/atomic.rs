@@ -8,10 +8,7 @@ use std::path::{Path, PathBuf};
 /// They go to a temporary file beside it, which is brought to disk and renamed. What is no plain file, such as a pipe,
 /// is written to directly.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    let write_error = |source| RecordError::Write {
-        path: path.to_owned(),
-        source,
-    };
+    let write_error = |source| RecordError::Write { path: path.to_owned(), source };
     if is_special(path) {
         return std::fs::write(path, bytes).map_err(write_error);
     }

@@ -49,10 +49,7 @@ mod tests {
         let one = read(r#"{"b": [1, {"y": null, "x": "é\n"}], "a": 0.25}"#);
         let two = read(r#"{"a":0.25,"b":[1,{"x":"é\n","y":null}]}"#);
         assert_eq!(canonical_json(&one), canonical_json(&two));
-        assert_eq!(
-            canonical_json(&one),
-            r#"{"a":0.25,"b":[1,{"x":"é\n","y":null}]}"#
-        );
+        assert_eq!(canonical_json(&one), r#"{"a":0.25,"b":[1,{"x":"é\n","y":null}]}"#);
     }
 
     #[test]

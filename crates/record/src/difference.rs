@@ -16,12 +16,7 @@ pub struct Difference {
 pub fn diff(left: &Protocol, right: &Protocol) -> Vec<Difference> {
     let mut found = Vec::new();
     let whole = |protocol: &Protocol| Value::Object(protocol.fields().clone());
-    compare(
-        String::new(),
-        Some(&whole(left)),
-        Some(&whole(right)),
-        &mut found,
-    );
+    compare(String::new(), Some(&whole(left)), Some(&whole(right)), &mut found);
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
@@ -39,11 +34,7 @@ fn compare(path: String, left: Option<&Value>, right: Option<&Value>, found: &mu
                 compare(below(&path, &i.to_string()), Some(a), Some(b), found);
             }
         }
-        (left, right) if left != right => found.push(Difference {
-            path,
-            left: left.cloned(),
-            right: right.cloned(),
-        }),
+        (left, right) if left != right => found.push(Difference { path, left: left.cloned(), right: right.cloned() }),
         _ => {}
     }
 }
@@ -74,26 +65,11 @@ mod tests {
     #[test]
     fn each_setting_is_named_once_with_both_values() {
         let one = protocol(&json!({"name": "eta", "optimiser": {"lr": 0.1, "betas": [0.9, 0.99]}}));
-        let two = protocol(
-            &json!({"name": "eta", "optimiser": {"lr": 0.2, "betas": [0.9, 0.999]}, "reset": 1000}),
-        );
+        let two = protocol(&json!({"name": "eta", "optimiser": {"lr": 0.2, "betas": [0.9, 0.999]}, "reset": 1000}));
         let found = diff(&one, &two);
         let paths: Vec<&str> = found.iter().map(|d| d.path.as_str()).collect();
-        assert_eq!(
-            paths,
-            [
-                "method.optimiser.betas.1",
-                "method.optimiser.lr",
-                "method.reset"
-            ]
-        );
-        assert_eq!(
-            (&found[1].left, &found[1].right),
-            (&Some(json!(0.1)), &Some(json!(0.2)))
-        );
-        assert_eq!(
-            (&found[2].left, &found[2].right),
-            (&None, &Some(json!(1000)))
-        );
+        assert_eq!(paths, ["method.optimiser.betas.1", "method.optimiser.lr", "method.reset"]);
+        assert_eq!((&found[1].left, &found[1].right), (&Some(json!(0.1)), &Some(json!(0.2))));
+        assert_eq!((&found[2].left, &found[2].right), (&None, &Some(json!(1000))));
     }
 }

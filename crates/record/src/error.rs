@@ -29,9 +29,7 @@ pub enum RecordError {
         path: PathBuf,
     },
     /// The file was written by a newer version.
-    #[error(
-        "line {line} of `{path}` has format {found}, but this version reads formats up to {known}"
-    )]
+    #[error("line {line} of `{path}` has format {found}, but this version reads formats up to {known}")]
     Newer {
         /// The file.
         path: PathBuf,
@@ -93,9 +91,7 @@ impl RecordError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::InUse { .. } => Some("wait for the other run, or use another record file"),
-            Self::Newer { .. } => {
-                Some("use the newer flipcast that wrote it, or another record file")
-            }
+            Self::Newer { .. } => Some("use the newer flipcast that wrote it, or another record file"),
             Self::Malformed { .. } | Self::OtherKey { .. } => {
                 Some("the line was changed after it was written; remove it or restore the file")
             }

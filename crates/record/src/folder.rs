@@ -32,11 +32,7 @@ impl RecordFolder {
 
     /// Reads every record file of `folder` but `own`.
     pub fn open(folder: &Path, own: Option<&Path>) -> Result<Self, RecordError> {
-        let mut opened = Self {
-            folder: folder.to_owned(),
-            own: own.map(Path::to_owned),
-            files: BTreeMap::new(),
-        };
+        let mut opened = Self { folder: folder.to_owned(), own: own.map(Path::to_owned), files: BTreeMap::new() };
         opened.refresh()?;
         Ok(opened)
     }
@@ -75,10 +71,7 @@ impl RecordFolder {
 
 /// The record files of a folder, by name; none if there is no such folder.
 fn record_files(folder: &Path) -> Result<Vec<PathBuf>, RecordError> {
-    let read_error = |source| RecordError::Read {
-        path: folder.to_owned(),
-        source,
-    };
+    let read_error = |source| RecordError::Read { path: folder.to_owned(), source };
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),

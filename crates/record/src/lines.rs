@@ -29,10 +29,7 @@ struct Versioned {
 
 /// Reads what `file` holds now; a record that is cut off at the end is left out.
 pub(crate) fn read_records(path: &Path, file: &mut File) -> Result<Contents, RecordError> {
-    let read_error = |source| RecordError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let read_error = |source| RecordError::Read { path: path.to_owned(), source };
     let length = file.metadata().map_err(read_error)?.len();
     if length > MAX_FILE {
         return Err(RecordError::TooLong {
@@ -44,9 +41,7 @@ pub(crate) fn read_records(path: &Path, file: &mut File) -> Result<Contents, Rec
     }
     // The length bounds the read: a device may give bytes forever.
     let mut bytes = Vec::new();
-    file.take(length)
-        .read_to_end(&mut bytes)
-        .map_err(read_error)?;
+    file.take(length).read_to_end(&mut bytes).map_err(read_error)?;
     let mut contents = Contents::default();
     for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let number = number + 1;
@@ -76,35 +71,23 @@ fn read_line(path: &Path, number: usize, text: &[u8]) -> Result<RunRecord, Recor
             limit: MAX_LINE as u64,
         });
     }
-    let malformed = |source| RecordError::Malformed {
-        path: path.to_owned(),
-        line: number,
-        source,
-    };
+    let malformed = |source| RecordError::Malformed { path: path.to_owned(), line: number, source };
     // The version comes first: a newer layout need not parse as this one.
     let versioned: Versioned = serde_json::from_slice(text).map_err(malformed)?;
     refuse_newer(path, number, Some(versioned.format))?;
     let record: RunRecord = serde_json::from_slice(text).map_err(malformed)?;
     let expected = record.protocol.key();
     if record.key != expected {
-        return Err(RecordError::OtherKey {
-            path: path.to_owned(),
-            line: number,
-            found: record.key,
-            expected,
-        });
+        return Err(RecordError::OtherKey { path: path.to_owned(), line: number, found: record.key, expected });
     }
     Ok(record)
 }
 
 fn refuse_newer(path: &Path, line: usize, format: Option<u64>) -> Result<(), RecordError> {
     match format {
-        Some(found) if found > u64::from(FORMAT) => Err(RecordError::Newer {
-            path: path.to_owned(),
-            line,
-            found,
-            known: FORMAT,
-        }),
+        Some(found) if found > u64::from(FORMAT) => {
+            Err(RecordError::Newer { path: path.to_owned(), line, found, known: FORMAT })
+        }
         _ => Ok(()),
     }
 }

@@ -72,11 +72,7 @@ pub fn same_but_for_time(one: &Value, other: &Value) -> bool {
 /// A total order of records that differ in times alone.
 fn is_earlier(record: &RunRecord, known: &RunRecord) -> bool {
     let text = |record: &RunRecord| serde_json::to_string(record).unwrap_or_default();
-    record
-        .created
-        .cmp(&known.created)
-        .then_with(|| text(record).cmp(&text(known)))
-        .is_lt()
+    record.created.cmp(&known.created).then_with(|| text(record).cmp(&text(known))).is_lt()
 }
 
 /// The first place at which two values differ, times aside.
@@ -87,13 +83,9 @@ fn difference(path: &str, one: &Value, other: &Value) -> Option<(String, String)
     };
     match (one, other) {
         (Value::Object(a), Value::Object(b)) => {
-            let names = a
-                .keys()
-                .chain(b.keys().filter(|name| !a.contains_key(*name)));
+            let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
             names.filter(|name| *name != TIME).find_map(|name| {
-                let of = |map: &serde_json::Map<String, Value>| {
-                    map.get(name).cloned().unwrap_or(Value::Null)
-                };
+                let of = |map: &serde_json::Map<String, Value>| map.get(name).cloned().unwrap_or(Value::Null);
                 difference(&below(name), &of(a), &of(b))
             })
         }
@@ -117,10 +109,7 @@ mod tests {
 
     fn record(seed: u64, result: Value, created: u64) -> RunRecord {
         let protocol = Protocol::new("estimate").with("seed", &seed).expect("JSON");
-        let timing = Timing {
-            created,
-            seconds: created as f64,
-        };
+        let timing = Timing { created, seconds: created as f64 };
         RunRecord::new(protocol, result, timing)
     }
 

@@ -54,15 +54,10 @@ impl Protocol {
         // Through text, so that a single-precision 0.1 stays 0.1 and does not become 0.10000000149011612.
         let value = serde_json::to_string(setting)
             .and_then(|text| serde_json::from_str(&text))
-            .map_err(|source| ProtocolError::NotJson {
-                name: name.to_owned(),
-                source,
-            })?;
+            .map_err(|source| ProtocolError::NotJson { name: name.to_owned(), source })?;
         match self.fields.insert(name.to_owned(), value) {
             None => Ok(self),
-            Some(_) => Err(ProtocolError::Twice {
-                name: name.to_owned(),
-            }),
+            Some(_) => Err(ProtocolError::Twice { name: name.to_owned() }),
         }
     }
 
@@ -108,25 +103,16 @@ mod tests {
 
     #[test]
     fn the_key_depends_on_settings_and_not_on_their_order() {
-        let settings = Settings {
-            lr: 0.1,
-            momentum: 0.9,
-        };
+        let settings = Settings { lr: 0.1, momentum: 0.9 };
         let one = Protocol::new("adapt").with("seed", &1).expect("JSON");
         let one = one.with("optimiser", &settings).expect("JSON");
         let two = Protocol::new("adapt").with("optimiser", &settings);
         let two = two.and_then(|p| p.with("seed", &1)).expect("JSON");
         assert_eq!(one.key(), two.key());
-        assert_eq!(
-            one.canonical(),
-            r#"{"kind":"adapt","optimiser":{"lr":0.1,"momentum":0.9},"seed":1}"#
-        );
+        assert_eq!(one.canonical(), r#"{"kind":"adapt","optimiser":{"lr":0.1,"momentum":0.9},"seed":1}"#);
         let other = Protocol::new("adapt").with("seed", &2).expect("JSON");
         assert_ne!(one.key(), other.key());
-        assert_ne!(
-            Protocol::new("adapt").key(),
-            Protocol::new("estimate").key()
-        );
+        assert_ne!(Protocol::new("adapt").key(), Protocol::new("estimate").key());
     }
 
     #[test]
@@ -143,10 +129,7 @@ mod tests {
 
     #[test]
     fn reading_back_keeps_the_key() {
-        let one = Protocol::new("adapt")
-            .with("lr", &0.1f32)
-            .and_then(|p| p.with("eps", &(0.1 + 0.2)))
-            .expect("JSON");
+        let one = Protocol::new("adapt").with("lr", &0.1f32).and_then(|p| p.with("eps", &(0.1 + 0.2))).expect("JSON");
         let text = serde_json::to_string(&one).expect("JSON");
         let two: Protocol = serde_json::from_str(&text).expect("JSON");
         assert_eq!((&one, one.key()), (&two, two.key()));

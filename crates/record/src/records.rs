@@ -14,10 +14,7 @@ pub struct Records {
 impl Records {
     /// Reads the file at `path`, which a run may still be writing: a record that is not complete yet is left out.
     pub fn load(path: &Path) -> Result<Self, RecordError> {
-        let mut file = File::open(path).map_err(|source| RecordError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let mut file = File::open(path).map_err(|source| RecordError::Read { path: path.to_owned(), source })?;
         Ok(read_records(path, &mut file)?.records.into_iter().collect())
     }
 

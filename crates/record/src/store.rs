@@ -23,23 +23,13 @@ impl RecordStore {
     /// Opens or makes the file at `path`. The lock ends with the store; a record that an earlier run left cut off is
     /// removed.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let write_error = |source| RecordError::Write {
-            path: path.to_owned(),
-            source,
-        };
+        let write_error = |source| RecordError::Write { path: path.to_owned(), source };
         let is_new = !path.exists();
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path)
-            .map_err(write_error)?;
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(write_error)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(RecordError::InUse {
-                    path: path.to_owned(),
-                });
+                return Err(RecordError::InUse { path: path.to_owned() });
             }
             Err(TryLockError::Error(source)) => return Err(write_error(source)),
         }
@@ -56,33 +46,20 @@ impl RecordStore {
         if is_new {
             sync_folder(path);
         }
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            end,
-            records: contents.records.into_iter().collect(),
-        })
+        Ok(Self { path: path.to_owned(), file, end, records: contents.records.into_iter().collect() })
     }
 
     /// Adds a record; it is on disk when this returns. After an error the file is as it was before.
     pub fn append(&mut self, record: RunRecord) -> Result<(), RecordError> {
-        let mut line = serde_json::to_string(&record).map_err(|source| RecordError::NotJson {
-            key: record.key.clone(),
-            source,
-        })?;
+        let mut line = serde_json::to_string(&record)
+            .map_err(|source| RecordError::NotJson { key: record.key.clone(), source })?;
         line.push('\n');
         // One write, so that a reader sees at most one record cut off.
-        let written = self
-            .file
-            .write_all(line.as_bytes())
-            .and_then(|()| self.file.sync_data());
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
         if let Err(source) = written {
             // What a full disk left of the record; if this fails too, the next run drops it.
             let _ = self.file.set_len(self.end);
-            return Err(RecordError::Write {
-                path: self.path.clone(),
-                source,
-            });
+            return Err(RecordError::Write { path: self.path.clone(), source });
         }
         self.end += line.len() as u64;
         self.records.push(record);

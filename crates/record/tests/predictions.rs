@@ -10,10 +10,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!(
-            "flipcast-predictions-{name}-{}",
-            std::process::id()
-        ));
+        let path = std::env::temp_dir().join(format!("flipcast-predictions-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("writable");
         Self(path)
@@ -69,10 +66,7 @@ fn json_lines_read_back_as_the_same_rows() {
     writer.write(&rows()).expect("writable");
     writer.finish().expect("writable");
     let text = fs::read_to_string(&path).expect("readable");
-    let back: Vec<PredictionRow> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a row"))
-        .collect();
+    let back: Vec<PredictionRow> = text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
     assert_eq!(back, rows());
 }
 
@@ -87,19 +81,10 @@ fn parquet_reads_back_as_the_same_rows() {
     writer.finish().expect("writable");
     let file = fs::File::open(&path).expect("readable");
     let reader = SerializedFileReader::new(file).expect("a Parquet file");
-    let back: Vec<String> = reader
-        .get_row_iter(None)
-        .expect("rows")
-        .map(|row| row.expect("a row").to_string())
-        .collect();
+    let back: Vec<String> =
+        reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row").to_string()).collect();
     assert_eq!(back.len(), 3);
-    for part in [
-        "id: \"cat/a.jpg\"",
-        "class: 0",
-        "class_name: \"cat\"",
-        "confidence: 0.1",
-        "flipped: true",
-    ] {
+    for part in ["id: \"cat/a.jpg\"", "class: 0", "class_name: \"cat\"", "confidence: 0.1", "flipped: true"] {
         assert!(back[0].contains(part), "{part} is not in {}", back[0]);
     }
     for part in ["class: 4294967295", "class_name: null", "flipped: null"] {
@@ -142,22 +127,13 @@ fn two_writers_notice_each_other() {
     let second = PredictionWriter::create(&path, Format::Csv).map(drop);
     assert!(matches!(second, Err(PredictionError::InUse { .. })));
     first.finish().expect("writable");
-    assert_eq!(
-        fs::read_to_string(&path).expect("readable").lines().count(),
-        5
-    );
+    assert_eq!(fs::read_to_string(&path).expect("readable").lines().count(), 5);
 }
 
 #[test]
 fn the_end_of_the_name_chooses_the_format() {
-    assert_eq!(
-        Format::of(Path::new("a/b.CSV")).expect("known"),
-        Format::Csv
-    );
-    assert_eq!(
-        Format::of(Path::new("b.parquet")).expect("known"),
-        Format::Parquet
-    );
+    assert_eq!(Format::of(Path::new("a/b.CSV")).expect("known"), Format::Csv);
+    assert_eq!(Format::of(Path::new("b.parquet")).expect("known"), Format::Parquet);
     let error = Format::of(Path::new("b.xlsx")).expect_err("unknown");
     assert!(error.to_string().contains(".xlsx") && error.hint().is_some());
     assert!(Format::of(Path::new("predictions")).is_err());
@@ -173,10 +149,7 @@ fn a_full_disk_is_an_error_that_names_the_file() {
             writer.finish()
         });
         let error = written.expect_err("no room");
-        assert!(
-            matches!(&error, PredictionError::Write { path, .. } if path == full),
-            "{format:?}: {error:?}"
-        );
+        assert!(matches!(&error, PredictionError::Write { path, .. } if path == full), "{format:?}: {error:?}");
         assert!(error.hint().is_some());
     }
 }

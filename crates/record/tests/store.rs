@@ -1,8 +1,6 @@
 //! Record files as runs meet them: resumed, cut off, shared, from the future.
 
-use flipcast_record::{
-    FORMAT, Protocol, RecordError, RecordStore, Records, RunRecord, Timing, write_atomically,
-};
+use flipcast_record::{FORMAT, Protocol, RecordError, RecordStore, Records, RunRecord, Timing, write_atomically};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +10,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("flipcast-record-{name}-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("flipcast-record-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("writable");
         Self(path)
@@ -31,19 +28,9 @@ impl Drop for Scratch {
 }
 
 fn record(seed: u64) -> RunRecord {
-    let protocol = Protocol::new("adapt")
-        .with("seed", &seed)
-        .and_then(|p| p.with("lr", &2.5e-4f32))
-        .expect("JSON");
-    let timing = Timing {
-        created: 1_700_000_000 + seed,
-        seconds: 0.1 + 0.2,
-    };
-    RunRecord::new(
-        protocol,
-        json!({"accuracy": 0.1 + 0.2, "text": "a\n\"é"}),
-        timing,
-    )
+    let protocol = Protocol::new("adapt").with("seed", &seed).and_then(|p| p.with("lr", &2.5e-4f32)).expect("JSON");
+    let timing = Timing { created: 1_700_000_000 + seed, seconds: 0.1 + 0.2 };
+    RunRecord::new(protocol, json!({"accuracy": 0.1 + 0.2, "text": "a\n\"é"}), timing)
 }
 
 fn write(path: &Path, seeds: std::ops::Range<u64>) {
@@ -80,22 +67,14 @@ fn a_kill_at_any_byte_of_the_last_record_loses_only_that_record() {
         let kept = if complete { 2 } else { 1 };
         let read = Records::load(&path).expect("readable");
         assert_eq!(read.len(), kept, "cut off at {length}");
-        assert_eq!(
-            fs::metadata(&path).expect("there").len(),
-            length as u64,
-            "a reader changes nothing"
-        );
+        assert_eq!(fs::metadata(&path).expect("there").len(), length as u64, "a reader changes nothing");
         let mut store = RecordStore::open(&path).expect("opens");
         assert_eq!(store.contains(&record(1).key), complete);
         if !complete {
             store.append(record(1)).expect("room on the disk");
         }
         drop(store);
-        assert_eq!(
-            fs::read(&path).expect("readable"),
-            whole,
-            "cut off at {length}"
-        );
+        assert_eq!(fs::read(&path).expect("readable"), whole, "cut off at {length}");
     }
 }
 
@@ -105,10 +84,7 @@ fn two_writers_notice_each_other() {
     let path = scratch.path("runs.jsonl");
     let first = RecordStore::open(&path).expect("opens");
     let second = RecordStore::open(&path);
-    assert!(
-        matches!(second, Err(RecordError::InUse { .. })),
-        "{second:?}"
-    );
+    assert!(matches!(second, Err(RecordError::InUse { .. })), "{second:?}");
     assert!(Records::load(&path).expect("readers may").is_empty());
     drop(first);
     assert!(RecordStore::open(&path).is_ok());
@@ -125,15 +101,9 @@ fn a_newer_format_is_refused_and_left_alone() {
         format!("{{\"format\":{next},\"sha"),
     ] {
         fs::write(&path, &text).expect("writable");
-        for refused in [
-            RecordStore::open(&path).map(drop),
-            Records::load(&path).map(drop),
-        ] {
+        for refused in [RecordStore::open(&path).map(drop), Records::load(&path).map(drop)] {
             let error = refused.expect_err("newer");
-            assert!(
-                matches!(error, RecordError::Newer { line: 1, .. }),
-                "{error}"
-            );
+            assert!(matches!(error, RecordError::Newer { line: 1, .. }), "{error}");
             assert!(error.hint().is_some());
         }
         assert_eq!(fs::read_to_string(&path).expect("readable"), text);
@@ -149,10 +119,7 @@ fn a_malformed_line_in_the_middle_is_an_error_with_its_number() {
         let text = format!("{line}\n{bad}\n{line}\n");
         fs::write(&path, &text).expect("writable");
         let error = RecordStore::open(&path).expect_err("malformed");
-        assert!(
-            matches!(error, RecordError::Malformed { line: 2, .. }),
-            "{bad}: {error}"
-        );
+        assert!(matches!(error, RecordError::Malformed { line: 2, .. }), "{bad}: {error}");
         assert_eq!(fs::read_to_string(&path).expect("readable"), text);
     }
 }
@@ -164,20 +131,14 @@ fn a_changed_protocol_does_not_fit_its_key() {
     let line = serde_json::to_string(&record(5)).expect("JSON");
     fs::write(&path, line.replace("\"seed\":5", "\"seed\":6") + "\n").expect("writable");
     let error = Records::load(&path).expect_err("changed");
-    assert!(
-        matches!(error, RecordError::OtherKey { line: 1, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, RecordError::OtherKey { line: 1, .. }), "{error}");
 }
 
 #[test]
 fn a_missing_file_can_be_written_but_not_read() {
     let scratch = Scratch::new("missing");
     let path = scratch.path("runs.jsonl");
-    assert!(matches!(
-        Records::load(&path),
-        Err(RecordError::Read { .. })
-    ));
+    assert!(matches!(Records::load(&path), Err(RecordError::Read { .. })));
     assert!(RecordStore::open(&path).is_ok());
     let nowhere = scratch.path("no/such/folder/runs.jsonl");
     let error = RecordStore::open(&nowhere).expect_err("no folder");
@@ -208,10 +169,8 @@ fn a_file_appears_as_a_whole_or_not_at_all() {
     fs::create_dir_all(scratch.path("folder/inside")).expect("writable");
     let error = write_atomically(&scratch.path("folder"), b"x").expect_err("a folder");
     assert!(matches!(error, RecordError::Write { .. }));
-    let mut left: Vec<_> = fs::read_dir(&scratch.0)
-        .expect("a folder")
-        .map(|entry| entry.expect("readable").file_name())
-        .collect();
+    let mut left: Vec<_> =
+        fs::read_dir(&scratch.0).expect("a folder").map(|entry| entry.expect("readable").file_name()).collect();
     left.sort();
     assert_eq!(left, ["folder", "report.html"]);
 }

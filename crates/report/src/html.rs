@@ -40,9 +40,7 @@ pub(crate) fn prose(text: &str) -> String {
 
 /// JSON text that can stand inside a `script` element.
 pub(crate) fn escape_json(json: &str) -> String {
-    json.replace('<', "\\u003c")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
+    json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
 #[cfg(test)]
@@ -55,13 +53,7 @@ mod tests {
             escape("</title><script>alert('x' & \"y\")</script>\u{0}\u{202e}"),
             "&lt;/title&gt;&lt;script&gt;alert(&#39;x&#39; &amp; &quot;y&quot;)&lt;/script&gt; \u{fffd}"
         );
-        assert_eq!(
-            prose("a `<b>` c `d"),
-            "a <code>&lt;b&gt;</code> c <code>d</code>"
-        );
-        assert_eq!(
-            escape_json("{\"a\":\"</script>\"}"),
-            "{\"a\":\"\\u003c/script>\"}"
-        );
+        assert_eq!(prose("a `<b>` c `d"), "a <code>&lt;b&gt;</code> c <code>d</code>");
+        assert_eq!(escape_json("{\"a\":\"</script>\"}"), "{\"a\":\"\\u003c/script>\"}");
     }
 }

@@ -94,10 +94,7 @@ mod tests {
         assert_eq!(pearson(&[(1.0, 1.0), (2.0, 2.0)]), None);
         assert_eq!(pearson(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
         assert_eq!((mean(&[]), median(&[])), (None, None));
-        assert_eq!(
-            (deviation(&[3.0]), deviation(&[1.0, 3.0])),
-            (None, Some(2.0_f64.sqrt()))
-        );
+        assert_eq!((deviation(&[3.0]), deviation(&[1.0, 3.0])), (None, Some(2.0_f64.sqrt())));
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
     }
 }

@@ -28,21 +28,14 @@ pub struct TableCell {
 impl TableCell {
     /// Words.
     pub fn text(text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-            ..Self::default()
-        }
+        Self { text: text.to_owned(), ..Self::default() }
     }
 
     /// A number with so many digits; nothing where there is none.
     pub fn number(value: Option<f64>, digits: usize) -> Self {
         let value = value.filter(|value| value.is_finite());
         let text = value.map(|value| format!("{value:.digits$}"));
-        Self {
-            text: text.unwrap_or_else(|| "\u{2013}".to_owned()),
-            value,
-            rank: Rank::Other,
-        }
+        Self { text: text.unwrap_or_else(|| "\u{2013}".to_owned()), value, rank: Rank::Other }
     }
 
     /// A fraction as a percentage without its sign.
@@ -52,11 +45,7 @@ impl TableCell {
 
     /// A count, with its digits in groups.
     pub fn count(value: usize) -> Self {
-        Self {
-            text: grouped(value),
-            value: Some(value as f64),
-            rank: Rank::Other,
-        }
+        Self { text: grouped(value), value: Some(value as f64), rank: Rank::Other }
     }
 }
 
@@ -203,10 +192,7 @@ impl Table {
 
     /// As a LaTeX table with the rules of `booktabs`.
     pub fn to_latex(&self) -> String {
-        let columns: String = self
-            .headings()
-            .map(|(_, number)| if number { 'r' } else { 'l' })
-            .collect();
+        let columns: String = self.headings().map(|(_, number)| if number { 'r' } else { 'l' }).collect();
         let joined = |entries: Vec<String>| entries.join(" & ") + " \\\\\n";
         let mut text = format!(
             "% needs \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n\\caption{{{}}}\n\\label{{tab:{}}}\n\\begin{{tabular}}{{{columns}}}\n\\toprule\n",
@@ -231,12 +217,7 @@ impl Table {
 
     /// As comma-separated values; numbers in full.
     pub fn to_csv(&self) -> String {
-        let mut text = self
-            .headings()
-            .map(|(heading, _)| quoted(heading))
-            .collect::<Vec<_>>()
-            .join(",")
-            + "\n";
+        let mut text = self.headings().map(|(heading, _)| quoted(heading)).collect::<Vec<_>>().join(",") + "\n";
         for row in &self.rows {
             let entry = |cell: &TableCell| match cell.value {
                 Some(value) => value.to_string(),
@@ -251,11 +232,7 @@ impl Table {
 
 /// A field of a CSV file. Spreadsheets run what starts like a formula, so such a name gets an apostrophe in front.
 fn quoted(text: &str) -> String {
-    let guarded = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        format!("'{text}")
-    } else {
-        text.to_owned()
-    };
+    let guarded = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() };
     if guarded.contains([',', '"', '\n', '\r']) {
         return format!("\"{}\"", guarded.replace('"', "\"\""));
     }
@@ -291,14 +268,9 @@ mod tests {
     fn table() -> Table {
         let mut table = Table::new("mae", "Errors & more", &["estimator", ">C_bar"]);
         for (name, error) in [("wf", 2.0), ("ac", 13.3), ("cot|x", 1.204), ("=sum", 1.196)] {
-            table.rows.push(vec![
-                TableCell::text(name),
-                TableCell::number(Some(error), 2),
-            ]);
+            table.rows.push(vec![TableCell::text(name), TableCell::number(Some(error), 2)]);
         }
-        table
-            .rows
-            .push(vec![TableCell::text("none"), TableCell::number(None, 2)]);
+        table.rows.push(vec![TableCell::text("none"), TableCell::number(None, 2)]);
         table.mark_least(1);
         table
     }
@@ -306,37 +278,22 @@ mod tests {
     #[test]
     fn what_reads_the_same_shares_its_mark() {
         let ranks: Vec<Rank> = table().rows.iter().map(|row| row[1].rank).collect();
-        let expected = [
-            Rank::Second,
-            Rank::Other,
-            Rank::Best,
-            Rank::Best,
-            Rank::Other,
-        ];
+        let expected = [Rank::Second, Rank::Other, Rank::Best, Rank::Best, Rank::Other];
         assert_eq!(ranks, expected);
     }
 
     #[test]
     fn every_form_marks_best_and_second() {
         let table = table();
-        assert!(
-            table
-                .to_html()
-                .contains("<td class=\"n\" data-v=\"2\"><u>2.00</u></td>")
-        );
+        assert!(table.to_html().contains("<td class=\"n\" data-v=\"2\"><u>2.00</u></td>"));
         assert!(table.to_markdown().contains("| cot\\|x | **1.20** |\n"));
         assert!(table.to_latex().contains("wf & \\underline{2.00} \\\\\n"));
-        assert!(
-            table.to_latex().contains("C\\_bar") && table.to_latex().contains("Errors \\& more")
-        );
+        assert!(table.to_latex().contains("C\\_bar") && table.to_latex().contains("Errors \\& more"));
     }
 
     #[test]
     fn csv_holds_whole_numbers_and_no_formulas() {
-        assert_eq!(
-            table().to_csv(),
-            "estimator,C_bar\nwf,2\nac,13.3\ncot|x,1.204\n'=sum,1.196\nnone,\n"
-        );
+        assert_eq!(table().to_csv(), "estimator,C_bar\nwf,2\nac,13.3\ncot|x,1.204\n'=sum,1.196\nnone,\n");
         assert_eq!(quoted("a \"b\", c"), "\"a \"\"b\"\", c\"");
     }
 }

@@ -84,8 +84,7 @@ const DRIVER: &str = r#"
 "#;
 
 fn chromium() -> Option<PathBuf> {
-    let path = std::env::var_os("FLIPCAST_CHROMIUM")
-        .map_or_else(|| "/usr/bin/chromium".into(), PathBuf::from);
+    let path = std::env::var_os("FLIPCAST_CHROMIUM").map_or_else(|| "/usr/bin/chromium".into(), PathBuf::from);
     if path.is_file() {
         return Some(path);
     }
@@ -111,9 +110,7 @@ impl Drop for Folder {
 }
 
 fn page(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
     let study = Study::load(&[path]).expect("records");
     render_page(&study, &PageOptions::default()).expect("something to show")
 }
@@ -123,28 +120,11 @@ fn open(browser: &Path, folder: &Folder, name: &str, page: &str, width: u32) -> 
     let file = folder.0.join(format!("{name}.html"));
     std::fs::write(&file, page).expect("writable");
     let output = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-        ])
-        .args([
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-        ])
-        .args([
-            "--enable-logging=stderr",
-            "--virtual-time-budget=20000",
-            "--dump-dom",
-        ])
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom"])
         .arg(format!("--window-size={width},900"))
-        .arg(format!(
-            "--user-data-dir={}",
-            folder.0.join("profile").display()
-        ))
+        .arg(format!("--user-data-dir={}", folder.0.join("profile").display()))
         .arg(format!("file://{}", file.display()))
         .output()
         .expect("the browser starts");
@@ -154,10 +134,7 @@ fn open(browser: &Path, folder: &Folder, name: &str, page: &str, width: u32) -> 
 
 /// Lines the page itself wrote to the console. Violations of its own policy are among them.
 fn console(stderr: &str) -> Vec<&str> {
-    stderr
-        .lines()
-        .filter(|line| line.contains("CONSOLE"))
-        .collect()
+    stderr.lines().filter(|line| line.contains("CONSOLE")).collect()
 }
 
 #[test]
@@ -189,17 +166,9 @@ fn a_page_does_what_its_user_asks() {
     for width in [1200, 500] {
         let (document, stderr) = open(&browser, &folder, "driven", &driven, width);
         assert_eq!(console(&stderr), [""; 0]);
-        let found = document
-            .split("<pre id=\"found\">")
-            .nth(1)
-            .expect("the driver ran");
+        let found = document.split("<pre id=\"found\">").nth(1).expect("the driver ran");
         let found = found.split("</pre>").next().expect("its end");
-        let has = |line: &str| {
-            assert!(
-                found.lines().any(|l| l == line),
-                "`{line}` is not in:\n{found}"
-            )
-        };
+        let has = |line: &str| assert!(found.lines().any(|l| l == line), "`{line}` is not in:\n{found}");
         for line in [
             "empty=0",
             "flat=0",

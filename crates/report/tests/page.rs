@@ -2,8 +2,7 @@
 
 use flipcast_record::RunRecord;
 use flipcast_report::{
-    FIGURES, PageOptions, Rank, Study, Table, TableCell, TableFormat, build_figure, chart,
-    render_page, render_tables,
+    FIGURES, PageOptions, Rank, Study, Table, TableCell, TableFormat, build_figure, chart, render_page, render_tables,
 };
 use std::path::PathBuf;
 
@@ -25,9 +24,7 @@ fn the_same_records_make_the_same_page() {
 #[test]
 fn the_answer_comes_before_everything_else() {
     let page = page("synthetic.jsonl");
-    let answer = page
-        .find("The combined estimate is <strong>")
-        .expect("an answer");
+    let answer = page.find("The combined estimate is <strong>").expect("an answer");
     assert!(answer < page.find("<nav").expect("a list of sections"));
     assert!(page[answer..].contains("over 22 datasets where the truth is known"));
 }
@@ -103,15 +100,9 @@ fn refits_stand_beside_the_paper_s_numbers() {
     let table = |name| render_tables(&study, TableFormat::Csv, Some(name)).expect("a table");
     let transfers = table("transfers");
     let row = transfers.lines().find(|line| line.contains("quadratic"));
-    assert!(
-        row.is_some_and(|row| row.ends_with(",6.61,4.15")),
-        "{transfers}"
-    );
+    assert!(row.is_some_and(|row| row.ends_with(",6.61,4.15")), "{transfers}");
     // The model's own curve of that kind was fitted anew as well.
-    assert!(
-        transfers.contains("monotone,22,6.4,20,1.55,,"),
-        "{transfers}"
-    );
+    assert!(transfers.contains("monotone,22,6.4,20,1.55,,"), "{transfers}");
     assert!(table("curves").starts_with("model,score,linear,quadratic,monotone\n"));
     let subsets = table("fitting-subsets");
     assert!(subsets.contains(",corruption,3,8,"), "{subsets}");
@@ -146,10 +137,7 @@ fn a_page_says_of_its_marks_everything_once() {
     assert_eq!(page.matches("<title>").count(), 1);
     assert!(!page.contains("<table data-name=\"figure-"));
     let first = page.find("class=\"figure-data\">").expect("data");
-    assert!(
-        page[first..]
-            .starts_with("class=\"figure-data\">{\"panels\":[{\"marks\":[[0,\"on this line")
-    );
+    assert!(page[first..].starts_with("class=\"figure-data\">{\"panels\":[{\"marks\":[[0,\"on this line"));
 }
 
 #[test]
@@ -169,9 +157,9 @@ fn sizes_are_kept() {
 fn tables_hold_what_the_page_holds() {
     let study = study("synthetic.jsonl");
     let markdown = render_tables(&study, TableFormat::Markdown, Some("mae-1")).expect("a table");
-    assert!(markdown.starts_with(
-        "**resnet26.synthetic, source model: mean absolute error in points**\n\n| estimator |"
-    ));
+    assert!(
+        markdown.starts_with("**resnet26.synthetic, source model: mean absolute error in points**\n\n| estimator |")
+    );
     assert!(markdown.contains("| combined | **"));
     let csv = render_tables(&study, TableFormat::Csv, None).expect("tables");
     assert!(csv.contains("# mae-1\n") && csv.contains("\n\n# "));
@@ -181,10 +169,7 @@ fn tables_hold_what_the_page_holds() {
 #[test]
 fn a_small_page_is_what_it_was() {
     let mut table = Table::new("t", "A caption", &["name", ">value"]);
-    table.rows.push(vec![
-        TableCell::text("<a>"),
-        TableCell::number(Some(1.5), 1),
-    ]);
+    table.rows.push(vec![TableCell::text("<a>"), TableCell::number(Some(1.5), 1)]);
     table.mark_least(1);
     assert_eq!(table.rows[0][1].rank, Rank::Best);
     let page = page("unlabelled.jsonl");
@@ -194,10 +179,7 @@ fn a_small_page_is_what_it_was() {
 
 /// The fixture with every number that stands behind `field` replaced.
 fn with_numbers(field: &str, number: &str) -> Vec<RunRecord> {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/fixtures/synthetic.jsonl"
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/synthetic.jsonl");
     let text = std::fs::read_to_string(path).expect("records");
     let start = format!("\"{field}\":");
     let records = text.lines().map(|line| {
@@ -214,27 +196,14 @@ fn with_numbers(field: &str, number: &str) -> Vec<RunRecord> {
 
 #[test]
 fn absurd_numbers_break_neither_charts_nor_tables() {
-    for field in [
-        "accuracy",
-        "low",
-        "silhouette",
-        "step",
-        "round",
-        "value",
-        "dropped",
-    ] {
+    for field in ["accuracy", "low", "silhouette", "step", "round", "value", "dropped"] {
         for number in ["0", "123456789"] {
             let study = Study::new(with_numbers(field, number));
             render_page(&study, &PageOptions::default()).expect("a page");
         }
     }
     for number in ["1e308", "-1e308", "5e-324"] {
-        for field in [
-            "accuracy",
-            "shift_distance",
-            "weighted_flips",
-            "phase_1_end",
-        ] {
+        for field in ["accuracy", "shift_distance", "weighted_flips", "phase_1_end"] {
             let study = Study::new(with_numbers(field, number));
             let page = render_page(&study, &PageOptions::default()).expect("a page");
             assert!(!page.contains("translate(NaN") && !page.contains("translate(inf"));

@@ -13,9 +13,7 @@ use flipcast_images::loader::{LoaderConfig, Order};
 use flipcast_images::preprocess::{Interpolation, Normalise, Preprocess, Resize, Size};
 use flipcast_images::{Image, Label};
 use flipcast_models::Model;
-use flipcast_run::{
-    CellRequest, Device, FlipProtocol, Images, Scope, Setting, Unwatched, collect_flips,
-};
+use flipcast_run::{CellRequest, Device, FlipProtocol, Images, Scope, Setting, Unwatched, collect_flips};
 use flipcast_tensor::Batch;
 use std::error::Error;
 use std::sync::Arc;
@@ -47,11 +45,7 @@ impl Dataset for Pictures {
         let byte = |at: usize| (at.wrapping_mul(at / 3 + 7 * index + 1) >> 4) as u8;
         let rgb = (0..3 * self.side * self.side).map(byte).collect();
         let pixels = Image::new(self.side, self.side, rgb).expect("sizes match");
-        Ok(Sample {
-            id: self.id(index),
-            payload: Payload::Pixels(pixels),
-            label: Label::Class(0),
-        })
+        Ok(Sample { id: self.id(index), payload: Payload::Pixels(pixels), label: Label::Class(0) })
     }
 }
 
@@ -60,14 +54,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [name, classes, batch, side, precision, images, steps] = args.as_slice() else {
         return Err("expected: MODEL CLASSES BATCH SIZE PRECISION IMAGES STEPS".into());
     };
-    let (classes, batch, side): (usize, usize, usize) =
-        (classes.parse()?, batch.parse()?, side.parse()?);
+    let (classes, batch, side): (usize, usize, usize) = (classes.parse()?, batch.parse()?, side.parse()?);
     let (images, steps): (usize, usize) = (images.parse()?, steps.parse()?);
     let precision = Precision::from_name(precision).ok_or("expected tf32, bf16 or f32")?;
-    let device = Device::Cuda {
-        index: 0,
-        precision,
-    };
+    let device = Device::Cuda { index: 0, precision };
     let dataset: Arc<dyn Dataset> = Arc::new(Pictures { images, side });
     let bytes = Preprocess {
         resize: Resize::None,
@@ -76,11 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         normalise: Normalise::imagenet(),
     };
     // A resize to the size they have: nothing changes but that it is one on floats.
-    let floats = Preprocess {
-        resize: Resize::ExactFloat(Size::square(side)),
-        crop: None,
-        ..bytes.clone()
-    };
+    let floats = Preprocess { resize: Resize::ExactFloat(Size::square(side)), crop: None, ..bytes.clone() };
     let model = Model::random(name, classes, 1)?.with_preprocess(bytes.clone());
     let mut protocol = FlipProtocol::named("code")?;
     protocol.batch_size = batch;
@@ -116,11 +102,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             seed: 1,
             memory_limit: MEMORY,
         };
-        let setting = Setting {
-            model: &model,
-            protocol: &protocol,
-            device,
-        };
+        let setting = Setting { model: &model, protocol: &protocol, device };
         let start = Instant::now();
         let look = setting.open_and_look(&request, &mut Unwatched)?;
         let seconds = start.elapsed().as_secs_f64();
@@ -178,12 +160,7 @@ fn time_steps(
 
 /// The same batch, given alone.
 fn alone(batch: &Batch) -> Result<Batch, Box<dyn Error>> {
-    let extents = [
-        batch.images(),
-        batch.height(),
-        batch.width(),
-        batch.channels(),
-    ];
+    let extents = [batch.images(), batch.height(), batch.width(), batch.channels()];
     Ok(match batch.scale() {
         Some(scale) => {
             let image = |at| batch.image_bytes(at).unwrap_or_default().to_vec();

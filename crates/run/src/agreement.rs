@@ -51,12 +51,7 @@ pub fn measure_agreement(
     let [expected, found] = witnesses.map(|witness| witness.model.num_classes());
     if found != expected {
         let what = "classes of the other network";
-        return Err(EstimateError::Length {
-            what,
-            found,
-            expected,
-        }
-        .into());
+        return Err(EstimateError::Length { what, found, expected }.into());
     }
     let protocol = protocol(witnesses, device)?;
     if let Some(agreement) = ledger.find(&protocol)? {
@@ -84,14 +79,8 @@ pub fn measure_agreement(
             standard_error: terms.and_then(|terms| standard_error(terms).ok()),
             flags: score.flags,
         },
-        accuracies: [
-            one.accuracy(witnesses[0].request.scope),
-            two.accuracy(witnesses[1].request.scope),
-        ],
-        flags: (one.indices.len() < FEW_IMAGES)
-            .then_some(Flag::TooFewImages)
-            .into_iter()
-            .collect(),
+        accuracies: [one.accuracy(witnesses[0].request.scope), two.accuracy(witnesses[1].request.scope)],
+        flags: (one.indices.len() < FEW_IMAGES).then_some(Flag::TooFewImages).into_iter().collect(),
         seconds: started.elapsed().as_secs_f64(),
     };
     ledger.keep(protocol, &agreement, agreement.seconds)?;
@@ -99,11 +88,7 @@ pub fn measure_agreement(
 }
 
 /// What a network says of its images, and how many could not be read.
-fn predict(
-    witness: Witness,
-    device: Device,
-    watcher: &mut dyn Watcher,
-) -> Result<(SourcePass, usize), RunError> {
+fn predict(witness: Witness, device: Device, watcher: &mut dyn Watcher) -> Result<(SourcePass, usize), RunError> {
     let Witness { model, request } = witness;
     let (dataset, config) = (request.dataset.clone(), request.config.clone());
     let images = Images::open(dataset, config, request.memory_limit)?;

@@ -2,9 +2,7 @@
 
 use crate::source_pass::SourcePass;
 use crate::{RunError, Scope};
-use flipcast_estimate::{
-    CottThreshold, Marginal, MarginalReference, Outputs, Reference, Temperature, fit_temperature,
-};
+use flipcast_estimate::{CottThreshold, Marginal, MarginalReference, Outputs, Reference, Temperature, fit_temperature};
 use serde::{Deserialize, Serialize};
 
 /// Choices that hold for calibration and estimation alike.
@@ -19,10 +17,7 @@ pub struct ScoreOptions {
 
 impl Default for ScoreOptions {
     fn default() -> Self {
-        Self {
-            marginal: Marginal::Uniform,
-            temperature: false,
-        }
+        Self { marginal: Marginal::Uniform, temperature: false }
     }
 }
 
@@ -47,9 +42,7 @@ impl Basis {
     pub fn fit(pass: &SourcePass, scope: &Scope, options: ScoreOptions) -> Result<Self, RunError> {
         let labels = answers(pass, scope)?;
         let temperature = fit_temperature(&pass.outputs, &labels)?;
-        let scaled = options
-            .temperature
-            .then(|| pass.outputs.scaled(temperature.value));
+        let scaled = options.temperature.then(|| pass.outputs.scaled(temperature.value));
         let outputs = scaled.as_ref().unwrap_or(&pass.outputs);
         Ok(Self {
             reference: Reference::fit(outputs, &labels)?,
@@ -62,11 +55,7 @@ impl Basis {
 
     /// `outputs` at the temperature asked for.
     pub fn warm(&self, outputs: &Outputs) -> Outputs {
-        if self.options.temperature {
-            outputs.scaled(self.temperature.value)
-        } else {
-            outputs.clone()
-        }
+        if self.options.temperature { outputs.scaled(self.temperature.value) } else { outputs.clone() }
     }
 
     /// The classes' shares among the images of `outputs`.
@@ -79,16 +68,10 @@ impl Basis {
 fn answers(pass: &SourcePass, scope: &Scope) -> Result<Vec<usize>, RunError> {
     let unlabelled = pass.labels.iter().filter(|label| !label.is_known()).count();
     if unlabelled > 0 {
-        return Err(RunError::Unlabelled {
-            unlabelled,
-            images: pass.labels.len(),
-        });
+        return Err(RunError::Unlabelled { unlabelled, images: pass.labels.len() });
     }
     let answer = |(index, label): (&usize, _)| {
-        scope.alternative(label).ok_or(RunError::OutsideClassSpace {
-            index: *index,
-            classes: scope.num_classes(),
-        })
+        scope.alternative(label).ok_or(RunError::OutsideClassSpace { index: *index, classes: scope.num_classes() })
     };
     pass.indices.iter().zip(&pass.labels).map(answer).collect()
 }

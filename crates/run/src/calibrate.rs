@@ -45,11 +45,7 @@ pub fn calibrate(
     watcher.cell("clean", 0, 1 + 5 * HELD_OUT.len());
     let clean = clean_cell(job, &images, ledger, watcher)?;
     let basis = clean.basis;
-    cells.push(CalibrationCell {
-        name: "clean".to_owned(),
-        group: "clean".to_owned(),
-        cell: clean.cell,
-    });
+    cells.push(CalibrationCell { name: "clean".to_owned(), group: "clean".to_owned(), cell: clean.cell });
     let mut plan = standard_cells("");
     let mut next = 0;
     while let Some((name, group)) = plan.get(next).cloned() {
@@ -62,9 +58,7 @@ pub fn calibrate(
             plan.extend(standard_cells("imagenet-c/"));
         }
     }
-    let source = Fits::fit(&cells, setting.protocol, ["cot", "wf"], |cell| {
-        (&cell.source, cell.accuracy, cell.images)
-    })?;
+    let source = Fits::fit(&cells, setting.protocol, ["cot", "wf"], |cell| (&cell.source, cell.accuracy, cell.images))?;
     let adapted = Fits::fit(&cells, setting.protocol, ["cot", "wf_batch"], |cell| {
         (&cell.adapted, cell.adapted_accuracy, cell.probe_images)
     })?;
@@ -124,10 +118,7 @@ fn spans_too_little(cells: &[CalibrationCell], num_classes: usize) -> bool {
 }
 
 /// The images of `clean` with a corruption made in memory.
-pub(crate) fn corrupted<'a>(
-    clean: &CellRequest<'a>,
-    name: &str,
-) -> Result<CellRequest<'a>, RunError> {
+pub(crate) fn corrupted<'a>(clean: &CellRequest<'a>, name: &str) -> Result<CellRequest<'a>, RunError> {
     let corruptor = Arc::new(Corruptor::new(clean.seed));
     Ok(CellRequest {
         data: format!("{}@{name}", clean.data),

@@ -5,9 +5,7 @@ use crate::cell::{Cell, ScoreSummary};
 use crate::error::RunError;
 use crate::flip_protocol::FlipProtocol;
 use crate::scores::SCORES;
-use flipcast_estimate::{
-    Combination, ErrorModel, EstimateError, FitPoint, ScoreFit, direct_errors,
-};
+use flipcast_estimate::{Combination, ErrorModel, EstimateError, FitPoint, ScoreFit, direct_errors};
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
 use serde::{Deserialize, Serialize};
@@ -127,11 +125,7 @@ impl Fits {
             if info.is_accuracy {
                 direct.insert(name.clone(), direct_errors(&points));
             }
-            let curve = if info.is_flips {
-                flips.curve()
-            } else {
-                info.curve
-            };
+            let curve = if info.is_flips { flips.curve() } else { info.curve };
             match ScoreFit::fit(curve, info.direction, &points) {
                 Ok(fit) => drop(by_score.insert(name, fit)),
                 // A score that is the same whatever is done to the images says nothing.
@@ -140,11 +134,7 @@ impl Fits {
             }
         }
         let combined = Combination::fit(&by_score, combined)?;
-        Ok(Self {
-            by_score,
-            direct,
-            combined,
-        })
+        Ok(Self { by_score, direct, combined })
     }
 }
 

@@ -154,11 +154,7 @@ impl Setting<'_> {
     }
 
     /// Opens the images of `request` and looks at them.
-    pub fn open_and_look(
-        &self,
-        request: &CellRequest,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Look, RunError> {
+    pub fn open_and_look(&self, request: &CellRequest, watcher: &mut dyn Watcher) -> Result<Look, RunError> {
         self.look_with(request, &CleanImages::default(), watcher)
     }
 
@@ -199,30 +195,14 @@ impl Setting<'_> {
     }
 
     /// Looks at `images`: one pass of the source model, then the flips.
-    pub fn look(
-        &self,
-        images: &Images,
-        scope: &Scope,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Look, RunError> {
+    pub fn look(&self, images: &Images, scope: &Scope, watcher: &mut dyn Watcher) -> Result<Look, RunError> {
         self.protocol.check()?;
         let started = Instant::now();
         let source = run_source(self.model, images, scope, self.device, watcher)?;
         let source_seconds = started.elapsed().as_secs_f64();
         let started = Instant::now();
-        let flips = collect_flips(
-            self.model,
-            images,
-            scope,
-            self.protocol,
-            self.device,
-            watcher,
-        )?;
-        let seconds = Seconds {
-            source: source_seconds,
-            flips: started.elapsed().as_secs_f64(),
-            estimators: 0.0,
-        };
+        let flips = collect_flips(self.model, images, scope, self.protocol, self.device, watcher)?;
+        let seconds = Seconds { source: source_seconds, flips: started.elapsed().as_secs_f64(), estimators: 0.0 };
         let mut flags = Vec::new();
         if images.len() < self.protocol.batch_size.max(FEW_IMAGES) {
             flags.push(Flag::TooFewImages);
@@ -230,13 +210,7 @@ impl Setting<'_> {
         if images.is_stream() && is_class_sorted(&source.outputs.classes_predicted()) {
             flags.push(Flag::ClassSortedStream);
         }
-        Ok(Look {
-            source,
-            flips,
-            skipped: images.skipped(),
-            flags,
-            seconds,
-        })
+        Ok(Look { source, flips, skipped: images.skipped(), flags, seconds })
     }
 }
 
@@ -253,10 +227,7 @@ fn is_class_sorted(classes: &[usize]) -> bool {
     for class in classes {
         *counts.entry(*class).or_default() += 1;
     }
-    let by_chance: f64 = counts
-        .values()
-        .map(|&c| (c as f64 / n as f64).powi(2))
-        .sum();
+    let by_chance: f64 = counts.values().map(|&c| (c as f64 / n as f64).powi(2)).sum();
     let same = classes.windows(2).filter(|pair| pair[0] == pair[1]).count();
     let found = same as f64 / (n - 1) as f64;
     // Half way from chance to a stream that is sorted outright.
@@ -265,12 +236,7 @@ fn is_class_sorted(classes: &[usize]) -> bool {
 
 impl Cell {
     /// Scores what was seen. Labels enter the two accuracies and nothing else.
-    pub fn score(
-        look: &Look,
-        scope: &Scope,
-        setting: &Setting,
-        basis: &Basis,
-    ) -> Result<Self, RunError> {
+    pub fn score(look: &Look, scope: &Scope, setting: &Setting, basis: &Basis) -> Result<Self, RunError> {
         let started = Instant::now();
         let source = score_source(look, setting, basis)?;
         let adapted = score_adapted(look, basis)?;
@@ -310,16 +276,11 @@ impl Look {
 fn summarise(scores: Scores) -> BTreeMap<String, ScoreSummary> {
     let summary = |score: Score| ScoreSummary {
         value: score.value,
-        standard_error: score
-            .terms
-            .as_deref()
-            .and_then(|terms| standard_error(terms).ok()),
+        standard_error: score.terms.as_deref().and_then(|terms| standard_error(terms).ok()),
         flags: score.flags,
     };
     let named = scores.into_iter();
-    named
-        .map(|(name, score)| (name.to_owned(), summary(score)))
-        .collect()
+    named.map(|(name, score)| (name.to_owned(), summary(score))).collect()
 }
 
 #[cfg(test)]
@@ -373,11 +334,7 @@ mod tests {
         let mut protocol = FlipProtocol::named("flipcast").unwrap();
         let mut limited = |image_limit, is_stream| {
             protocol.image_limit = image_limit;
-            let setting = Setting {
-                model: &model,
-                protocol: &protocol,
-                device: Device::cpu(1),
-            };
+            let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
             let request = CellRequest {
                 data: String::new(),
                 dataset: Arc::new(Pixels { is_stream }),

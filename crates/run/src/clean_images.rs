@@ -52,24 +52,14 @@ impl CleanImages {
         {
             return Images::open(dataset, config, memory_limit);
         }
-        let clean = LoaderConfig {
-            change: None,
-            ..config.clone()
-        };
-        let slot = self.slot(Slot {
-            dataset: Arc::clone(&dataset),
-            config: clean,
-            memory_limit,
-            read: Mutex::new(None),
-        });
+        let clean = LoaderConfig { change: None, ..config.clone() };
+        let slot =
+            self.slot(Slot { dataset: Arc::clone(&dataset), config: clean, memory_limit, read: Mutex::new(None) });
         let mut read = lock(&slot.read);
         if read.is_none() {
             let config = slot.config.clone();
             let images = Images::open(Arc::clone(&dataset), config, memory_limit)?;
-            *read = Some(Read {
-                skipped: images.skipped(),
-                kept: images.kept().cloned(),
-            });
+            *read = Some(Read { skipped: images.skipped(), kept: images.kept().cloned() });
         }
         let derived = read.as_ref().and_then(|read| {
             let kept = read.kept.as_ref()?;
@@ -194,10 +184,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &set(&dataset, &config)));
         let other: Arc<dyn Dataset> = Arc::new(Greys(5));
         assert!(!Arc::ptr_eq(&first, &set(&other, &config)));
-        let half = LoaderConfig {
-            preprocess: Preprocess::normalise_only(Normalise::half()),
-            ..config
-        };
+        let half = LoaderConfig { preprocess: Preprocess::normalise_only(Normalise::half()), ..config };
         assert!(!Arc::ptr_eq(&first, &set(&dataset, &half)));
     }
 }

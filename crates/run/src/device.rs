@@ -34,24 +34,14 @@ impl Device {
     }
 
     /// `model` planned for batches of up to `batch` images of its input size, with its running statistics.
-    pub fn network(
-        &self,
-        model: &Model,
-        purpose: Purpose,
-        batch: usize,
-    ) -> Result<Box<dyn Executor>, RunError> {
+    pub fn network(&self, model: &Model, purpose: Purpose, batch: usize) -> Result<Box<dyn Executor>, RunError> {
         let size = model.input_size();
         let mut net: Box<dyn Executor> = match *self {
             Self::Cpu { threads, isa } => {
-                let options = NetworkOptions {
-                    purpose,
-                    threads,
-                    isa,
-                    ..NetworkOptions::adapt(batch, size.height, size.width)
-                };
+                let options =
+                    NetworkOptions { purpose, threads, isa, ..NetworkOptions::adapt(batch, size.height, size.width) };
                 // Packed weights are the same for every network of a model.
-                let weights =
-                    model.derived(|| Weights::new(model.graph().clone(), model.params().clone()));
+                let weights = model.derived(|| Weights::new(model.graph().clone(), model.params().clone()));
                 Box::new(weights.network(&options)?)
             }
             Self::Cuda { index, precision } => {

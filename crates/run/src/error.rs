@@ -152,18 +152,16 @@ impl RunError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unlabelled { .. } => Some(
-                "answers are needed here: give a dataset with labels, such as class folders or a list file"
-                    .to_owned(),
+                "answers are needed here: give a dataset with labels, such as class folders or a list file".to_owned(),
             ),
             Self::OutsideClassSpace { .. } => Some(
                 "check that the dataset has the model's classes; `flipcast data check` says what it holds".to_owned(),
             ),
-            Self::CalibrationJson { .. } => {
-                Some("make one with `flipcast calibrate`".to_owned())
-            }
-            Self::OtherCalibration { .. } => {
-                Some("calibrate this model again with `flipcast calibrate`, or use the artefact that belongs to it".to_owned())
-            }
+            Self::CalibrationJson { .. } => Some("make one with `flipcast calibrate`".to_owned()),
+            Self::OtherCalibration { .. } => Some(
+                "calibrate this model again with `flipcast calibrate`, or use the artefact that belongs to it"
+                    .to_owned(),
+            ),
             Self::Estimate(error) => error.hint().map(str::to_owned),
             Self::Embed(error) => error.hint().map(str::to_owned),
             _ => None,

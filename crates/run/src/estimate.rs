@@ -21,8 +21,7 @@ impl Calibration {
     /// Estimates for a cell, with intervals meant to hold the truth with probability `level`.
     pub fn estimate(&self, cell: &Cell, level: f64) -> CellEstimates {
         let mut source = estimate_all(&self.source, &cell.source, cell, cell.images, level);
-        let mut adapted =
-            estimate_all(&self.adapted, &cell.adapted, cell, cell.probe_images, level);
+        let mut adapted = estimate_all(&self.adapted, &cell.adapted, cell, cell.probe_images, level);
         let cells = || self.cells.iter().map(|cell| &cell.cell);
         let of_source = cells().map(|cell| (&cell.source, cell.accuracy));
         let of_adapted = cells().map(|cell| (&cell.adapted, cell.adapted_accuracy));
@@ -76,10 +75,7 @@ fn estimate_all(
             flags: &all_flags[name.as_str()],
         };
         readings.insert(name.clone(), reading);
-        let calibrated = fits
-            .by_score
-            .get(name)
-            .map(|fit| fit.estimate(&reading, level));
+        let calibrated = fits.by_score.get(name).map(|fit| fit.estimate(&reading, level));
         match fits.direct.get(name) {
             Some(errors) => {
                 estimates.insert(name.clone(), direct_estimate(&reading, errors, level));
@@ -107,19 +103,14 @@ mod tests {
     #[test]
     fn a_doubt_that_balanced_cells_raise_as_well_is_taken_back() {
         let scores = |flags: &[Flag]| {
-            let score = ScoreSummary {
-                value: 0.5,
-                standard_error: None,
-                flags: flags.to_vec(),
-            };
+            let score = ScoreSummary { value: 0.5, standard_error: None, flags: flags.to_vec() };
             BTreeMap::from([("cot".to_owned(), score)])
         };
         let doubt = [Flag::ClassMarginalMismatch];
         let (clean, blurred) = (scores(&[]), scores(&doubt));
         let flags_at = |accuracy: f64| {
             let flags = vec![Flag::TooFewImages, doubt[0]];
-            let mut estimates =
-                BTreeMap::from([("cot".to_owned(), Estimate::around(accuracy, 0.1, flags))]);
+            let mut estimates = BTreeMap::from([("cot".to_owned(), Estimate::around(accuracy, 0.1, flags))]);
             let cells = [(&clean, Some(0.9)), (&blurred, Some(0.6)), (&blurred, None)];
             drop_false_alarms(&mut estimates, cells.into_iter());
             estimates["cot"].flags.clone()

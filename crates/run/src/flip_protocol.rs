@@ -2,8 +2,7 @@
 
 use crate::RunError;
 use flipcast_adapt::{
-    AdaptError, EntropyMargin, EtaConfig, MethodConfig, OptimiserConfig, RdumbConfig,
-    RedundancyMargin, TentConfig,
+    AdaptError, EntropyMargin, EtaConfig, MethodConfig, OptimiserConfig, RdumbConfig, RedundancyMargin, TentConfig,
 };
 use flipcast_estimate::CurveKind;
 use flipcast_graph::Graph;
@@ -43,16 +42,11 @@ mod even_limit {
         evenly: usize,
     }
 
-    pub fn serialize<S: Serializer>(
-        limit: &Option<usize>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(limit: &Option<usize>, serializer: S) -> Result<S::Ok, S::Error> {
         limit.map(|evenly| Evenly { evenly }).serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<usize>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
         let limit = Option::<Evenly>::deserialize(deserializer)?;
         Ok(limit.map(|limit| limit.evenly))
     }
@@ -64,36 +58,22 @@ pub const FLIP_PROTOCOLS: &[(&str, &str)] = &[
         "flipcast",
         "the default: ETA without redundancy filter, 25 steps, probe of 2,000; without batch norms Tent with Adam, 5 steps of 16, probe of 1,000",
     ),
-    (
-        "paper",
-        "RDumb as published for ImageNet, 1,000 steps, probe of 1,000 (Press et al., 2024)",
-    ),
+    ("paper", "RDumb as published for ImageNet, 1,000 steps, probe of 1,000 (Press et al., 2024)"),
     ("code", "the same as its published code has it: 990 steps"),
     ("limited-memory", "as `code` with a probe of 100 images"),
     ("limited-data", "as `code` on 1,000 images in all"),
-    (
-        "statistics",
-        "no adaptation: running against batch statistics, for batch norms only",
-    ),
+    ("statistics", "no adaptation: running against batch statistics, for batch norms only"),
 ];
 
 impl FlipProtocol {
     /// The protocol called `name`.
     pub fn named(name: &str) -> Result<Self, RunError> {
-        let own = || {
-            MethodConfig::Eta(EtaConfig {
-                redundancy_margin: RedundancyMargin::Off,
-                ..EtaConfig::default()
-            })
-        };
+        let own = || MethodConfig::Eta(EtaConfig { redundancy_margin: RedundancyMargin::Off, ..EtaConfig::default() });
         // The released code has ln 1000 in it, whatever the network.
         let published = || {
             let rdumb = RdumbConfig::imagenet();
             MethodConfig::Rdumb(RdumbConfig {
-                eta: EtaConfig {
-                    entropy_margin: EntropyMargin::Nats(0.4 * 1000f64.ln()),
-                    ..rdumb.eta
-                },
+                eta: EtaConfig { entropy_margin: EntropyMargin::Nats(0.4 * 1000f64.ln()), ..rdumb.eta },
                 ..rdumb
             })
         };
@@ -104,10 +84,7 @@ impl FlipProtocol {
             "code" | "limited-memory" | "limited-data" => (published(), 990),
             _ => {
                 let known: Vec<&str> = FLIP_PROTOCOLS.iter().map(|(name, _)| *name).collect();
-                return Err(RunError::UnknownProtocol {
-                    name: name.to_owned(),
-                    known: known.join(", "),
-                });
+                return Err(RunError::UnknownProtocol { name: name.to_owned(), known: known.join(", ") });
             }
         };
         Ok(Self {
@@ -174,10 +151,7 @@ impl FlipProtocol {
     /// measured: the rule `sar`, 25 steps and more, other networks.
     fn without_running_statistics(self) -> Self {
         Self {
-            method: MethodConfig::Tent(TentConfig {
-                optimiser: OptimiserConfig::adam(1e-2),
-                ..TentConfig::imagenet()
-            }),
+            method: MethodConfig::Tent(TentConfig { optimiser: OptimiserConfig::adam(1e-2), ..TentConfig::imagenet() }),
             batch_size: 16,
             stops: vec![5],
             probe_images: 1000,
@@ -201,18 +175,10 @@ impl FlipProtocol {
     /// Refuses what cannot work.
     pub fn check(&self) -> Result<(), RunError> {
         let wrong = |setting: &'static str, found: usize, expected: &'static str| {
-            Err(RunError::Setting {
-                setting,
-                found,
-                expected,
-            })
+            Err(RunError::Setting { setting, found, expected })
         };
         if self.batch_size < 2 {
-            return wrong(
-                "batch size",
-                self.batch_size,
-                "at least 2, for batch statistics need several images",
-            );
+            return wrong("batch size", self.batch_size, "at least 2, for batch statistics need several images");
         }
         if self.probe_images < 2 {
             return wrong("probe images", self.probe_images, "at least 2");
@@ -241,21 +207,12 @@ mod tests {
             let protocol = FlipProtocol::named(name).unwrap();
             protocol.check().unwrap();
             let text = serde_json::to_string(&protocol).unwrap();
-            assert_eq!(
-                serde_json::from_str::<FlipProtocol>(&text).unwrap(),
-                protocol
-            );
+            assert_eq!(serde_json::from_str::<FlipProtocol>(&text).unwrap(), protocol);
         }
         assert_eq!(FlipProtocol::named("paper").unwrap().last_stop(), 1000);
         assert_eq!(FlipProtocol::named("code").unwrap().last_stop(), 990);
-        assert_eq!(
-            FlipProtocol::named("limited-memory").unwrap().probe_images,
-            100
-        );
-        assert_eq!(
-            FlipProtocol::named("limited-data").unwrap().image_limit,
-            Some(1000)
-        );
+        assert_eq!(FlipProtocol::named("limited-memory").unwrap().probe_images, 100);
+        assert_eq!(FlipProtocol::named("limited-data").unwrap().image_limit, Some(1000));
     }
 
     #[test]
@@ -289,10 +246,7 @@ mod tests {
                     assert_eq!((found.method.name(), found.last_stop()), ("tent", 5));
                     assert_eq!(found.name, named.name);
                 }
-                "statistics" => assert!(matches!(
-                    found,
-                    Err(RunError::Adapt(AdaptError::NoStatistics { .. }))
-                )),
+                "statistics" => assert!(matches!(found, Err(RunError::Adapt(AdaptError::NoStatistics { .. })))),
                 _ => assert_eq!(found.unwrap(), named),
             }
         }
@@ -301,32 +255,14 @@ mod tests {
     #[test]
     fn what_cannot_work_is_refused() {
         let refused = FlipProtocol::named("papr").unwrap_err().to_string();
-        assert!(
-            refused.contains("`papr`") && refused.contains("paper"),
-            "{refused}"
-        );
+        assert!(refused.contains("`papr`") && refused.contains("paper"), "{refused}");
         let good = FlipProtocol::named("flipcast").unwrap();
         let broken = [
-            FlipProtocol {
-                batch_size: 1,
-                ..good.clone()
-            },
-            FlipProtocol {
-                batch_size: 0,
-                ..good.clone()
-            },
-            FlipProtocol {
-                probe_images: 0,
-                ..good.clone()
-            },
-            FlipProtocol {
-                stops: Vec::new(),
-                ..good.clone()
-            },
-            FlipProtocol {
-                stops: vec![50, 10],
-                ..good
-            },
+            FlipProtocol { batch_size: 1, ..good.clone() },
+            FlipProtocol { batch_size: 0, ..good.clone() },
+            FlipProtocol { probe_images: 0, ..good.clone() },
+            FlipProtocol { stops: Vec::new(), ..good.clone() },
+            FlipProtocol { stops: vec![50, 10], ..good },
         ];
         for protocol in broken {
             assert!(protocol.check().is_err(), "{protocol:?}");

@@ -82,12 +82,7 @@ pub fn collect_flips(
         mode: adapter.norm_mode(),
     };
     let (indices, initial) = probe.predict(None)?;
-    let mut evidence = FlipEvidence {
-        probe: indices,
-        initial,
-        stops: Vec::new(),
-        adaptation: Adaptation::default(),
-    };
+    let mut evidence = FlipEvidence { probe: indices, initial, stops: Vec::new(), adaptation: Adaptation::default() };
     let last = protocol.last_stop();
     if protocol.stops.contains(&0) {
         let outputs = evidence.initial.clone();
@@ -190,13 +185,7 @@ mod tests {
 
     #[test]
     fn chunks_are_as_few_and_as_equal_as_can_be() {
-        for (images, most, expected) in [
-            (1000, 100, 100),
-            (101, 100, 51),
-            (99, 100, 99),
-            (5, 2, 2),
-            (1, 100, 1),
-        ] {
+        for (images, most, expected) in [(1000, 100, 100), (101, 100, 51), (99, 100, 99), (5, 2, 2), (1, 100, 1)] {
             assert_eq!(even_chunk(images, most), expected, "{images} by {most}");
         }
     }
@@ -204,12 +193,8 @@ mod tests {
     #[test]
     fn a_probe_is_found_again_by_its_indices() {
         let outputs = Outputs::new(vec![0.0, 1.0, 1.0, 0.0], 2).unwrap();
-        let evidence = FlipEvidence {
-            probe: vec![7, 3],
-            initial: outputs,
-            stops: Vec::new(),
-            adaptation: Adaptation::default(),
-        };
+        let evidence =
+            FlipEvidence { probe: vec![7, 3], initial: outputs, stops: Vec::new(), adaptation: Adaptation::default() };
         assert_eq!(evidence.rows_in(&[3, 5, 7]).unwrap(), [2, 0]);
         let missing = evidence.rows_in(&[3, 5]);
         assert!(matches!(missing, Err(RunError::ProbeNotSeen { index: 7 })));

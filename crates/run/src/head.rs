@@ -5,10 +5,7 @@ use flipcast_graph::Op;
 use flipcast_models::Model;
 
 /// Agreement under dropout before the head of `model`; `None` if its last layer is not linear.
-pub(crate) fn aetta_of(
-    model: &Model,
-    embeddings: &Embeddings,
-) -> Option<Result<Score, EstimateError>> {
+pub(crate) fn aetta_of(model: &Model, embeddings: &Embeddings) -> Option<Result<Score, EstimateError>> {
     let graph = model.graph();
     let node = graph.node(graph.output());
     let classes = model.num_classes();
@@ -16,10 +13,7 @@ pub(crate) fn aetta_of(
         return None;
     }
     let weight = model.param(&format!("{}.weight", node.name))?.values();
-    let bias = model
-        .param(&format!("{}.bias", node.name))?
-        .values()
-        .to_vec();
+    let bias = model.param(&format!("{}.bias", node.name))?.values().to_vec();
     if weight.len() != embeddings.dims() * classes {
         return None;
     }

@@ -39,22 +39,12 @@ struct Samples {
 impl Images {
     /// Reads `dataset` as `config` says. Its order, limit and batch size are set anew by every pass, except that a limit
     /// makes the dataset shorter.
-    pub fn open(
-        dataset: Arc<dyn Dataset>,
-        mut config: LoaderConfig,
-        memory_limit: usize,
-    ) -> Result<Self, RunError> {
+    pub fn open(dataset: Arc<dyn Dataset>, mut config: LoaderConfig, memory_limit: usize) -> Result<Self, RunError> {
         config.order = Order::Stored;
         if dataset.is_empty() || config.limit == Some(0) {
             return Err(RunError::NoImages);
         }
-        let mut images = Self {
-            dataset,
-            config,
-            kept: None,
-            skipped: Skipped::default(),
-            _clean: None,
-        };
+        let mut images = Self { dataset, config, kept: None, skipped: Skipped::default(), _clean: None };
         images.keep(memory_limit)?;
         Ok(images)
     }
@@ -71,10 +61,7 @@ impl Images {
             dataset,
             config,
             kept: Some(kept),
-            skipped: Skipped {
-                count: skipped,
-                named: Vec::new(),
-            },
+            skipped: Skipped { count: skipped, named: Vec::new() },
             _clean: Some(clean),
         }
     }
@@ -123,14 +110,8 @@ impl Images {
             Some(scale) => ImageSet::from_bytes(extents, bytes, scale),
             None => ImageSet::new(extents, values),
         };
-        self.kept = Some(Kept {
-            set: Arc::new(set.expect("every image has the same size")),
-            samples: Arc::new(kept),
-        });
-        self.skipped = Skipped {
-            count: loader.skipped().count,
-            named: Vec::new(),
-        };
+        self.kept = Some(Kept { set: Arc::new(set.expect("every image has the same size")), samples: Arc::new(kept) });
+        self.skipped = Skipped { count: loader.skipped().count, named: Vec::new() };
         Ok(())
     }
 
@@ -138,11 +119,7 @@ impl Images {
     pub fn len(&self) -> usize {
         match &self.kept {
             Some(kept) => kept.samples.ids.len(),
-            None => self
-                .config
-                .limit
-                .unwrap_or(usize::MAX)
-                .min(self.dataset.len()),
+            None => self.config.limit.unwrap_or(usize::MAX).min(self.dataset.len()),
         }
     }
 
@@ -162,38 +139,18 @@ impl Images {
     }
 
     /// One pass in `order` over at most `limit` images, in batches of `batch_size`; the last may be smaller.
-    pub fn pass(
-        &self,
-        order: Order,
-        limit: Option<usize>,
-        batch_size: usize,
-    ) -> Result<Pass<'_>, RunError> {
-        let order = if self.is_stream() {
-            Order::Stored
-        } else {
-            order
-        };
+    pub fn pass(&self, order: Order, limit: Option<usize>, batch_size: usize) -> Result<Pass<'_>, RunError> {
+        let order = if self.is_stream() { Order::Stored } else { order };
         let limit = limit.unwrap_or(usize::MAX).min(self.len());
         Ok(match &self.kept {
             Some(kept) => {
                 let mut order = order.indices(kept.samples.ids.len());
                 order.truncate(limit);
-                Pass(Batches::Kept {
-                    kept,
-                    order,
-                    next: 0,
-                    batch_size,
-                    spare: Vec::new(),
-                })
+                Pass(Batches::Kept { kept, order, next: 0, batch_size, spare: Vec::new() })
             }
             None => Pass(Batches::Read(Box::new(Loader::new(
                 self.dataset.clone(),
-                LoaderConfig {
-                    order,
-                    limit: Some(limit),
-                    batch_size,
-                    ..self.config.clone()
-                },
+                LoaderConfig { order, limit: Some(limit), batch_size, ..self.config.clone() },
             )?))),
         })
     }
@@ -203,13 +160,7 @@ impl Images {
 pub struct Pass<'a>(Batches<'a>);
 
 enum Batches<'a> {
-    Kept {
-        kept: &'a Kept,
-        order: Vec<usize>,
-        next: usize,
-        batch_size: usize,
-        spare: Vec<f32>,
-    },
+    Kept { kept: &'a Kept, order: Vec<usize>, next: usize, batch_size: usize, spare: Vec<f32> },
     Read(Box<Loader>),
 }
 
@@ -218,13 +169,7 @@ impl Pass<'_> {
     pub fn next_batch(&mut self) -> Result<Option<LoadedBatch>, RunError> {
         match &mut self.0 {
             Batches::Read(loader) => Ok(loader.next_batch()?),
-            Batches::Kept {
-                kept,
-                order,
-                next,
-                batch_size,
-                spare,
-            } => {
+            Batches::Kept { kept, order, next, batch_size, spare } => {
                 let end = order.len().min(*next + *batch_size);
                 let positions = &order[*next..end];
                 *next = end;
@@ -254,25 +199,15 @@ impl Kept {
             batch: Batch::select(&self.set, selected, spare),
             indices: positions.iter().map(|&p| samples.indices[p]).collect(),
             ids: positions.iter().map(|&p| samples.ids[p].clone()).collect(),
-            labels: positions
-                .iter()
-                .map(|&p| samples.labels[p].clone())
-                .collect(),
+            labels: positions.iter().map(|&p| samples.labels[p].clone()).collect(),
         }
     }
 
     /// The same images of `dataset` after `change`, if it can be told to executors.
-    pub(crate) fn changed(
-        &self,
-        change: Arc<dyn ByteChange>,
-        dataset: &dyn Dataset,
-    ) -> Option<Self> {
+    pub(crate) fn changed(&self, change: Arc<dyn ByteChange>, dataset: &dyn Dataset) -> Option<Self> {
         let indices = self.samples.indices.iter();
         let numbers = indices.map(|&index| dataset.stored_index(index)).collect();
-        Some(Self {
-            set: Arc::new(ImageSet::derive(&self.set, change, numbers)?),
-            samples: Arc::clone(&self.samples),
-        })
+        Some(Self { set: Arc::new(ImageSet::derive(&self.set, change, numbers)?), samples: Arc::clone(&self.samples) })
     }
 }
 
@@ -301,19 +236,12 @@ pub(crate) mod tests {
         }
         fn sample(&self, index: usize) -> Result<Sample, DataError> {
             let pixels = Image::new(2, 3, vec![index as u8; 18]).expect("sizes match");
-            Ok(Sample {
-                id: self.id(index),
-                payload: Payload::Pixels(pixels),
-                label: Label::Class(index as u32),
-            })
+            Ok(Sample { id: self.id(index), payload: Payload::Pixels(pixels), label: Label::Class(index as u32) })
         }
     }
 
     fn open(memory: usize, limit: Option<usize>) -> Images {
-        let config = LoaderConfig {
-            limit,
-            ..LoaderConfig::new(Preprocess::normalise_only(Normalise::imagenet()))
-        };
+        let config = LoaderConfig { limit, ..LoaderConfig::new(Preprocess::normalise_only(Normalise::imagenet())) };
         Images::open(Arc::new(Greys(11)), config, memory).unwrap()
     }
 
@@ -321,11 +249,7 @@ pub(crate) mod tests {
         let mut pass = images.pass(order, Some(7), 3).unwrap();
         let mut found = Vec::new();
         while let Some(loaded) = pass.next_batch().unwrap() {
-            found.push((
-                loaded.indices,
-                loaded.batch.values().to_vec(),
-                loaded.labels,
-            ));
+            found.push((loaded.indices, loaded.batch.values().to_vec(), loaded.labels));
             pass.recycle(loaded.batch);
         }
         found
@@ -340,10 +264,7 @@ pub(crate) mod tests {
         for order in [Order::Stored, Order::Shuffled { seed: 5 }] {
             let found = batches(&kept, order);
             assert_eq!(found, batches(&read, order));
-            assert_eq!(
-                found.iter().map(|b| b.0.len()).collect::<Vec<_>>(),
-                [3, 3, 1]
-            );
+            assert_eq!(found.iter().map(|b| b.0.len()).collect::<Vec<_>>(), [3, 3, 1]);
         }
     }
 

@@ -23,18 +23,12 @@ pub struct Ledger {
 impl Ledger {
     /// Keeps cells in `store`.
     pub fn new(store: RecordStore) -> Self {
-        Self {
-            store: Some(Arc::new(Mutex::new(store))),
-            others: None,
-        }
+        Self { store: Some(Arc::new(Mutex::new(store))), others: None }
     }
 
     /// The same, but what `others` hold is not made again.
     pub fn beside(self, others: RecordFolder) -> Self {
-        Self {
-            others: Some(Arc::new(Mutex::new(others))),
-            ..self
-        }
+        Self { others: Some(Arc::new(Mutex::new(others))), ..self }
     }
 
     /// Looks again at what others have written since.
@@ -70,29 +64,18 @@ impl Ledger {
             return Ok(None);
         };
         let result = serde_json::from_value(result);
-        Ok(Some(
-            result.map_err(|source| RunError::Record { key, source })?,
-        ))
+        Ok(Some(result.map_err(|source| RunError::Record { key, source })?))
     }
 
     /// Keeps a result as soon as it is known.
-    pub fn keep(
-        &mut self,
-        protocol: Protocol,
-        result: &impl Serialize,
-        seconds: f64,
-    ) -> Result<(), RunError> {
+    pub fn keep(&mut self, protocol: Protocol, result: &impl Serialize, seconds: f64) -> Result<(), RunError> {
         let Some(store) = &self.store else {
             return Ok(());
         };
         let key = protocol.key();
-        let value =
-            serde_json::to_value(result).map_err(|source| RunError::Record { key, source })?;
+        let value = serde_json::to_value(result).map_err(|source| RunError::Record { key, source })?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let timing = Timing {
-            created: now.map_or(0, |time| time.as_secs()),
-            seconds,
-        };
+        let timing = Timing { created: now.map_or(0, |time| time.as_secs()), seconds };
         lock(store).append(RunRecord::new(protocol, value, timing))?;
         Ok(())
     }

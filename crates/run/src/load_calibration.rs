@@ -20,30 +20,20 @@ struct Version {
 impl Calibration {
     /// Reads an artefact. One of a newer format is refused.
     pub fn load(path: &Path) -> Result<Self, RunError> {
-        let unreadable = |source| RunError::CalibrationFile {
-            path: path.to_owned(),
-            source,
-        };
+        let unreadable = |source| RunError::CalibrationFile { path: path.to_owned(), source };
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(unreadable)?;
-        file.take(MAX_BYTES)
-            .read_to_end(&mut bytes)
-            .map_err(unreadable)?;
+        file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
         // What is no text is no JSON either, and is refused as such.
         let text = String::from_utf8_lossy(&bytes);
-        let malformed = |source| RunError::CalibrationJson {
-            path: path.to_owned(),
-            source,
-        };
+        let malformed = |source| RunError::CalibrationJson { path: path.to_owned(), source };
         Self::parse(&text).map_err(malformed)?.check_format()
     }
 
     /// Reads an artefact from its text.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         // A newer format may have fields that are not known here, so its version is looked at first.
-        let Version {
-            flipcast_calibration,
-        } = serde_json::from_str(text)?;
+        let Version { flipcast_calibration } = serde_json::from_str(text)?;
         if flipcast_calibration != CALIBRATION_FORMAT {
             return Err(serde::de::Error::custom(format!(
                 "`flipcast_calibration` is {flipcast_calibration}, expected {CALIBRATION_FORMAT}"
@@ -64,20 +54,9 @@ impl Calibration {
 
     /// Refuses a model, normalisation or class space other than those it was made with. How images are brought to size may differ:
     /// ready-made sets such as ImageNet-C come in the network's size, the labelled images do not.
-    pub fn check_fits(
-        &self,
-        model: &Model,
-        preprocess: &Preprocess,
-        scope: &Scope,
-    ) -> Result<(), RunError> {
+    pub fn check_fits(&self, model: &Model, preprocess: &Preprocess, scope: &Scope) -> Result<(), RunError> {
         let here = ModelIdentity::of(model);
-        let other = |what, found: String, expected: String| {
-            Err(RunError::OtherCalibration {
-                what,
-                found,
-                expected,
-            })
-        };
+        let other = |what, found: String, expected: String| Err(RunError::OtherCalibration { what, found, expected });
         if self.model.num_classes != here.num_classes {
             let [found, expected] = [&self.model, &here].map(|m| m.num_classes.to_string());
             return other("the number of classes", found, expected);
@@ -90,13 +69,11 @@ impl Calibration {
             return other("the weights", found, expected);
         }
         if self.preprocess.normalise != preprocess.normalise {
-            let [found, expected] =
-                [&self.preprocess, preprocess].map(|p| format!("{:?}", p.normalise));
+            let [found, expected] = [&self.preprocess, preprocess].map(|p| format!("{:?}", p.normalise));
             return other("the normalisation", found, expected);
         }
         if scope.num_classes() != self.basis.reference.classes {
-            let [found, expected] =
-                [self.basis.reference.classes, scope.num_classes()].map(|k| format!("{k} classes"));
+            let [found, expected] = [self.basis.reference.classes, scope.num_classes()].map(|k| format!("{k} classes"));
             return other("a class space of", found, expected);
         }
         Ok(())

@@ -64,9 +64,7 @@ impl PaperFit {
 
     /// Refuses models it was not made for.
     pub fn check(&self, model: &Model) -> Result<(), RunError> {
-        let same = self
-            .architecture
-            .is_none_or(|name| name == model.architecture());
+        let same = self.architecture.is_none_or(|name| name == model.architecture());
         if same && model.num_classes() == self.classes {
             return Ok(());
         }
@@ -99,15 +97,9 @@ impl PaperFit {
             flags.sort();
             flags.dedup();
             let half_width = normal_quantile(level) * mean_error / MEAN_SIZE;
-            source.insert(
-                name.to_owned(),
-                Estimate::around(accuracy, half_width, flags),
-            );
+            source.insert(name.to_owned(), Estimate::around(accuracy, half_width, flags));
         }
-        Ok(CellEstimates {
-            source,
-            adapted: Estimates::new(),
-        })
+        Ok(CellEstimates { source, adapted: Estimates::new() })
     }
 }
 
@@ -119,8 +111,7 @@ impl Setting<'_> {
         ledger: &mut Ledger,
         watcher: &mut dyn Watcher,
     ) -> Result<Cell, RunError> {
-        let protocol = cell_protocol("estimate", self, request, &ScoreOptions::default())?
-            .with("basis", &"none")?;
+        let protocol = cell_protocol("estimate", self, request, &ScoreOptions::default())?.with("basis", &"none")?;
         if let Some(cell) = ledger.find(&protocol)? {
             return Ok(cell);
         }

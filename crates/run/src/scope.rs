@@ -21,9 +21,7 @@ impl Scope {
 
     /// Alternatives of a decision.
     pub fn num_classes(&self) -> usize {
-        self.space
-            .as_ref()
-            .map_or(self.outputs, ClassSpace::num_classes)
+        self.space.as_ref().map_or(self.outputs, ClassSpace::num_classes)
     }
 
     /// Its name in protocols.
@@ -43,11 +41,7 @@ impl Scope {
 
     /// Rows of the network's logits as rows over the alternatives.
     pub fn project(&self, logits: Vec<f32>) -> Result<Outputs, RunError> {
-        let Some(space) = self
-            .space
-            .as_ref()
-            .filter(|s| s.decision() != Decision::Full)
-        else {
+        let Some(space) = self.space.as_ref().filter(|s| s.decision() != Decision::Full) else {
             return Ok(Outputs::new(logits, self.outputs)?);
         };
         let rows = logits.chunks_exact(self.outputs);
@@ -55,8 +49,7 @@ impl Scope {
             Decision::MeanProbability => rows.flat_map(|row| class_means(row, space)).collect(),
             _ => {
                 let active = space.active_outputs();
-                rows.flat_map(|row| active.iter().map(|&output| row[output]))
-                    .collect()
+                rows.flat_map(|row| active.iter().map(|&output| row[output])).collect()
             }
         };
         Ok(Outputs::new(projected, self.num_classes())?)
@@ -102,10 +95,7 @@ fn class_means(row: &[f32], space: &ClassSpace) -> Vec<f32> {
     classes
         .map(|class| {
             let outputs = &class.outputs;
-            let sum: f32 = outputs
-                .iter()
-                .map(|&o| (row[o as usize] - most).exp())
-                .sum();
+            let sum: f32 = outputs.iter().map(|&o| (row[o as usize] - most).exp()).sum();
             // A class whose every probability underflows stays finite.
             (sum / outputs.len() as f32).max(f32::MIN_POSITIVE).ln()
         })
@@ -139,10 +129,7 @@ mod tests {
         let second: &[u32] = if rule == Rule::Subset { &[4] } else { &[0, 4] };
         let classes = vec![class("a", &[3]), class("b", second)];
         let labels = LabelSpace::new("test", rule, 5, classes).unwrap();
-        Scope::new(
-            5,
-            Some(ClassSpace::new(Arc::new(labels), decision).unwrap()),
-        )
+        Scope::new(5, Some(ClassSpace::new(Arc::new(labels), decision).unwrap()))
     }
 
     #[test]
@@ -151,14 +138,8 @@ mod tests {
         let outputs = scope.project(vec![9.0, 8.0, 7.0, 1.0, 2.0]).unwrap();
         assert_eq!(outputs.row(0), [1.0, 2.0]);
         assert_eq!(scope.num_classes(), 2);
-        assert_eq!(
-            scope.is_correct(outputs.row(0), &Label::Class(1)),
-            Some(true)
-        );
-        assert_eq!(
-            scope.is_correct(outputs.row(0), &Label::Class(0)),
-            Some(false)
-        );
+        assert_eq!(scope.is_correct(outputs.row(0), &Label::Class(1)), Some(true));
+        assert_eq!(scope.is_correct(outputs.row(0), &Label::Class(0)), Some(false));
         assert_eq!(scope.is_correct(outputs.row(0), &Label::Unknown), None);
         assert_eq!(scope.alternative(&Label::Class(1)), Some(1));
     }
@@ -170,10 +151,7 @@ mod tests {
         // Output 0 is the largest, but its class has a second output without any probability.
         assert_eq!(outputs.classes_predicted(), [0]);
         let difference = outputs.row(0)[1] - outputs.row(0)[0];
-        assert!(
-            (difference - (0.5f32 - 2f32.ln())).abs() < 1e-6,
-            "{difference}"
-        );
+        assert!((difference - (0.5f32 - 2f32.ln())).abs() < 1e-6, "{difference}");
     }
 
     #[test]
@@ -190,10 +168,7 @@ mod tests {
         let outputs = scope.project(vec![0.0, 9.0, 0.0, 1.0, 2.0]).unwrap();
         assert_eq!(outputs.classes(), 5);
         // Output 1 belongs to no class of the dataset.
-        assert_eq!(
-            scope.is_correct(outputs.row(0), &Label::Class(1)),
-            Some(false)
-        );
+        assert_eq!(scope.is_correct(outputs.row(0), &Label::Class(1)), Some(false));
         assert_eq!(scope.alternative(&Label::Class(0)), Some(3));
     }
 }

@@ -6,8 +6,8 @@ use crate::cell::{Look, Setting};
 use crate::flips::STARVED;
 use crate::head::aetta_of;
 use flipcast_estimate::{
-    AtcScore, CurveKind, Direction, EstimateError, Flag, ManoConfig, Outputs, Score, ac, atc, cot,
-    cott, dispersion, doc, flips, im, mano, mde, measure_mismatch, nuclear_norm, weighted_flips,
+    AtcScore, CurveKind, Direction, EstimateError, Flag, ManoConfig, Outputs, Score, ac, atc, cot, cott, dispersion,
+    doc, flips, im, mano, mde, measure_mismatch, nuclear_norm, weighted_flips,
 };
 use std::collections::BTreeMap;
 
@@ -43,14 +43,7 @@ const fn accuracy(name: &'static str, summary: &'static str) -> ScoreInfo {
 }
 
 const fn signal(name: &'static str, summary: &'static str, direction: Direction) -> ScoreInfo {
-    ScoreInfo {
-        name,
-        summary,
-        is_accuracy: false,
-        is_flips: false,
-        curve: CurveKind::Linear,
-        direction,
-    }
+    ScoreInfo { name, summary, is_accuracy: false, is_flips: false, curve: CurveKind::Linear, direction }
 }
 
 const fn flip(name: &'static str, summary: &'static str) -> ScoreInfo {
@@ -66,18 +59,12 @@ const fn flip(name: &'static str, summary: &'static str) -> ScoreInfo {
 
 /// All scores, in the order of tables.
 pub const SCORES: &[ScoreInfo] = &[
-    flip(
-        "wf",
-        "weighted flips from the source model's predictions to the adapted model's",
-    ),
+    flip("wf", "weighted flips from the source model's predictions to the adapted model's"),
     flip(
         "wf_batch",
         "weighted flips as published: from batch statistics, before to after adapting; with batch norms only",
     ),
-    flip(
-        "wf_unweighted",
-        "flips from the source model's predictions, all counted alike",
-    ),
+    flip("wf_unweighted", "flips from the source model's predictions, all counted alike"),
     flip(
         "statistics_flips",
         "weighted flips from running to batch statistics, without adapting; with batch norms only",
@@ -85,35 +72,14 @@ pub const SCORES: &[ScoreInfo] = &[
     accuracy("ac", "average confidence"),
     accuracy("doc", "difference of confidence"),
     accuracy("im", "importance re-weighting by confidence"),
-    accuracy(
-        "atc_mc",
-        "average thresholded confidence, by maximum confidence",
-    ),
-    accuracy(
-        "atc_ne",
-        "average thresholded confidence, by negative entropy",
-    ),
-    accuracy(
-        "cot",
-        "confidence under optimal transport to the class shares",
-    ),
+    accuracy("atc_mc", "average thresholded confidence, by maximum confidence"),
+    accuracy("atc_ne", "average thresholded confidence, by negative entropy"),
+    accuracy("cot", "confidence under optimal transport to the class shares"),
     accuracy("cott", "confidence under optimal transport, thresholded"),
-    signal(
-        "nuclear_norm",
-        "nuclear norm of the predictions",
-        Direction::Increasing,
-    ),
-    signal(
-        "mano",
-        "matrix norm of the normalised logits",
-        Direction::Increasing,
-    ),
+    signal("nuclear_norm", "nuclear norm of the predictions", Direction::Increasing),
+    signal("mano", "matrix norm of the normalised logits", Direction::Increasing),
     signal("mde", "meta-distribution energy", Direction::Increasing),
-    signal(
-        "dispersion",
-        "dispersion of the predicted classes' embeddings",
-        Direction::Increasing,
-    ),
+    signal("dispersion", "dispersion of the predicted classes' embeddings", Direction::Increasing),
     accuracy("aetta", "agreement under dropout"),
 ];
 
@@ -123,11 +89,7 @@ pub fn score_info(name: &str) -> Option<&'static ScoreInfo> {
 }
 
 /// Scores for the accuracy of the source model.
-pub(crate) fn score_source(
-    look: &Look,
-    setting: &Setting,
-    basis: &Basis,
-) -> Result<Scores, RunError> {
+pub(crate) fn score_source(look: &Look, setting: &Setting, basis: &Basis) -> Result<Scores, RunError> {
     let outputs = &look.source.outputs;
     let mut scores = score_outputs(&basis.warm(outputs), basis)?;
     let predicted = outputs.classes_predicted();
@@ -157,11 +119,7 @@ pub(crate) fn score_source(
         return Ok(scores);
     };
     let adapted = stop.outputs.classes_predicted();
-    insert(
-        &mut scores,
-        "wf",
-        weighted_flips(&anchor, &confidence, &adapted),
-    )?;
+    insert(&mut scores, "wf", weighted_flips(&anchor, &confidence, &adapted))?;
     insert(&mut scores, "wf_unweighted", flips(&anchor, &adapted))?;
     if has_statistics {
         let published = look.batch_anchored(&initial, &adapted);
@@ -189,11 +147,7 @@ pub(crate) fn score_without_basis(look: &Look) -> Result<Scores, RunError> {
     let classes = outputs.classes();
     let mut scores = Scores::new();
     insert(&mut scores, "ac", ac(outputs))?;
-    insert(
-        &mut scores,
-        "cot",
-        cot(outputs, &vec![1.0 / classes as f64; classes]),
-    )?;
+    insert(&mut scores, "cot", cot(outputs, &vec![1.0 / classes as f64; classes]))?;
     if let Some(stop) = look.flips.stops.last() {
         let initial = look.flips.initial.classes_predicted();
         let mut flipped = look.batch_anchored(&initial, &stop.outputs.classes_predicted())?;
@@ -224,34 +178,18 @@ fn score_outputs(outputs: &Outputs, basis: &Basis) -> Result<Scores, RunError> {
     insert(&mut scores, "ac", ac(outputs))?;
     insert(&mut scores, "doc", doc(outputs, reference))?;
     insert(&mut scores, "im", im(outputs, reference))?;
-    insert(
-        &mut scores,
-        "atc_mc",
-        atc(outputs, reference, AtcScore::MaxConfidence),
-    )?;
-    insert(
-        &mut scores,
-        "atc_ne",
-        atc(outputs, reference, AtcScore::NegativeEntropy),
-    )?;
+    insert(&mut scores, "atc_mc", atc(outputs, reference, AtcScore::MaxConfidence))?;
+    insert(&mut scores, "atc_ne", atc(outputs, reference, AtcScore::NegativeEntropy))?;
     let mut transported = cot(outputs, &marginal)?;
     let mismatch = measure_mismatch(outputs, &marginal, &basis.marginals.marginal)?;
     if let Some(flag) = mismatch.flag() {
         transported.raise(flag);
     }
     insert(&mut scores, "cot", Ok(transported))?;
-    insert(
-        &mut scores,
-        "cott",
-        cott(outputs, &marginal, basis.cott_threshold),
-    )?;
+    insert(&mut scores, "cott", cott(outputs, &marginal, basis.cott_threshold))?;
     insert(&mut scores, "nuclear_norm", nuclear_norm(outputs))?;
     insert(&mut scores, "mano", mano(outputs, &ManoConfig::published()))?;
-    insert(
-        &mut scores,
-        "mde",
-        mde(outputs, 1.0).map(|score| energy_of_a_thousand(score, outputs.images())),
-    )?;
+    insert(&mut scores, "mde", mde(outputs, 1.0).map(|score| energy_of_a_thousand(score, outputs.images())))?;
     Ok(scores)
 }
 
@@ -270,11 +208,7 @@ fn dispersion_of_a_thousand(mut score: Score, images: usize) -> Score {
 }
 
 /// Keeps a score; one that is not defined for these images is left out, any other failure is passed on.
-fn insert(
-    scores: &mut Scores,
-    name: &'static str,
-    score: Result<Score, EstimateError>,
-) -> Result<(), RunError> {
+fn insert(scores: &mut Scores, name: &'static str, score: Result<Score, EstimateError>) -> Result<(), RunError> {
     match score {
         Ok(score) => {
             scores.insert(name, score);

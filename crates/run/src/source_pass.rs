@@ -49,12 +49,7 @@ pub fn run_source(
     if indices.is_empty() {
         return Err(RunError::NoImages);
     }
-    Ok(SourcePass {
-        indices,
-        labels,
-        outputs: scope.project(logits)?,
-        embeddings: Embeddings::new(embeddings, width)?,
-    })
+    Ok(SourcePass { indices, labels, outputs: scope.project(logits)?, embeddings: Embeddings::new(embeddings, width)? })
 }
 
 impl SourcePass {
@@ -65,11 +60,7 @@ impl SourcePass {
 }
 
 /// The share of rows that are right for their labels, if every answer is known.
-pub(crate) fn accuracy<'a>(
-    outputs: &Outputs,
-    labels: impl Iterator<Item = &'a Label>,
-    scope: &Scope,
-) -> Option<f64> {
+pub(crate) fn accuracy<'a>(outputs: &Outputs, labels: impl Iterator<Item = &'a Label>, scope: &Scope) -> Option<f64> {
     let mut right = 0;
     for (row, label) in outputs.rows().zip(labels) {
         right += usize::from(scope.is_correct(row, label)?);

@@ -9,8 +9,8 @@ use flipcast_images::{Image, Label};
 use flipcast_models::Model;
 use flipcast_record::predictions::{Format, PredictionRow, PredictionWriter};
 use flipcast_run::adapt::{
-    AdaptJob, AdaptOutcome, AffineError, DataIdentity, Ending, Flow, GuardEvent, Progress,
-    SourceRule, StepWatcher, load_affine, run, save_affine,
+    AdaptJob, AdaptOutcome, AffineError, DataIdentity, Ending, Flow, GuardEvent, Progress, SourceRule, StepWatcher,
+    load_affine, run, save_affine,
 };
 use flipcast_run::{Device, RunError};
 use std::path::PathBuf;
@@ -58,9 +58,7 @@ fn model(seed: u64) -> Model {
         crop: Some(flipcast_images::preprocess::Size::square(SIDE)),
         ..Preprocess::normalise_only(Normalise::cifar10())
     };
-    Model::random("cifar_resnet20", CLASSES, seed)
-        .expect("a known architecture")
-        .with_preprocess(rule)
+    Model::random("cifar_resnet20", CLASSES, seed).expect("a known architecture").with_preprocess(rule)
 }
 
 fn method(name: &str) -> MethodConfig {
@@ -69,20 +67,13 @@ fn method(name: &str) -> MethodConfig {
 
 /// A job over `images` pictures in batches of 4, in stored order, unwatched.
 fn job<'a>(model: &'a Model, method: &'a MethodConfig, images: usize) -> AdaptJob<'a> {
-    let dataset = Arc::new(Pictures {
-        images,
-        bad: Vec::new(),
-    });
+    let dataset = Arc::new(Pictures { images, bad: Vec::new() });
     let rule = model.preprocess().expect("it was given").clone();
     AdaptJob {
         model,
         data: DataIdentity::of(&*dataset, None),
         dataset,
-        loader: LoaderConfig {
-            batch_size: 4,
-            threads: 1,
-            ..LoaderConfig::new(rule)
-        },
+        loader: LoaderConfig { batch_size: 4, threads: 1, ..LoaderConfig::new(rule) },
         class_space: None,
         method,
         seed: 0,
@@ -120,14 +111,10 @@ impl Drop for Scratch {
 /// Runs `job` with its predictions in a file; gives the rows too.
 fn with_rows(name: &str, mut job: AdaptJob<'_>) -> (AdaptOutcome, Vec<PredictionRow>) {
     let file = Scratch::new(&format!("{name}.jsonl"));
-    job.predictions =
-        Some(PredictionWriter::create(&file.0, Format::Jsonl).expect("a writable folder"));
+    job.predictions = Some(PredictionWriter::create(&file.0, Format::Jsonl).expect("a writable folder"));
     let outcome = run(job, &mut ()).expect("the job works");
     let text = std::fs::read_to_string(&file.0).expect("the file is complete");
-    let rows = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a row"))
-        .collect();
+    let rows = text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
     (outcome, rows)
 }
 
@@ -135,10 +122,7 @@ fn with_rows(name: &str, mut job: AdaptJob<'_>) -> (AdaptOutcome, Vec<Prediction
 fn every_image_has_a_row_and_the_summary_counts_them() {
     let (model, tent) = (model(1), method("tent"));
     let space = labels();
-    let job = AdaptJob {
-        class_space: Some(&space),
-        ..job(&model, &tent, 10)
-    };
+    let job = AdaptJob { class_space: Some(&space), ..job(&model, &tent, 10) };
     let (outcome, rows) = with_rows("rows", job);
     let summary = outcome.summary;
     assert_eq!((summary.images, summary.steps), (10, 3));
@@ -158,10 +142,7 @@ fn every_image_has_a_row_and_the_summary_counts_them() {
 fn the_source_method_flips_nothing_and_moves_nothing() {
     let (model, source) = (model(1), method("source"));
     let space = labels();
-    let job = AdaptJob {
-        class_space: Some(&space),
-        ..job(&model, &source, 6)
-    };
+    let job = AdaptJob { class_space: Some(&space), ..job(&model, &source, 6) };
     let outcome = run(job, &mut ()).expect("the job works");
     assert_eq!(outcome.summary.flip_rate, Some(0.0));
     assert_eq!(outcome.summary.accuracy, outcome.summary.source_accuracy);
@@ -174,10 +155,7 @@ fn labels_change_nothing_but_the_accuracy() {
     let (model, rdumb) = (model(2), method("rdumb"));
     let space = labels();
     let blind = run(job(&model, &rdumb, 9), &mut ()).expect("the job works");
-    let seeing = AdaptJob {
-        class_space: Some(&space),
-        ..job(&model, &rdumb, 9)
-    };
+    let seeing = AdaptJob { class_space: Some(&space), ..job(&model, &rdumb, 9) };
     let seeing = run(seeing, &mut ()).expect("the job works");
     assert_eq!(blind.affine, seeing.affine);
     assert_eq!(blind.summary.accuracy, None);
@@ -214,21 +192,14 @@ fn batches_too_small_for_statistics_are_refused() {
     }
     let mut none = job(&model, &tent, 4);
     none.loader.batch_size = 0;
-    assert!(matches!(
-        run(none, &mut ()),
-        Err(RunError::Setting { found: 0, .. })
-    ));
+    assert!(matches!(run(none, &mut ()), Err(RunError::Setting { found: 0, .. })));
 }
 
 #[test]
 fn steps_and_epochs_bound_the_run() {
     let (model, tent) = (model(1), method("tent"));
     let steps = |epochs, steps| {
-        let job = AdaptJob {
-            epochs,
-            steps,
-            ..job(&model, &tent, 8)
-        };
+        let job = AdaptJob { epochs, steps, ..job(&model, &tent, 8) };
         let summary = run(job, &mut ()).expect("the job works").summary;
         (summary.steps, summary.images)
     };
@@ -260,10 +231,7 @@ fn bad_images_are_left_out_or_end_the_run() {
     let (model, tent) = (model(1), method("tent"));
     let with_bad = |images: usize, bad: &[usize], rule| {
         let mut job = job(&model, &tent, images);
-        job.dataset = Arc::new(Pictures {
-            images,
-            bad: bad.to_vec(),
-        });
+        job.dataset = Arc::new(Pictures { images, bad: bad.to_vec() });
         job.loader.on_bad_image = rule;
         job.epochs = Some(2);
         run(job, &mut ())
@@ -281,11 +249,7 @@ struct Impatient(usize);
 
 impl StepWatcher for Impatient {
     fn batch(&mut self, now: &Progress) -> Flow {
-        if now.batches < self.0 {
-            Flow::Continue
-        } else {
-            Flow::Stop
-        }
+        if now.batches < self.0 { Flow::Continue } else { Flow::Stop }
     }
 }
 
@@ -314,23 +278,14 @@ fn an_adapted_vector_resumes_where_it_was_saved() {
     assert_eq!(load_affine(&file.0, &model).expect("its own"), first.affine);
     let predict = |start| {
         let bn = method("bn");
-        let job = AdaptJob {
-            start,
-            ..job(&model, &bn, 8)
-        };
+        let job = AdaptJob { start, ..job(&model, &bn, 8) };
         run(job, &mut ()).expect("the job works")
     };
     let (plain, resumed) = (predict(None), predict(Some(first.affine.clone())));
     assert_ne!(plain.summary.first_entropy, resumed.summary.first_entropy);
     assert_eq!(resumed.affine, first.affine);
-    let short = AdaptJob {
-        start: Some(vec![0.0; 3]),
-        ..job(&model, &tent, 8)
-    };
-    assert!(matches!(
-        run(short, &mut ()),
-        Err(RunError::AffineLength { found: 3, .. })
-    ));
+    let short = AdaptJob { start: Some(vec![0.0; 3]), ..job(&model, &tent, 8) };
+    assert!(matches!(run(short, &mut ()), Err(RunError::AffineLength { found: 3, .. })));
 }
 
 #[test]
@@ -345,18 +300,12 @@ fn vectors_of_other_networks_and_other_files_are_refused() {
     broken[3] = f32::NAN;
     save_affine(&file.0, &small, &broken).expect("writable");
     let refused = load_affine(&file.0, &small).expect_err("not a number");
-    assert!(
-        matches!(refused, AffineError::NotFinite { index: 3, .. }),
-        "{refused}"
-    );
+    assert!(matches!(refused, AffineError::NotFinite { index: 3, .. }), "{refused}");
     let header = br#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
     let plain = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 4]].concat();
     std::fs::write(&file.0, plain).expect("writable");
     let refused = load_affine(&file.0, &small).expect_err("plain weights");
-    assert!(
-        matches!(refused, AffineError::NotAffine { .. }),
-        "{refused}"
-    );
+    assert!(matches!(refused, AffineError::NotAffine { .. }), "{refused}");
     std::fs::write(&file.0, b"text").expect("writable");
     let refused = load_affine(&file.0, &small).expect_err("no tensors");
     assert!(matches!(refused, AffineError::Read { .. }), "{refused}");
@@ -423,11 +372,7 @@ fn the_guard_s_action_is_carried_out() {
     let tent: MethodConfig = serde_json::from_str(&fast).expect("a learning rate");
     let outcome = |action| {
         let mut noted = Noted::default();
-        let job = AdaptJob {
-            guard: suspicious(action),
-            source: SourceRule::Skip,
-            ..job(&model, &tent, 40)
-        };
+        let job = AdaptJob { guard: suspicious(action), source: SourceRule::Skip, ..job(&model, &tent, 40) };
         let outcome = run(job, &mut noted).expect("the job works");
         assert_eq!(noted.0, outcome.summary.guard_events);
         (outcome, noted.0)
@@ -443,10 +388,7 @@ fn the_guard_s_action_is_carried_out() {
     let (source, _) = outcome(GuardAction::Source);
     assert_eq!(source.summary.source_since, Some(collapse.batch + 1));
     assert_eq!(source.summary.steps, collapse.batch);
-    assert_eq!(
-        (source.summary.images, &source.affine),
-        (40, &model.affine())
-    );
+    assert_eq!((source.summary.images, &source.affine), (40, &model.affine()));
     let (reset, events) = outcome(GuardAction::Reset);
     assert_eq!(reset.summary.steps, 10);
     assert!(events.iter().any(|e| e.action == Some(GuardAction::Reset)));

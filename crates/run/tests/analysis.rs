@@ -11,8 +11,8 @@ use flipcast_images::{Image, Label};
 use flipcast_models::Model;
 use flipcast_record::RecordStore;
 use flipcast_run::analysis::{
-    Clean, CleanSettings, ClusterSettings, FlipsJob, MapJob, OmissionJob, OmissionRule, PhasesJob,
-    Restriction, Subject, ToyConfig,
+    Clean, CleanSettings, ClusterSettings, FlipsJob, MapJob, OmissionJob, OmissionRule, PhasesJob, Restriction,
+    Subject, ToyConfig,
 };
 use flipcast_run::{CellRequest, Device, Ledger, RunError, Scope, Unwatched, Watcher};
 use std::path::PathBuf;
@@ -47,11 +47,7 @@ impl Dataset for Pictures {
         Ok(Sample {
             id: self.id(index),
             payload: Payload::Pixels(Image::new(SIDE, SIDE, rgb).expect("sizes match")),
-            label: if self.labelled {
-                Label::Class(class as u32)
-            } else {
-                Label::Unknown
-            },
+            label: if self.labelled { Label::Class(class as u32) } else { Label::Unknown },
         })
     }
 }
@@ -66,10 +62,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let rule = Preprocess {
-            crop: Some(Size::square(SIDE)),
-            ..Preprocess::normalise_only(Normalise::cifar10())
-        };
+        let rule = Preprocess { crop: Some(Size::square(SIDE)), ..Preprocess::normalise_only(Normalise::cifar10()) };
         let model = Model::random("cifar_resnet20", CLASSES, 3).expect("a known architecture");
         let labels = Arc::new(LabelSpace::index("outputs", CLASSES));
         let space = ClassSpace::new(labels, Decision::Full).expect("any space");
@@ -84,14 +77,8 @@ impl Bench {
     fn request(&self, data: &str, labelled: bool) -> CellRequest<'_> {
         CellRequest {
             data: data.to_owned(),
-            dataset: Arc::new(Pictures {
-                images: 48,
-                labelled,
-            }),
-            config: LoaderConfig {
-                threads: 1,
-                ..LoaderConfig::new(self.rule.clone())
-            },
+            dataset: Arc::new(Pictures { images: 48, labelled }),
+            config: LoaderConfig { threads: 1, ..LoaderConfig::new(self.rule.clone()) },
             preprocess: &self.rule,
             scope: &self.scope,
             seed: 5,
@@ -111,18 +98,9 @@ impl Bench {
     }
 
     fn clean(&self) -> Clean<'_> {
-        let settings = CleanSettings {
-            images: 40,
-            statistics: NormMode::Batch,
-            chunk: 20,
-            restriction: Restriction::None,
-        };
-        Clean::new(
-            &self.model,
-            Device::cpu(1),
-            self.request("clean", true),
-            settings,
-        )
+        let settings =
+            CleanSettings { images: 40, statistics: NormMode::Batch, chunk: 20, restriction: Restriction::None };
+        Clean::new(&self.model, Device::cpu(1), self.request("clean", true), settings)
     }
 
     fn phases<'a>(&'a self, clean: Option<&'a Clean<'a>>, labelled: bool) -> PhasesJob<'a> {
@@ -130,11 +108,7 @@ impl Bench {
             subject: self.subject(labelled),
             clean,
             checkpoints: vec![0, 1, 3, 8],
-            embedding: ClusterSettings {
-                images: 30,
-                restarts: 2,
-                ..ClusterSettings::default()
-            },
+            embedding: ClusterSettings { images: 30, restarts: 2, ..ClusterSettings::default() },
         }
     }
 }
@@ -184,11 +158,7 @@ fn phases_are_looked_at_where_asked_and_recorded_once() {
     assert_eq!(found.checkpoints[0].flips, 0.0);
     for checkpoint in &found.checkpoints {
         assert!(checkpoint.accuracy.is_some() && checkpoint.shift_distance.is_some());
-        assert!(
-            checkpoint
-                .silhouette
-                .is_some_and(|s| (-1.0..=1.0).contains(&s))
-        );
+        assert!(checkpoint.silhouette.is_some_and(|s| (-1.0..=1.0).contains(&s)));
     }
     assert!(found.phase_1_end.is_some_and(|step| looked.contains(&step)));
     assert!(found.checkpoints[3].entropy < found.checkpoints[0].entropy);
@@ -209,10 +179,7 @@ fn labels_and_clean_images_change_nothing_but_what_needs_them() {
         assert_eq!(blind.accuracy, None);
         assert_eq!(blind.shift_distance, None);
         assert_eq!((seen.entropy, seen.flips), (blind.entropy, blind.flips));
-        assert_eq!(
-            (seen.silhouette, seen.inertia),
-            (blind.silhouette, blind.inertia)
-        );
+        assert_eq!((seen.silhouette, seen.inertia), (blind.silhouette, blind.inertia));
     }
 }
 
@@ -220,20 +187,11 @@ fn labels_and_clean_images_change_nothing_but_what_needs_them() {
 fn omission_leaves_out_what_the_rule_says() {
     let bench = Bench::new();
     let omit = |rule, labelled| {
-        let job = OmissionJob {
-            subject: bench.subject(labelled),
-            rule,
-            steps: 5,
-            every: 2,
-            holdout: 20,
-        };
+        let job = OmissionJob { subject: bench.subject(labelled), rule, steps: 5, every: 2, holdout: 20 };
         job.run(&mut Unwatched)
     };
     let none = omit(OmissionRule::TopK(0), true).unwrap();
-    assert_eq!(
-        (none.images, none.dropped, none.dropped_entropy),
-        (24, 0, None)
-    );
+    assert_eq!((none.images, none.dropped, none.dropped_entropy), (24, 0, None));
     assert_eq!(none.holdout_images, 20);
     let steps: Vec<usize> = none.curve.iter().map(|point| point.step).collect();
     assert_eq!(steps, [0, 2, 4, 5]);
@@ -263,17 +221,10 @@ fn flips_are_shares_of_the_probe() {
     let job = |steps, labelled| FlipsJob {
         subject: bench.subject(labelled),
         steps,
-        embedding: ClusterSettings {
-            images: 30,
-            restarts: 2,
-            ..ClusterSettings::default()
-        },
+        embedding: ClusterSettings { images: 30, restarts: 2, ..ClusterSettings::default() },
     };
     let still = job(0, true).run(&mut Unwatched).unwrap();
-    assert_eq!(
-        (still.flips, still.weighted_flips, still.images),
-        (0.0, 0.0, 30)
-    );
+    assert_eq!((still.flips, still.weighted_flips, still.images), (0.0, 0.0, 30));
     let found = job(12, true).run(&mut Unwatched).unwrap();
     assert!(found.accuracy.is_some());
     assert!((0.0..=1.0).contains(&found.flips) && found.weighted_flips <= found.flips);
@@ -295,24 +246,12 @@ fn maps_carry_their_layout_from_frame_to_frame() {
         points: 36,
         classes,
         restriction: Restriction::None,
-        tsne: TsneConfig {
-            perplexity: 6.0,
-            rounds: 300,
-            early_rounds: 100,
-            ..TsneConfig::default()
-        },
+        tsne: TsneConfig { perplexity: 6.0, rounds: 300, early_rounds: 100, ..TsneConfig::default() },
     };
-    let found = job(true, 3)
-        .recorded(&mut scratch.ledger(), &mut Unwatched)
-        .unwrap();
+    let found = job(true, 3).recorded(&mut scratch.ledger(), &mut Unwatched).unwrap();
     assert_eq!(found.class_names, ["class 0", "class 1", "class 2"]);
     assert_eq!(found.labels.len(), 36);
-    assert!(
-        found
-            .labels
-            .iter()
-            .all(|label| label.is_some_and(|l| l < 3))
-    );
+    assert!(found.labels.iter().all(|label| label.is_some_and(|l| l < 3)));
     let steps: Vec<usize> = found.frames.iter().map(|frame| frame.step).collect();
     assert_eq!(steps, [0, 1, 4]);
     for frame in &found.frames {
@@ -343,30 +282,15 @@ fn protocols_tell_settings_apart_and_threads_do_not_matter() {
     let key = |job: &PhasesJob| job.protocol().unwrap().key();
     let job = bench.phases(Some(&clean), true);
     let threads = PhasesJob {
-        subject: Subject {
-            device: Device::cpu(2),
-            ..bench.subject(true)
-        },
+        subject: Subject { device: Device::cpu(2), ..bench.subject(true) },
         ..bench.phases(Some(&clean), true)
     };
     assert_eq!(key(&job), key(&threads));
     assert_ne!(key(&job), key(&bench.phases(None, true)));
-    let longer = PhasesJob {
-        checkpoints: vec![0, 9],
-        ..bench.phases(Some(&clean), true)
-    };
+    let longer = PhasesJob { checkpoints: vec![0, 9], ..bench.phases(Some(&clean), true) };
     assert_ne!(key(&job), key(&longer));
     let protocol = job.protocol().unwrap();
-    for field in [
-        "kind",
-        "version",
-        "model",
-        "data",
-        "preprocess",
-        "class_space",
-        "images",
-        "seed",
-    ] {
+    for field in ["kind", "version", "model", "data", "preprocess", "class_space", "images", "seed"] {
         assert!(protocol.get(field).is_some(), "{field}");
     }
     assert_eq!(protocol.kind(), "phases");
@@ -378,24 +302,15 @@ fn what_cannot_work_is_refused() {
     let bench = Bench::new();
     let mut job = bench.phases(None, true);
     job.checkpoints = vec![1, 2];
-    assert!(matches!(
-        job.run(&mut Unwatched),
-        Err(RunError::Setting { .. })
-    ));
+    assert!(matches!(job.run(&mut Unwatched), Err(RunError::Setting { .. })));
     let mut job = bench.phases(None, true);
     job.embedding.clusters = Some(31);
     assert!(matches!(job.run(&mut Unwatched), Err(RunError::Embed(_))));
     let mut job = bench.phases(None, true);
     job.embedding.restriction = Restriction::SixteenClass;
-    assert!(matches!(
-        job.run(&mut Unwatched),
-        Err(RunError::Setting { .. })
-    ));
+    assert!(matches!(job.run(&mut Unwatched), Err(RunError::Setting { .. })));
     let eata = MethodConfig::default_for("eata", CLASSES).unwrap();
     let mut job = bench.phases(None, true);
     job.subject.method = &eata;
-    assert!(matches!(
-        job.run(&mut Unwatched),
-        Err(RunError::Setting { .. })
-    ));
+    assert!(matches!(job.run(&mut Unwatched), Err(RunError::Setting { .. })));
 }

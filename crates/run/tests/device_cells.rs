@@ -42,28 +42,16 @@ impl Dataset for Pictures {
 #[test]
 fn corrupted_cells_are_the_same_wherever_they_are_corrupted() {
     if !report().usable() {
-        println!(
-            "skipped: no cell was made on a GPU, since there is none: {:?}",
-            report()
-        );
+        println!("skipped: no cell was made on a GPU, since there is none: {:?}", report());
         return;
     }
-    let rule = Preprocess {
-        crop: Some(Size::square(SIDE)),
-        ..Preprocess::normalise_only(Normalise::cifar10())
-    };
+    let rule = Preprocess { crop: Some(Size::square(SIDE)), ..Preprocess::normalise_only(Normalise::cifar10()) };
     let model = Model::random("cifar_resnet20", 10, 3).expect("a known architecture");
     let model = model.with_preprocess(rule.clone());
     let mut protocol = FlipProtocol::named("flipcast").expect("a known protocol");
     protocol.stops = vec![5];
-    let setting = Setting {
-        model: &model,
-        protocol: &protocol,
-        device: Device::Cuda {
-            index: 0,
-            precision: Precision::F32,
-        },
-    };
+    let setting =
+        Setting { model: &model, protocol: &protocol, device: Device::Cuda { index: 0, precision: Precision::F32 } };
     let scope = Scope::new(10, None);
     for name in [
         "gaussian_noise:4",

@@ -20,14 +20,8 @@ pub struct Batch {
 
 #[derive(Clone, Debug)]
 enum Source {
-    Bytes {
-        bytes: Vec<u8>,
-        scale: Arc<ByteScale>,
-    },
-    Set {
-        set: Arc<ImageSet>,
-        positions: Vec<u32>,
-    },
+    Bytes { bytes: Vec<u8>, scale: Arc<ByteScale> },
+    Set { set: Arc<ImageSet>, positions: Vec<u32> },
 }
 
 /// Memory of batches that are gone, for the next ones.
@@ -43,10 +37,7 @@ impl Batch {
     /// A batch of `images` images of `height` x `width` x `channels`, which `values` must fill exactly.
     pub fn new(extents: [usize; 4], values: Vec<f32>) -> Result<Self, TensorError> {
         Shape::from(extents).expect_len(values.len())?;
-        Ok(Self {
-            values: OnceLock::from(values),
-            ..Self::of(extents, None, Vec::new())
-        })
+        Ok(Self { values: OnceLock::from(values), ..Self::of(extents, None, Vec::new()) })
     }
 
     /// The same from bytes on a scale of as many channels. `spare` is memory that may be filled with their values.
@@ -59,11 +50,7 @@ impl Batch {
         Shape::from(extents).expect_len(bytes.len())?;
         Shape::from([extents[3], 256]).expect_len(scale.values().len())?;
         let scale = Arc::clone(scale);
-        Ok(Self::of(
-            extents,
-            Some(Source::Bytes { bytes, scale }),
-            spare,
-        ))
+        Ok(Self::of(extents, Some(Source::Bytes { bytes, scale }), spare))
     }
 
     /// The images of `set` at `positions`. `spare` is memory that may be filled with their values.
@@ -79,20 +66,8 @@ impl Batch {
         Self::of(extents, Some(Source::Set { set, positions }), spare)
     }
 
-    fn of(
-        [images, height, width, channels]: [usize; 4],
-        source: Option<Source>,
-        spare: Vec<f32>,
-    ) -> Self {
-        Self {
-            images,
-            height,
-            width,
-            channels,
-            values: OnceLock::new(),
-            source,
-            spare: Mutex::new(spare),
-        }
+    fn of([images, height, width, channels]: [usize; 4], source: Option<Source>, spare: Vec<f32>) -> Self {
+        Self { images, height, width, channels, values: OnceLock::new(), source, spare: Mutex::new(spare) }
     }
 
     /// The same from PyTorch's order, `[image, channel, y, x]`.
@@ -195,9 +170,7 @@ impl Batch {
     pub fn values_mut(&mut self) -> &mut [f32] {
         self.values();
         self.source = None;
-        self.values
-            .get_mut()
-            .expect("the values were just asked for")
+        self.values.get_mut().expect("the values were just asked for")
     }
 
     /// The values of one image.
@@ -233,12 +206,7 @@ impl Batch {
 
 impl Clone for Batch {
     fn clone(&self) -> Self {
-        Self {
-            values: self.values.clone(),
-            source: self.source.clone(),
-            spare: Mutex::default(),
-            ..*self
-        }
+        Self { values: self.values.clone(), source: self.source.clone(), spare: Mutex::default(), ..*self }
     }
 }
 
@@ -246,8 +214,7 @@ impl Clone for Batch {
 impl PartialEq for Batch {
     fn eq(&self, other: &Self) -> bool {
         let extents = |batch: &Self| [batch.images, batch.height, batch.width, batch.channels];
-        extents(self) == extents(other)
-            && (0..self.images).all(|image| self.image(image) == other.image(image))
+        extents(self) == extents(other) && (0..self.images).all(|image| self.image(image) == other.image(image))
     }
 }
 
@@ -272,10 +239,7 @@ mod tests {
     fn a_selection_holds_the_images_it_names_in_their_order() {
         let batch = Batch::select(&set(), vec![2, 0, 2], Vec::new());
         let written = Batch::new([3, 1, 2, 1], vec![20., 21., 0., 1., 20., 21.]).unwrap();
-        assert_eq!(
-            (batch.image(1), batch.image(2)),
-            (&[0., 1.][..], &[20., 21.][..])
-        );
+        assert_eq!((batch.image(1), batch.image(2)), (&[0., 1.][..], &[20., 21.][..]));
         assert_eq!(batch, written);
         assert_eq!(batch.values(), written.values());
         assert_eq!(batch.clone().into_values(), written.into_values());
@@ -306,9 +270,7 @@ mod tests {
 
     #[test]
     fn bytes_stand_for_the_values_of_their_scale() {
-        let scale = Arc::new(ByteScale::new(2, |channel, byte| {
-            f32::from(byte) + 0.5 * channel as f32
-        }));
+        let scale = Arc::new(ByteScale::new(2, |channel, byte| f32::from(byte) + 0.5 * channel as f32));
         let bytes = vec![1, 2, 3, 4, 5, 6, 7, 8];
         let place = bytes.as_ptr();
         let batch = Batch::from_bytes([2, 1, 2, 2], bytes, &scale, Vec::new()).unwrap();

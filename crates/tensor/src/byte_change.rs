@@ -8,12 +8,7 @@ pub type ChangeError = Box<dyn Error + Send + Sync>;
 /// A change of the bytes of images that have their final size. What comes out depends on the image and its number alone.
 pub trait ByteChange: Debug + Send + Sync {
     /// Changes image number `index`, whose `bytes` fill `[height, width, channels]`.
-    fn change(
-        &self,
-        index: usize,
-        extents: [usize; 3],
-        bytes: &mut Vec<u8>,
-    ) -> Result<(), ChangeError>;
+    fn change(&self, index: usize, extents: [usize; 3], bytes: &mut Vec<u8>) -> Result<(), ChangeError>;
 
     /// How somebody else can make the same change, byte for byte; `None` where only [`ByteChange::change`] can. Images of
     /// these extents are never refused where there is one.

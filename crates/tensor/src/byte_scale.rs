@@ -11,9 +11,7 @@ impl ByteScale {
     pub fn new(channels: usize, value: impl Fn(usize, u8) -> f32) -> Self {
         let channel = |channel| (0..=255).map(move |byte| (channel, byte));
         let values = (0..channels).flat_map(channel);
-        Self {
-            values: values.map(|(channel, byte)| value(channel, byte)).collect(),
-        }
+        Self { values: values.map(|(channel, byte)| value(channel, byte)).collect() }
     }
 
     /// Number of channels.
@@ -42,11 +40,7 @@ impl ByteScale {
             let (pixels, rest) = bytes.as_chunks::<3>();
             assert!(rest.is_empty(), "pixels are whole");
             for (&[r, g, b], to) in pixels.iter().zip(values.as_chunks_mut::<3>().0) {
-                *to = [
-                    red[usize::from(r)],
-                    green[usize::from(g)],
-                    blue[usize::from(b)],
-                ];
+                *to = [red[usize::from(r)], green[usize::from(g)], blue[usize::from(b)]];
             }
             return;
         }
@@ -78,9 +72,7 @@ mod tests {
             let mut values = vec![-1.0];
             scale.append(&bytes, &mut values);
             let expected = bytes.iter().enumerate();
-            let expected: Vec<f32> = expected
-                .map(|(at, &byte)| of(at % channels, byte))
-                .collect();
+            let expected: Vec<f32> = expected.map(|(at, &byte)| of(at % channels, byte)).collect();
             assert_eq!(values[1..], expected);
             assert_eq!(scale.channels(), channels);
         }

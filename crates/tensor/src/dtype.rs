@@ -41,12 +41,7 @@ impl DType {
     /// Converts little-endian `bytes` to `f32`; trailing bytes that fill no element are ignored.
     pub fn to_f32(self, bytes: &[u8]) -> Vec<f32> {
         fn each<const N: usize>(bytes: &[u8], convert: impl Fn([u8; N]) -> f32) -> Vec<f32> {
-            bytes
-                .as_chunks::<N>()
-                .0
-                .iter()
-                .map(|&chunk| convert(chunk))
-                .collect()
+            bytes.as_chunks::<N>().0.iter().map(|&chunk| convert(chunk)).collect()
         }
         match self {
             Self::F16 => each(bytes, |b| f16::from_le_bytes(b).to_f32()),
@@ -88,10 +83,7 @@ mod tests {
     #[test]
     fn every_float_type_reads_one_and_a_half() {
         assert_eq!(DType::F16.to_f32(&f16::from_f32(1.5).to_le_bytes()), [1.5]);
-        assert_eq!(
-            DType::BF16.to_f32(&bf16::from_f32(1.5).to_le_bytes()),
-            [1.5]
-        );
+        assert_eq!(DType::BF16.to_f32(&bf16::from_f32(1.5).to_le_bytes()), [1.5]);
         assert_eq!(DType::F32.to_f32(&1.5f32.to_le_bytes()), [1.5]);
         assert_eq!(DType::F64.to_f32(&1.5f64.to_le_bytes()), [1.5]);
     }

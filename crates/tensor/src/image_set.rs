@@ -19,11 +19,7 @@ pub struct ImageSet {
 #[derive(Debug)]
 enum Store {
     Values(Vec<f32>),
-    Bytes {
-        bytes: OnceLock<Vec<u8>>,
-        scale: Arc<ByteScale>,
-        derived: Option<Derived>,
-    },
+    Bytes { bytes: OnceLock<Vec<u8>>, scale: Arc<ByteScale>, derived: Option<Derived> },
 }
 
 /// How the bytes of a set come from those of another.
@@ -94,10 +90,7 @@ pub enum Pixels<'a> {
 
 impl ImageSet {
     /// A set of `images` images of `height` x `width` x `channels`, which `values` must fill exactly.
-    pub fn new(
-        [images, height, width, channels]: [usize; 4],
-        values: Vec<f32>,
-    ) -> Result<Self, TensorError> {
+    pub fn new([images, height, width, channels]: [usize; 4], values: Vec<f32>) -> Result<Self, TensorError> {
         Shape::from([images, height, width, channels]).expect_len(values.len())?;
         let extents = [height, width, channels];
         Ok(Self::with(images, extents, Store::Values(values)))
@@ -111,11 +104,7 @@ impl ImageSet {
     ) -> Result<Self, TensorError> {
         Shape::from([images, height, width, channels]).expect_len(bytes.len())?;
         Shape::from([channels, 256]).expect_len(scale.values().len())?;
-        let store = Store::Bytes {
-            bytes: OnceLock::from(bytes),
-            scale,
-            derived: None,
-        };
+        let store = Store::Bytes { bytes: OnceLock::from(bytes), scale, derived: None };
         Ok(Self::with(images, [height, width, channels], store))
     }
 
@@ -124,11 +113,7 @@ impl ImageSet {
     ///
     /// # Panics
     /// If there is not one number per image.
-    pub fn derive(
-        base: &Arc<Self>,
-        change: Arc<dyn ByteChange>,
-        numbers: Vec<usize>,
-    ) -> Option<Self> {
+    pub fn derive(base: &Arc<Self>, change: Arc<dyn ByteChange>, numbers: Vec<usize>) -> Option<Self> {
         assert_eq!(numbers.len(), base.images, "every image has a number");
         let Store::Bytes { scale, .. } = &base.store else {
             return None;
@@ -136,23 +121,13 @@ impl ImageSet {
         let store = Store::Bytes {
             bytes: OnceLock::new(),
             scale: Arc::clone(scale),
-            derived: Some(Derived {
-                recipe: change.recipe(base.extents)?,
-                base: Arc::clone(base),
-                change,
-                numbers,
-            }),
+            derived: Some(Derived { recipe: change.recipe(base.extents)?, base: Arc::clone(base), change, numbers }),
         };
         Some(Self::with(base.images, base.extents, store))
     }
 
     fn with(images: usize, extents: [usize; 3], store: Store) -> Self {
-        Self {
-            images,
-            extents,
-            store,
-            non_finite: OnceLock::new(),
-        }
+        Self { images, extents, store, non_finite: OnceLock::new() }
     }
 
     /// Number of images.
@@ -183,11 +158,7 @@ impl ImageSet {
     pub fn pixels(&self) -> Pixels<'_> {
         match &self.store {
             Store::Values(values) => Pixels::Values(values),
-            Store::Bytes {
-                bytes,
-                scale,
-                derived,
-            } => {
+            Store::Bytes { bytes, scale, derived } => {
                 let make = || derived.as_ref().map_or_else(Vec::new, Derived::bytes);
                 Pixels::Bytes(bytes.get_or_init(make), scale)
             }
@@ -283,17 +254,13 @@ mod tests {
     fn a_set_is_filled_exactly() {
         assert!(ImageSet::new([2, 1, 1, 3], vec![0.0; 5]).is_err());
         let scale = |channels| Arc::new(ByteScale::new(channels, |_, byte| f32::from(byte)));
-        let bytes = |count, channels| {
-            ImageSet::from_bytes([2, 1, 1, 3], vec![0; count], scale(channels)).is_ok()
-        };
+        let bytes = |count, channels| ImageSet::from_bytes([2, 1, 1, 3], vec![0; count], scale(channels)).is_ok();
         assert!(bytes(6, 3) && !bytes(5, 3) && !bytes(6, 1));
     }
 
     #[test]
     fn bytes_take_a_quarter() {
-        let scale = Arc::new(ByteScale::new(3, |channel, byte| {
-            f32::from(byte) / (channel + 1) as f32
-        }));
+        let scale = Arc::new(ByteScale::new(3, |channel, byte| f32::from(byte) / (channel + 1) as f32));
         let set = ImageSet::from_bytes([2, 1, 1, 3], vec![4, 4, 6, 10, 20, 30], scale).unwrap();
         assert_eq!((set.size(), set.image_len()), (6, 3));
         assert_eq!(values(&set, 0), [4., 2., 2.]);
@@ -307,12 +274,7 @@ mod tests {
     struct Add;
 
     impl ByteChange for Add {
-        fn change(
-            &self,
-            index: usize,
-            _: [usize; 3],
-            bytes: &mut Vec<u8>,
-        ) -> Result<(), ChangeError> {
+        fn change(&self, index: usize, _: [usize; 3], bytes: &mut Vec<u8>) -> Result<(), ChangeError> {
             bytes.iter_mut().for_each(|byte| *byte += index as u8);
             Ok(())
         }

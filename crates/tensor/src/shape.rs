@@ -23,20 +23,14 @@ impl Shape {
 
     /// Number of elements, or `None` when the product does not fit a `usize`, as a lying file may declare.
     pub fn checked_len(&self) -> Option<usize> {
-        self.0
-            .iter()
-            .try_fold(1usize, |n, &extent| n.checked_mul(extent))
+        self.0.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent))
     }
 
     /// Refuses any number of elements but its own.
     pub(crate) fn expect_len(self, found: usize) -> Result<Self, TensorError> {
         match self.checked_len() {
             None => Err(TensorError::TooLarge { shape: self }),
-            Some(expected) if expected != found => Err(TensorError::LengthMismatch {
-                shape: self,
-                expected,
-                found,
-            }),
+            Some(expected) if expected != found => Err(TensorError::LengthMismatch { shape: self, expected, found }),
             Some(_) => Ok(self),
         }
     }

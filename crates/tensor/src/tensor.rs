@@ -43,10 +43,7 @@ impl Tensor {
     pub fn zeros(shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
         let len = shape.checked_len().expect("shapes built in code are small");
-        Self {
-            shape,
-            values: vec![0.0; len],
-        }
+        Self { shape, values: vec![0.0; len] }
     }
 
     /// The extents.

@@ -40,10 +40,7 @@ impl Tolerance {
         if let Self::RelativeL2(bound) = self {
             let error = relative_l2(found, expected);
             let report = format!("relative L2 error {error:.3e}, bound {bound:.3e}");
-            return Comparison {
-                ok: error <= bound,
-                report,
-            };
+            return Comparison { ok: error <= bound, report };
         }
         let mut worst: Option<(usize, f64)> = None;
         let mut exceeding = 0;
@@ -63,10 +60,7 @@ impl Tolerance {
                 found.len()
             ),
         };
-        Comparison {
-            ok: exceeding == 0,
-            report,
-        }
+        Comparison { ok: exceeding == 0, report }
     }
 
     /// Panics with the report unless `found` is within bounds of `expected`; `what` names the comparison.
@@ -83,20 +77,15 @@ impl Tolerance {
         }
         let over = |difference: f64, bound: f64| {
             // Not `>`: a NaN difference must count as exceeding.
-            if difference <= bound {
-                difference / bound.max(f64::MIN_POSITIVE)
-            } else {
-                (difference / bound).max(2.0)
-            }
+            if difference <= bound { difference / bound.max(f64::MIN_POSITIVE) } else { (difference / bound).max(2.0) }
         };
         let difference = (f64::from(a) - f64::from(b)).abs();
         match self {
             Self::Exact => f64::INFINITY,
             Self::Ulps(n) => over(f64::from(ulps_apart(a, b)), f64::from(n)),
-            Self::SumOf { terms, magnitude } => over(
-                difference,
-                2.0 * terms as f64 * f64::from(magnitude) / f64::from(1u32 << 24),
-            ),
+            Self::SumOf { terms, magnitude } => {
+                over(difference, 2.0 * terms as f64 * f64::from(magnitude) / f64::from(1u32 << 24))
+            }
             Self::Absolute(bound) => over(difference, f64::from(bound)),
             Self::RelativeL2(_) => unreachable!("handled by `compare`"),
         }
@@ -116,11 +105,7 @@ fn relative_l2(found: &[f32], expected: &[f32]) -> f64 {
         difference += (f64::from(a) - f64::from(b)).powi(2);
         norm += f64::from(b).powi(2);
     }
-    if difference == 0.0 {
-        0.0
-    } else {
-        (difference / norm).sqrt()
-    }
+    if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }
 }
 
 /// Representable values between `a` and `b`; `u32::MAX` when either is NaN.
@@ -148,11 +133,7 @@ mod tests {
 
     #[test]
     fn nan_never_passes_against_a_number() {
-        for tolerance in [
-            Tolerance::Ulps(9),
-            Tolerance::Absolute(1e9),
-            Tolerance::RelativeL2(1e9),
-        ] {
+        for tolerance in [Tolerance::Ulps(9), Tolerance::Absolute(1e9), Tolerance::RelativeL2(1e9)] {
             assert!(!tolerance.compare(&[f32::NAN], &[1.0]).ok, "{tolerance:?}");
         }
     }
@@ -161,13 +142,7 @@ mod tests {
     fn the_report_names_the_worst_element() {
         let comparison = Tolerance::Absolute(0.1).compare(&[0.0, 1.0, 0.3], &[0.0, 0.0, 0.0]);
         assert!(!comparison.ok);
-        assert!(
-            comparison.report.starts_with("worst at 1: found 1e0"),
-            "{comparison}"
-        );
-        assert!(
-            comparison.report.ends_with("2 of 3 exceed it"),
-            "{comparison}"
-        );
+        assert!(comparison.report.starts_with("worst at 1: found 1e0"), "{comparison}");
+        assert!(comparison.report.ends_with("2 of 3 exceed it"), "{comparison}");
     }
 }

@@ -26,11 +26,7 @@ pub struct ReferenceExecutor {
 
 impl ReferenceExecutor {
     /// Takes the parameters the graph names from `params`.
-    pub fn new(
-        graph: &Graph,
-        params: &HashMap<String, Tensor>,
-        options: &NetworkOptions,
-    ) -> Result<Self, ExecError> {
+    pub fn new(graph: &Graph, params: &HashMap<String, Tensor>, options: &NetworkOptions) -> Result<Self, ExecError> {
         let plan = options.plan(graph)?;
         let reference = Reference::new(graph, params).map_err(exec_error)?;
         for spec in graph.params() {
@@ -68,9 +64,7 @@ impl Executor for ReferenceExecutor {
         let mode = match self.mode {
             NormMode::Running => ReferenceNorm::Running,
             NormMode::Batch => ReferenceNorm::Batch,
-            NormMode::Mixed { source_weight } => ReferenceNorm::Mixed {
-                source_weight: f64::from(source_weight),
-            },
+            NormMode::Mixed { source_weight } => ReferenceNorm::Mixed { source_weight: f64::from(source_weight) },
         };
         let affine = widen(&self.affine);
         let run = self.reference.forward(batch, mode, &affine);
@@ -140,18 +134,8 @@ impl Executor for ReferenceExecutor {
 /// The executors' word for what the reference says.
 fn exec_error(error: ReferenceError) -> ExecError {
     match error {
-        ReferenceError::MissingParam { name, expected } => {
-            ExecError::MissingParam { name, expected }
-        }
-        ReferenceError::ShapeMismatch {
-            name,
-            expected,
-            found,
-        } => ExecError::ParamShape {
-            name,
-            expected,
-            found,
-        },
+        ReferenceError::MissingParam { name, expected } => ExecError::MissingParam { name, expected },
+        ReferenceError::ShapeMismatch { name, expected, found } => ExecError::ParamShape { name, expected, found },
         ReferenceError::Dims(error) => ExecError::Plan(error),
         // Lengths were checked before, so only an operator that the planner knows and the reference lacks is left.
         other => panic!("the reference is behind the graph: {other}"),

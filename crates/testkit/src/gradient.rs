@@ -104,12 +104,7 @@ impl CentralDifferences {
             .iter()
             .map(|&c| Ok([logits_at(c, -step)?, logits_at(c, step)?]))
             .collect::<Result<_, ReferenceError>>()?;
-        Ok(Self {
-            step,
-            coordinates,
-            centre: run.logits().to_vec(),
-            sides,
-        })
+        Ok(Self { step, coordinates, centre: run.logits().to_vec(), sides })
     }
 
     /// The logits at the point itself.
@@ -121,10 +116,7 @@ impl CentralDifferences {
     ///
     /// A coordinate whose slopes to the left and to the right disagree lies at a kink and is skipped. That sees a kink
     /// anywhere within a step, the point itself included, where differences over two step sizes agree and are wrong.
-    pub fn gradient(
-        &self,
-        loss: &dyn Fn(&[f64]) -> f64,
-    ) -> Result<DifferenceGradient, GradientError> {
+    pub fn gradient(&self, loss: &dyn Fn(&[f64]) -> f64) -> Result<DifferenceGradient, GradientError> {
         let here = loss(&self.centre);
         let slopes: Vec<[f64; 2]> = self
             .sides
@@ -152,16 +144,9 @@ impl CentralDifferences {
                 found.skipped.push(coordinate);
             }
         }
-        let (skipped, allowed) = (
-            found.skipped.len(),
-            (MAX_SKIPPED_SHARE * checked as f64) as usize,
-        );
+        let (skipped, allowed) = (found.skipped.len(), (MAX_SKIPPED_SHARE * checked as f64) as usize);
         if skipped > allowed {
-            return Err(GradientError::TooManyKinks {
-                skipped,
-                checked,
-                allowed,
-            });
+            return Err(GradientError::TooManyKinks { skipped, checked, allowed });
         }
         Ok(found)
     }
@@ -176,8 +161,7 @@ pub fn central_differences(
     loss: &dyn Fn(&[f64]) -> f64,
     step: f64,
 ) -> Result<DifferenceGradient, GradientError> {
-    CentralDifferences::sample(reference, batch, mode, affine, Coordinates::All, step)?
-        .gradient(loss)
+    CentralDifferences::sample(reference, batch, mode, affine, Coordinates::All, step)?.gradient(loss)
 }
 
 #[cfg(test)]
@@ -194,25 +178,15 @@ mod tests {
         let x = g.batch_norm("bn", x, 0.0);
         let x = g.activation("act", x, activation);
         let x = g.linear("fc", x, 1, 1);
-        let params = [
-            ("bn.weight", 1.5),
-            ("bn.bias", 0.0),
-            ("bn.running_mean", 0.0),
-            ("bn.running_var", 1.0),
-            ("fc.bias", 0.0),
-        ];
-        let mut params: HashMap<String, Tensor> = params
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), Tensor::new([1], vec![value]).unwrap()))
-            .collect();
+        let params =
+            [("bn.weight", 1.5), ("bn.bias", 0.0), ("bn.running_mean", 0.0), ("bn.running_var", 1.0), ("fc.bias", 0.0)];
+        let mut params: HashMap<String, Tensor> =
+            params.into_iter().map(|(name, value)| (name.to_owned(), Tensor::new([1], vec![value]).unwrap())).collect();
         params.insert("fc.weight".into(), Tensor::new([1, 1], vec![2.0]).unwrap());
         (g.finish(x).unwrap(), params)
     }
 
-    fn gradient_at(
-        activation: Activation,
-        pixel: f32,
-    ) -> Result<DifferenceGradient, GradientError> {
+    fn gradient_at(activation: Activation, pixel: f32) -> Result<DifferenceGradient, GradientError> {
         let (graph, params) = line(activation);
         let reference = Reference::new(&graph, &params)?;
         let batch = Batch::new([1, 1, 1, 1], vec![pixel]).unwrap();
@@ -232,20 +206,13 @@ mod tests {
         let found = gradient_at(Activation::Relu, 3.0).unwrap();
         assert_eq!(found.coordinates, [0, 1]);
         // Rounding of logits near 9 over a step of 1e-6; measured 1.5e-10.
-        assert!(
-            relative_l2(&found.values, &[6.0, 2.0]) < 6e-10,
-            "{:?}",
-            found.values
-        );
+        assert!(relative_l2(&found.values, &[6.0, 2.0]) < 6e-10, "{:?}", found.values);
     }
 
     #[test]
     fn a_point_at_a_kink_is_noticed() {
         let error = gradient_at(Activation::Relu, 0.0).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "1 of 2 coordinates lie at a kink, expected at most 0"
-        );
+        assert_eq!(error.to_string(), "1 of 2 coordinates lie at a kink, expected at most 0");
     }
 
     #[test]
@@ -263,9 +230,6 @@ mod tests {
         assert_eq!(chosen.len(), 5);
         assert!(chosen.is_sorted_by(|a, b| a < b), "{chosen:?}");
         assert_eq!(chosen, sample.choose(100));
-        assert_eq!(
-            Coordinates::Sample { count: 9, seed: 1 }.choose(3),
-            [0, 1, 2]
-        );
+        assert_eq!(Coordinates::Sample { count: 9, seed: 1 }.choose(3), [0, 1, 2]);
     }
 }

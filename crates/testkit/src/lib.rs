@@ -20,16 +20,10 @@ mod wrapper;
 pub use cases::{Case, cases, random_graph};
 pub use conformance::{Failure, Subject, Suite, SuiteReport, SuiteTolerance, Worst, run_suite};
 pub use executor::ReferenceExecutor;
-pub use golden::{
-    Block, GoldenCase, GoldenError, Stem, TensorFile, golden_index, golden_root, load_golden_index,
-};
-pub use gradient::{
-    CentralDifferences, Coordinates, DifferenceGradient, GradientError, central_differences,
-};
+pub use golden::{Block, GoldenCase, GoldenError, Stem, TensorFile, golden_index, golden_root, load_golden_index};
+pub use gradient::{CentralDifferences, Coordinates, DifferenceGradient, GradientError, central_differences};
 pub use loss::{Loss, relative_l2};
 pub use pair::{Lead, Pair, Pass};
 pub use random::Random;
-pub use reference::{
-    Crossing, Reference, ReferenceError, ReferenceNorm, ReferenceRun, ReferenceValue, crossing_taps,
-};
+pub use reference::{Crossing, Reference, ReferenceError, ReferenceNorm, ReferenceRun, ReferenceValue, crossing_taps};
 pub use wrapper::{Wrapped, Wrapper};

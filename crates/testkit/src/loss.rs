@@ -21,9 +21,7 @@ impl Loss {
         let mut random = Random::new(seed);
         // Rounded, so that an executor in `f32` gets the same weights.
         let weights = (0..len).map(|_| f64::from(random.normal() as f32));
-        Self::Linear {
-            weights: weights.collect(),
-        }
+        Self::Linear { weights: weights.collect() }
     }
 
     /// A short name for reports.
@@ -56,9 +54,7 @@ impl Loss {
                     .flat_map(|row| {
                         let log_probs = log_softmax(row);
                         let entropy = entropy(&log_probs);
-                        log_probs
-                            .into_iter()
-                            .map(move |l| -l.exp() * (l + entropy) / count)
+                        log_probs.into_iter().map(move |l| -l.exp() * (l + entropy) / count)
                     })
                     .collect()
             }
@@ -73,17 +69,9 @@ impl Loss {
 /// If the lengths differ.
 pub fn relative_l2(found: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len(), "found and expected values");
-    let difference: f64 = found
-        .iter()
-        .zip(expected)
-        .map(|(a, b)| (a - b).powi(2))
-        .sum();
+    let difference: f64 = found.iter().zip(expected).map(|(a, b)| (a - b).powi(2)).sum();
     let norm: f64 = expected.iter().map(|v| v.powi(2)).sum();
-    if difference == 0.0 {
-        0.0
-    } else {
-        (difference / norm).sqrt()
-    }
+    if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }
 }
 
 fn log_softmax(row: &[f64]) -> Vec<f64> {
@@ -110,10 +98,7 @@ mod tests {
 
     #[test]
     fn the_closed_forms_equal_central_differences() {
-        for loss in [
-            Loss::MeanEntropy { classes: 3 },
-            Loss::random_linear(LOGITS.len(), 4),
-        ] {
+        for loss in [Loss::MeanEntropy { classes: 3 }, Loss::random_linear(LOGITS.len(), 4)] {
             let gradient = loss.gradient(&LOGITS);
             for i in 0..LOGITS.len() {
                 let at = |step: f64| {
@@ -123,11 +108,7 @@ mod tests {
                 };
                 let difference = (at(1e-5) - at(-1e-5)) / 2e-5;
                 // Rounding of 1e-16 over a step of 1e-5 leaves about 1e-11; measured 2e-11.
-                assert!(
-                    (difference - gradient[i]).abs() < 5e-11,
-                    "{loss:?} at {i}: {difference} and {}",
-                    gradient[i]
-                );
+                assert!((difference - gradient[i]).abs() < 5e-11, "{loss:?} at {i}: {difference} and {}", gradient[i]);
             }
         }
     }

@@ -39,13 +39,7 @@ pub struct Pair {
 impl Pair {
     /// A pair that has made no pass. Both must be made of the same graph and parameters.
     pub fn new(lead: Lead, engine: Box<dyn Executor>, reference: ReferenceExecutor) -> Self {
-        Self {
-            lead,
-            engine,
-            reference,
-            passes: Vec::new(),
-            logits: Vec::new(),
-        }
+        Self { lead, engine, reference, passes: Vec::new(), logits: Vec::new() }
     }
 
     /// All passes so far.
@@ -207,18 +201,11 @@ mod tests {
 
     #[test]
     fn the_results_are_those_of_the_leader() {
-        let ((engine, of_engine), (reference, of_reference)) =
-            (run(Lead::Engine), run(Lead::Reference));
+        let ((engine, of_engine), (reference, of_reference)) = (run(Lead::Engine), run(Lead::Reference));
         assert_ne!(engine.logits, reference.logits);
         assert_ne!(of_engine, of_reference);
         let run = reference.reference.run().unwrap();
-        assert!(
-            reference
-                .logits
-                .iter()
-                .zip(run.logits())
-                .all(|(&a, &b)| a == b as f32)
-        );
+        assert!(reference.logits.iter().zip(run.logits()).all(|(&a, &b)| a == b as f32));
     }
 
     #[test]

@@ -64,20 +64,14 @@ mod tests {
 
     #[test]
     fn means_between_resets_are_averaged_over_resets() {
-        let mut penalty = Penalty {
-            strength: 0.5,
-            ..Penalty::default()
-        };
+        let mut penalty = Penalty { strength: 0.5, ..Penalty::default() };
         let mut gradient = [1.0f32, 1.0];
         penalty.add_gradient(&[3.0, 3.0], &mut gradient);
         assert_eq!(gradient, [1.0, 1.0], "nothing is known yet");
         penalty.see(&[1.0, 0.0], &[2.0, 0.0]);
         penalty.see(&[3.0, 0.0], &[4.0, 1.0]);
         penalty.learn();
-        assert_eq!(
-            (&penalty.importance[..], &penalty.home[..]),
-            (&[10.0, 0.5][..], &[2.0, 0.0][..])
-        );
+        assert_eq!((&penalty.importance[..], &penalty.home[..]), (&[10.0, 0.5][..], &[2.0, 0.0][..]));
         // 2 * 0.5 * 10 * (3 - 2) and 2 * 0.5 * 0.5 * (4 - 0).
         penalty.add_gradient(&[3.0, 4.0], &mut gradient);
         assert_eq!(gradient, [11.0, 3.0]);

@@ -12,19 +12,12 @@ fn eta() -> AsrStep {
 }
 
 fn tent() -> AsrStep {
-    AsrStep::Tent(TentConfig {
-        optimiser: OptimiserConfig::sgd(1e-3),
-        ..TentConfig::imagenet()
-    })
+    AsrStep::Tent(TentConfig { optimiser: OptimiserConfig::sgd(1e-3), ..TentConfig::imagenet() })
 }
 
 /// Settings whose threshold starts at `ln(start_share * K)`.
 fn config(step: AsrStep, start_share: f64) -> AsrConfig {
-    AsrConfig {
-        step,
-        start_share,
-        ..AsrConfig::imagenet()
-    }
+    AsrConfig { step, start_share, ..AsrConfig::imagenet() }
 }
 
 #[test]
@@ -41,20 +34,13 @@ fn steps_lower_the_entropy_reset_restores_and_runs_repeat() {
 fn moved_after_reset(kept_share: f64, kept_slope: f64) -> (Vec<String>, usize) {
     let (mut net, batch) = residual_network();
     // The entropy of all classes, which no mean prediction reaches.
-    let config = AsrConfig {
-        kept_share,
-        kept_slope,
-        ..config(tent(), 1.0)
-    };
+    let config = AsrConfig { kept_share, kept_slope, ..config(tent(), 1.0) };
     let mut asr = Asr::new(config).unwrap();
     assert!(asr.step(&mut net, &batch).unwrap().reset);
     let (now, then) = (net.affine(), net.source_affine());
     let names = net.affine_table().names();
     let moved = names.filter(|(_, range)| now[range.clone()] != then[range.clone()]);
-    (
-        moved.map(|(name, _)| name).collect(),
-        net.affine_table().names().count(),
-    )
+    (moved.map(|(name, _)| name).collect(), net.affine_table().names().count())
 }
 
 #[test]
@@ -68,10 +54,7 @@ fn a_mild_case_restores_the_last_layers_and_a_grave_one_all() {
 #[test]
 fn the_threshold_follows_the_entropy_less_the_more_predictions_flip() {
     let (mut net, batch) = residual_network();
-    let hasty = AsrStep::Tent(TentConfig {
-        optimiser: OptimiserConfig::sgd(0.1),
-        ..TentConfig::imagenet()
-    });
+    let hasty = AsrStep::Tent(TentConfig { optimiser: OptimiserConfig::sgd(0.1), ..TentConfig::imagenet() });
     let mut asr = Asr::new(config(hasty, 1e-9)).unwrap();
     let mut threshold = (1e-9 * net.num_classes() as f64).ln();
     let mut flip_rates = Vec::new();
@@ -106,10 +89,7 @@ fn the_source_is_asked_without_a_trace_even_if_the_pass_fails() {
 #[test]
 fn an_empty_keep_set_changes_no_parameter() {
     let (mut net, batch) = residual_network();
-    let strict = AsrStep::Eta(EtaConfig {
-        entropy_margin: EntropyMargin::Nats(1e-9),
-        ..EtaConfig::imagenet()
-    });
+    let strict = AsrStep::Eta(EtaConfig { entropy_margin: EntropyMargin::Nats(1e-9), ..EtaConfig::imagenet() });
     let mut asr = Asr::new(config(strict, 1e-9)).unwrap();
     let output = asr.step(&mut net, &batch).unwrap();
     assert_eq!((output.used, output.reset), (0, false));
@@ -126,18 +106,9 @@ fn the_entropy_is_that_of_the_mean_logits() {
 #[test]
 fn settings_outside_their_range_are_refused() {
     for bad in [
-        AsrConfig {
-            start_share: 0.0,
-            ..AsrConfig::default()
-        },
-        AsrConfig {
-            penalty: f64::NAN,
-            ..AsrConfig::default()
-        },
-        AsrConfig {
-            threshold_rate: 2.0,
-            ..AsrConfig::default()
-        },
+        AsrConfig { start_share: 0.0, ..AsrConfig::default() },
+        AsrConfig { penalty: f64::NAN, ..AsrConfig::default() },
+        AsrConfig { threshold_rate: 2.0, ..AsrConfig::default() },
     ] {
         assert!(Asr::new(bad).is_err());
     }

@@ -6,21 +6,14 @@ use crate::random::Draws;
 use flipcast_tensor::Batch;
 
 /// A changed copy of `batch`: the same change for all its images, but noise of their own.
-pub(crate) fn augment(
-    batch: &Batch,
-    config: &AugmentConfig,
-    draws: &mut Draws,
-) -> Result<Batch, AdaptError> {
+pub(crate) fn augment(batch: &Batch, config: &AugmentConfig, draws: &mut Draws) -> Result<Batch, AdaptError> {
     AdaptError::unless(
         batch.channels() == 3,
         "channels of an image to augment",
         batch.channels() as f64,
         "3, red, green and blue",
     )?;
-    let size = Size {
-        height: batch.height(),
-        width: batch.width(),
-    };
+    let size = Size { height: batch.height(), width: batch.width() };
     let (mean, std) = config.pixels.mean_std();
     let changes = draw_changes(config, draws);
     let motion = Motion::draw(config, size, draws);
@@ -40,12 +33,7 @@ pub(crate) fn augment(
         if config.noise > 0.0 {
             add_noise(&mut moved, config.noise, draws);
         }
-        for (value, pixel) in image
-            .as_chunks_mut::<3>()
-            .0
-            .iter_mut()
-            .zip(moved.as_chunks::<3>().0)
-        {
+        for (value, pixel) in image.as_chunks_mut::<3>().0.iter_mut().zip(moved.as_chunks::<3>().0) {
             *value = std::array::from_fn(|c| (pixel[c].clamp(0.0, 1.0) - mean[c]) / std[c]);
         }
     }
@@ -122,10 +110,7 @@ mod tests {
     #[test]
     fn the_same_draws_give_the_same_views_and_others_do_not() {
         let before = batch(PixelSpace::imagenet());
-        for config in [
-            AugmentConfig::cotta(PixelSpace::imagenet()),
-            AugmentConfig::roid(PixelSpace::imagenet()),
-        ] {
+        for config in [AugmentConfig::cotta(PixelSpace::imagenet()), AugmentConfig::roid(PixelSpace::imagenet())] {
             let view = |step| augment(&before, &config, &mut draws(step)).unwrap();
             assert_eq!(view(1), view(1));
             assert_ne!(view(1), view(2));

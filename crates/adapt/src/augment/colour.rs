@@ -72,11 +72,7 @@ impl Change {
 }
 
 fn grey(pixel: &[f32; 3]) -> f32 {
-    pixel
-        .iter()
-        .zip(GREY)
-        .map(|(value, weight)| value * weight)
-        .sum()
+    pixel.iter().zip(GREY).map(|(value, weight)| value * weight).sum()
 }
 
 fn blend(value: f32, other: f32, factor: f32) -> f32 {
@@ -148,10 +144,7 @@ mod tests {
         let mut grey_image = image;
         Change::Saturation(0.0).apply(&mut grey_image);
         // 0.02989 + 0.2935 + 0.1026 and 0.08967 + 0.1174.
-        near(
-            &grey_image,
-            &[0.42599, 0.42599, 0.42599, 0.20707, 0.20707, 0.20707],
-        );
+        near(&grey_image, &[0.42599, 0.42599, 0.42599, 0.20707, 0.20707, 0.20707]);
         let mut flat = image;
         Change::Contrast(0.0).apply(&mut flat);
         near(&flat, &[(0.42599 + 0.20707) / 2.0; 6]);

@@ -20,10 +20,7 @@ pub enum PixelSpace {
 impl PixelSpace {
     /// The normalisation of torchvision's ImageNet weights.
     pub fn imagenet() -> Self {
-        Self::Normalised {
-            mean: [0.485, 0.456, 0.406],
-            std: [0.229, 0.224, 0.225],
-        }
+        Self::Normalised { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
     }
 
     /// Mean and standard deviation of each channel.
@@ -106,12 +103,7 @@ impl AugmentConfig {
 
     /// As ROID: no blur, no noise, and a mirrored border.
     pub fn roid(pixels: PixelSpace) -> Self {
-        Self {
-            padding: Padding::Reflect,
-            blur: None,
-            noise: 0.0,
-            ..Self::cotta(pixels)
-        }
+        Self { padding: Padding::Reflect, blur: None, noise: 0.0, ..Self::cotta(pixels) }
     }
 
     /// Refuses settings outside their range.
@@ -140,12 +132,7 @@ impl AugmentConfig {
         for (setting, [low, high], least) in least {
             AdaptError::unless(low >= least, setting, low, "a range within its bounds")?;
             let ok = high >= low && high.is_finite();
-            AdaptError::unless(
-                ok,
-                setting,
-                high,
-                "a range that ends where it starts or later",
-            )?;
+            AdaptError::unless(ok, setting, high, "a range that ends where it starts or later")?;
         }
         let shares = [("shift", self.shift), ("chance of a mirror", self.mirror)];
         for (setting, found) in shares {
@@ -166,35 +153,14 @@ mod tests {
         let good = AugmentConfig::cotta(PixelSpace::imagenet());
         assert!(good.check().is_ok());
         assert!(AugmentConfig::roid(PixelSpace::AsIs).check().is_ok());
-        let flat = PixelSpace::Normalised {
-            mean: [0.0; 3],
-            std: [1.0, 0.0, 1.0],
-        };
+        let flat = PixelSpace::Normalised { mean: [0.0; 3], std: [1.0, 0.0, 1.0] };
         let bad = [
-            AugmentConfig {
-                pixels: flat,
-                ..good
-            },
-            AugmentConfig {
-                gamma: [-1.0, 1.0],
-                ..good
-            },
-            AugmentConfig {
-                scale: [0.0, 1.0],
-                ..good
-            },
-            AugmentConfig {
-                hue: [0.1, -0.1],
-                ..good
-            },
-            AugmentConfig {
-                mirror: f64::NAN,
-                ..good
-            },
-            AugmentConfig {
-                noise: f64::INFINITY,
-                ..good
-            },
+            AugmentConfig { pixels: flat, ..good },
+            AugmentConfig { gamma: [-1.0, 1.0], ..good },
+            AugmentConfig { scale: [0.0, 1.0], ..good },
+            AugmentConfig { hue: [0.1, -0.1], ..good },
+            AugmentConfig { mirror: f64::NAN, ..good },
+            AugmentConfig { noise: f64::INFINITY, ..good },
         ];
         for config in bad {
             assert!(config.check().is_err(), "{config:?}");

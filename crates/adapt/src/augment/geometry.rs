@@ -50,10 +50,7 @@ impl Motion {
         match self.blur {
             Some(sigma) => {
                 // The blur reads beyond the border of what is kept.
-                let margin = Size {
-                    height: size.height + 2 * BLUR_REACH,
-                    width: size.width + 2 * BLUR_REACH,
-                };
+                let margin = Size { height: size.height + 2 * BLUR_REACH, width: size.width + 2 * BLUR_REACH };
                 let mut across = Vec::with_capacity(3 * margin.height * size.width);
                 self.sample(image, size, BLUR_REACH, scratch);
                 let taps = blur_taps(sigma);
@@ -139,29 +136,17 @@ fn blur_taps(sigma: f64) -> [f32; 2 * BLUR_REACH + 1] {
 /// The taps' sum over `values` from `start` on, `stride` apart.
 fn dot(taps: &[f32], values: &[f32], start: usize, stride: usize) -> f32 {
     let terms = taps.iter().enumerate();
-    terms
-        .map(|(tap, weight)| weight * values[start + tap * stride])
-        .sum()
+    terms.map(|(tap, weight)| weight * values[start + tap * stride]).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SIZE: Size = Size {
-        height: 4,
-        width: 5,
-    };
+    const SIZE: Size = Size { height: 4, width: 5 };
 
     fn still() -> Motion {
-        Motion {
-            radians: 0.0,
-            shift: [0.0; 2],
-            scale: 1.0,
-            padding: Padding::Edge,
-            blur: None,
-            mirror: false,
-        }
+        Motion { radians: 0.0, shift: [0.0; 2], scale: 1.0, padding: Padding::Edge, blur: None, mirror: false }
     }
 
     fn image(size: Size) -> Vec<f32> {
@@ -178,10 +163,7 @@ mod tests {
     #[test]
     fn standing_still_changes_nothing() {
         assert_eq!(run(still(), SIZE), image(SIZE));
-        let sharp = Motion {
-            blur: Some(0.001),
-            ..still()
-        };
+        let sharp = Motion { blur: Some(0.001), ..still() };
         assert_eq!(run(sharp, SIZE), image(SIZE));
     }
 
@@ -190,37 +172,17 @@ mod tests {
         let before = image(SIZE);
         let pixel = |values: &[f32], y: usize, x: usize| values[(y * 5 + x) * 3];
         for (padding, column) in [(Padding::Edge, 0), (Padding::Reflect, 1)] {
-            let moved = run(
-                Motion {
-                    shift: [1.0, 2.0],
-                    padding,
-                    ..still()
-                },
-                SIZE,
-            );
+            let moved = run(Motion { shift: [1.0, 2.0], padding, ..still() }, SIZE);
             assert_eq!(pixel(&moved, 3, 4), pixel(&before, 1, 3));
-            assert_eq!(
-                pixel(&moved, 2, 0),
-                pixel(&before, 0, column),
-                "{padding:?}"
-            );
+            assert_eq!(pixel(&moved, 2, 0), pixel(&before, 0, column), "{padding:?}");
         }
     }
 
     #[test]
     fn a_quarter_turn_of_a_square_moves_pixels_exactly_enough() {
-        let size = Size {
-            height: 5,
-            width: 5,
-        };
+        let size = Size { height: 5, width: 5 };
         let before = image(size);
-        let moved = run(
-            Motion {
-                radians: std::f64::consts::FRAC_PI_2,
-                ..still()
-            },
-            size,
-        );
+        let moved = run(Motion { radians: std::f64::consts::FRAC_PI_2, ..still() }, size);
         for y in 0..5 {
             for x in 0..5 {
                 let (found, expected) = (moved[(y * 5 + x) * 3], before[((4 - x) * 5 + y) * 3]);
@@ -231,22 +193,13 @@ mod tests {
 
     #[test]
     fn a_mirror_reverses_rows_of_whole_pixels() {
-        let moved = run(
-            Motion {
-                mirror: true,
-                ..still()
-            },
-            SIZE,
-        );
+        let moved = run(Motion { mirror: true, ..still() }, SIZE);
         assert_eq!(moved[..3], image(SIZE)[12..15]);
     }
 
     #[test]
     fn a_blur_keeps_flat_images_and_lowers_contrast() {
-        let motion = Motion {
-            blur: Some(0.5),
-            ..still()
-        };
+        let motion = Motion { blur: Some(0.5), ..still() };
         let (mut moved, mut scratch) = (Vec::new(), Vec::new());
         motion.apply(&[0.25; 60], SIZE, &mut moved, &mut scratch);
         assert!(moved.iter().all(|v| (v - 0.25).abs() < 1e-6));

@@ -4,12 +4,7 @@ use flipcast_tensor::Batch;
 /// The images of `batch` with these indices.
 pub(crate) fn take_images(batch: &Batch, images: &[usize]) -> Batch {
     let values = images.iter().flat_map(|&image| batch.image(image));
-    let extents = [
-        images.len(),
-        batch.height(),
-        batch.width(),
-        batch.channels(),
-    ];
+    let extents = [images.len(), batch.height(), batch.width(), batch.channels()];
     Batch::new(extents, values.copied().collect()).expect("whole images fill a batch of them")
 }
 
@@ -77,10 +72,7 @@ mod tests {
                 let at = |y: usize, x: usize| values[((2 * row + y) * 8 + 2 * column + x) * 3];
                 let first = at(0, 0);
                 // The four pixels of a patch stay together: a pixel is 3 values, a row 24.
-                assert_eq!(
-                    [at(0, 1), at(1, 0), at(1, 1)],
-                    [first + 3., first + 24., first + 27.]
-                );
+                assert_eq!([at(0, 1), at(1, 0), at(1, 1)], [first + 3., first + 24., first + 27.]);
                 patches.push(first as usize - image * 192);
             }
             orders.push(patches.clone());
@@ -99,10 +91,7 @@ mod tests {
         assert_ne!(before, after);
         assert_eq!(before.values()[80..], after.values()[80..]);
         for row in 0..9 {
-            assert_eq!(
-                before.values()[row * 10 + 8..][..2],
-                after.values()[row * 10 + 8..][..2]
-            );
+            assert_eq!(before.values()[row * 10 + 8..][..2], after.values()[row * 10 + 8..][..2]);
         }
         let mut tiny = batch([2, 3, 9, 3]);
         shuffle_patches(&mut tiny, 4, &mut draws());

@@ -29,12 +29,7 @@ impl ClassMeans {
     ///
     /// # Panics
     /// If there is not one class per row.
-    pub fn fit(
-        embeddings: &[f32],
-        dims: usize,
-        classes: &[usize],
-        num_classes: usize,
-    ) -> Result<Self, AdaptError> {
+    pub fn fit(embeddings: &[f32], dims: usize, classes: &[usize], num_classes: usize) -> Result<Self, AdaptError> {
         check_rows(embeddings, dims, classes);
         let mut means = vec![None; num_classes];
         for (class, rows) in by_class(embeddings.chunks_exact(dims.max(1)), classes, num_classes) {
@@ -100,12 +95,7 @@ pub struct DriftMeter {
 impl DriftMeter {
     /// A meter that looks back on `window` images.
     pub fn new(means: ClassMeans, window: usize) -> Self {
-        Self {
-            means,
-            window,
-            rows: VecDeque::new(),
-            classes: VecDeque::new(),
-        }
+        Self { means, window, rows: VecDeque::new(), classes: VecDeque::new() }
     }
 
     /// Adds embeddings and the adapting model's classes of the same images. Gives the drift of the window, if any known class
@@ -120,19 +110,15 @@ impl DriftMeter {
                 self.classes.pop_front();
             }
             // The memory of the row that leaves is used for the one that comes.
-            let mut memory = if self.rows.len() == self.window {
-                self.rows.pop_front().unwrap_or_default()
-            } else {
-                Vec::new()
-            };
+            let mut memory =
+                if self.rows.len() == self.window { self.rows.pop_front().unwrap_or_default() } else { Vec::new() };
             memory.clear();
             memory.extend_from_slice(row);
             self.rows.push_back(memory);
             self.classes.push_back(class);
         }
         let classes = self.classes.make_contiguous();
-        self.means
-            .drift(self.rows.iter().map(Vec::as_slice), classes)
+        self.means.drift(self.rows.iter().map(Vec::as_slice), classes)
     }
 
     /// Forgets the window.

@@ -64,10 +64,7 @@ impl GuardConfig {
 
     /// Watches nothing: every report is healthy, and its numbers are those of an empty window.
     pub fn off() -> Self {
-        Self {
-            enabled: false,
-            ..Self::for_classes(0)
-        }
+        Self { enabled: false, ..Self::for_classes(0) }
     }
 
     /// Refuses settings outside their range.

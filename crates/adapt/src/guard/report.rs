@@ -65,32 +65,27 @@ pub enum GuardReason {
 impl fmt::Display for GuardReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::LowEntropy { found, expected } => write!(
-                f,
-                "the mean prediction has {found:.2} nats of entropy, a mixed stream {expected:.2}"
-            ),
-            Self::EntropyFell { found, start } => write!(
-                f,
-                "the mean prediction has {found:.2} nats of entropy, at the start it had {start:.2}"
-            ),
-            Self::FewClasses { found, expected } => write!(
-                f,
-                "{found:.1} classes are predicted, a mixed stream would hold {expected:.1}"
-            ),
-            Self::FewerThanSource { found, source } => write!(
-                f,
-                "{found:.1} classes are predicted, the source model sees {source:.1} in the same images"
-            ),
+            Self::LowEntropy { found, expected } => {
+                write!(f, "the mean prediction has {found:.2} nats of entropy, a mixed stream {expected:.2}")
+            }
+            Self::EntropyFell { found, start } => {
+                write!(f, "the mean prediction has {found:.2} nats of entropy, at the start it had {start:.2}")
+            }
+            Self::FewClasses { found, expected } => {
+                write!(f, "{found:.1} classes are predicted, a mixed stream would hold {expected:.1}")
+            }
+            Self::FewerThanSource { found, source } => {
+                write!(f, "{found:.1} classes are predicted, the source model sees {source:.1} in the same images")
+            }
             Self::FlipsRose { found, start } => write!(
                 f,
                 "{:.1}% of predictions differ from the source model's, at the start {:.1}%",
                 100.0 * found,
                 100.0 * start
             ),
-            Self::Drift { found, limit } => write!(
-                f,
-                "class means moved by {found:.2} of the distance between classes, the limit is {limit:.2}"
-            ),
+            Self::Drift { found, limit } => {
+                write!(f, "class means moved by {found:.2} of the distance between classes, the limit is {limit:.2}")
+            }
         }
     }
 }

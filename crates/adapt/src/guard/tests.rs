@@ -20,19 +20,13 @@ impl Stream {
     }
 
     fn classes(&mut self, count: usize) -> Vec<usize> {
-        (0..count)
-            .map(|_| self.draws.index(self.num_classes))
-            .collect()
+        (0..count).map(|_| self.draws.index(self.num_classes)).collect()
     }
 
     /// Predictions that are right with this chance, and some other class otherwise.
     fn predict(&mut self, labels: &[usize], accuracy: f64) -> Vec<usize> {
         let mut one = |&label: &usize| {
-            if self.draws.uniform() < accuracy {
-                label
-            } else {
-                self.draws.index(self.num_classes)
-            }
+            if self.draws.uniform() < accuracy { label } else { self.draws.index(self.num_classes) }
         };
         labels.iter().map(&mut one).collect()
     }
@@ -82,11 +76,7 @@ fn mixed_streams_stay_healthy_whatever_the_number_of_classes() {
             let logits = stream.logits(&adapted);
             let report = watched.see(&logits, Some(&source));
             let verdict = (report.state, &report.reasons);
-            assert_eq!(
-                report.state,
-                GuardState::Healthy,
-                "{num_classes} {step} {verdict:?}"
-            );
+            assert_eq!(report.state, GuardState::Healthy, "{num_classes} {step} {verdict:?}");
         }
     }
 }
@@ -146,10 +136,7 @@ fn collapsing_models_warn_first_and_are_then_called_collapsed() {
             println!("{num_classes} {source_accuracy:?}: warned {warned}, collapsed {collapsed}");
             // Swallowing begins at step 60 and ends at 160, when every answer is the same.
             assert!(warned > 60 && collapsed > warned, "{warned} {collapsed}");
-            assert!(
-                collapsed < 160 + num_classes.max(256) / BATCH,
-                "{collapsed}"
-            );
+            assert!(collapsed < 160 + num_classes.max(256) / BATCH, "{collapsed}");
         }
     }
 }
@@ -183,11 +170,7 @@ fn a_drift_is_a_witness_and_its_absence_is_one_too() {
 fn nothing_is_judged_before_enough_images_or_when_off() {
     let one = [0.0f32, 9.0, 0.0].repeat(63);
     let mut guard = Guard::new(GuardConfig::for_classes(3), 3).unwrap();
-    let seen = |values| Observation {
-        logits: Logits::new(values, 3),
-        source_classes: None,
-        embedding_drift: None,
-    };
+    let seen = |values| Observation { logits: Logits::new(values, 3), source_classes: None, embedding_drift: None };
     assert_eq!(guard.observe(seen(&one)).state, GuardState::Healthy);
     assert_eq!(guard.observe(seen(&one)).state, GuardState::Warning);
     guard.forget_window();
@@ -206,26 +189,11 @@ fn settings_outside_their_range_are_refused_by_name() {
     let good = GuardConfig::for_classes(10);
     let bad = [
         GuardConfig { window: 1, ..good },
-        GuardConfig {
-            min_images: 1000,
-            ..good
-        },
-        GuardConfig {
-            warn_share: 1.5,
-            ..good
-        },
-        GuardConfig {
-            collapse_share: 0.75,
-            ..good
-        },
-        GuardConfig {
-            flip_limit: f64::NAN,
-            ..good
-        },
-        GuardConfig {
-            drift_limit: 0.0,
-            ..good
-        },
+        GuardConfig { min_images: 1000, ..good },
+        GuardConfig { warn_share: 1.5, ..good },
+        GuardConfig { collapse_share: 0.75, ..good },
+        GuardConfig { flip_limit: f64::NAN, ..good },
+        GuardConfig { drift_limit: 0.0, ..good },
     ];
     for config in bad {
         let error = config.check().unwrap_err().to_string();
@@ -287,11 +255,7 @@ fn verdicts(lr: f32) -> Vec<GuardState> {
     let num_classes = net.num_classes();
     net.set_norm_mode(NormMode::Batch).unwrap();
     let source = net.forward(&batch).unwrap().argmax();
-    let mut tent = Tent::new(TentConfig {
-        optimiser: OptimiserConfig::sgd(lr),
-        ..TentConfig::imagenet()
-    })
-    .unwrap();
+    let mut tent = Tent::new(TentConfig { optimiser: OptimiserConfig::sgd(lr), ..TentConfig::imagenet() }).unwrap();
     let mut watched = Watched::new(num_classes);
     let step = |_| {
         let output = tent.step(&mut net, &batch).unwrap();

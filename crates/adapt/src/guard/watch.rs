@@ -100,11 +100,7 @@ impl Guard {
     /// # Panics
     /// If the logits have another number of classes than the guard, or there is not one source class per image.
     pub fn observe(&mut self, seen: Observation<'_>) -> GuardReport {
-        assert_eq!(
-            seen.logits.classes(),
-            self.num_classes,
-            "the guard was made for as many classes as the model has"
-        );
+        assert_eq!(seen.logits.classes(), self.num_classes, "the guard was made for as many classes as the model has");
         if let Some(classes) = seen.source_classes {
             let images = seen.logits.images();
             assert_eq!(classes.len(), images, "one source class per image");
@@ -137,11 +133,7 @@ impl Guard {
             return;
         }
         // The first judgement covers every batch that came before it.
-        self.start.images += if self.start.images == 0 {
-            self.window.images()
-        } else {
-            images
-        };
+        self.start.images += if self.start.images == 0 { self.window.images() } else { images };
         let share = report.entropy_of_mean / self.expected.1;
         self.start.entropy_share = self.start.entropy_share.max(share);
         let share = report.effective_classes.ln() / self.expected.1;
@@ -158,9 +150,7 @@ impl Guard {
         let (start, start_images) = self.start.flip_rate?;
         let share = self.config.warn_share;
         let variance = |rate: f64, images: usize| rate * (1.0 - rate) / images as f64;
-        let error = (share * share * variance(start, start_images)
-            + variance(flip_rate, self.window.images()))
-        .sqrt();
+        let error = (share * share * variance(start, start_images) + variance(flip_rate, self.window.images())).sqrt();
         let fall = share * (1.0 - start) - (1.0 - flip_rate);
         (fall > STANDARD_ERRORS * error).then_some(start)
     }
@@ -173,26 +163,17 @@ impl Guard {
         let source = self.window.entropy_of_source_classes();
         let mut reasons = Vec::new();
         if mean < config.warn_share * expected {
-            reasons.push(GuardReason::LowEntropy {
-                found: mean,
-                expected,
-            });
+            reasons.push(GuardReason::LowEntropy { found: mean, expected });
         }
         if mean < config.warn_share * start {
             reasons.push(GuardReason::EntropyFell { found: mean, start });
         }
         if diversity < config.warn_share * expected {
-            reasons.push(GuardReason::FewClasses {
-                found: report.effective_classes,
-                expected: expected.exp(),
-            });
+            reasons.push(GuardReason::FewClasses { found: report.effective_classes, expected: expected.exp() });
         }
         let below_source = source.is_some_and(|source| diversity < config.warn_share * source);
         if let Some(source) = source.filter(|_| below_source) {
-            reasons.push(GuardReason::FewerThanSource {
-                found: report.effective_classes,
-                source: source.exp(),
-            });
+            reasons.push(GuardReason::FewerThanSource { found: report.effective_classes, source: source.exp() });
         }
         if let Some(found) = report.flip_rate
             && let Some(start) = self.risen_from(found)
@@ -201,15 +182,9 @@ impl Guard {
         }
         let drifted = report.drift.is_some_and(|d| d > config.drift_limit);
         if let Some(found) = report.drift.filter(|_| drifted) {
-            reasons.push(GuardReason::Drift {
-                found,
-                limit: config.drift_limit,
-            });
+            reasons.push(GuardReason::Drift { found, limit: config.drift_limit });
         }
-        let disowned = below_source
-            && report
-                .flip_rate
-                .is_some_and(|flips| flips > config.flip_limit);
+        let disowned = below_source && report.flip_rate.is_some_and(|flips| flips > config.flip_limit);
         let has_witness = source.is_some() || report.drift.is_some();
         let witnessed = if has_witness {
             disowned || drifted

@@ -24,12 +24,7 @@ pub(super) struct Window {
 
 impl Window {
     pub fn new(capacity: usize, num_classes: usize) -> Self {
-        Self {
-            capacity,
-            num_classes,
-            batches: VecDeque::new(),
-            images: 0,
-        }
+        Self { capacity, num_classes, batches: VecDeque::new(), images: 0 }
     }
 
     pub fn clear(&mut self) {
@@ -84,8 +79,7 @@ impl Window {
 
     /// The same of the source model's predictions, if all are known.
     pub fn entropy_of_source_classes(&self) -> Option<f64> {
-        self.knows_source()
-            .then(|| self.histogram_entropy(|batch| batch.source_classes.as_ref()))
+        self.knows_source().then(|| self.histogram_entropy(|batch| batch.source_classes.as_ref()))
     }
 
     /// Share of predictions that differ from the source model's, if all are known.
@@ -101,11 +95,7 @@ impl Window {
     }
 
     fn knows_source(&self) -> bool {
-        self.images > 0
-            && self
-                .batches
-                .iter()
-                .all(|batch| batch.source_classes.is_some())
+        self.images > 0 && self.batches.iter().all(|batch| batch.source_classes.is_some())
     }
 
     fn histogram_entropy<'a>(&'a self, of: impl Fn(&'a Seen) -> Option<&'a Vec<usize>>) -> f64 {

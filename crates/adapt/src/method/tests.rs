@@ -4,12 +4,7 @@ use flipcast_exec::Executor;
 
 /// Every method with its default settings and all its published ones.
 fn configs() -> Vec<MethodConfig> {
-    let recipes = [
-        Recipe::ImageNet,
-        Recipe::ImageNetVit,
-        Recipe::Cifar10,
-        Recipe::Cifar100,
-    ];
+    let recipes = [Recipe::ImageNet, Recipe::ImageNetVit, Recipe::Cifar10, Recipe::Cifar100];
     let of_method = |info: &MethodInfo| {
         let published = recipes.map(|recipe| MethodConfig::published(info.name, recipe));
         let default = [10, 100, 200, 1000].map(|k| MethodConfig::default_for(info.name, k));
@@ -78,10 +73,7 @@ fn an_unknown_name_lists_the_nearest() {
 
 #[test]
 fn pixels_reach_the_methods_that_augment_and_leave_the_others_alone() {
-    let pixels = PixelSpace::Normalised {
-        mean: [0.5; 3],
-        std: [0.5; 3],
-    };
+    let pixels = PixelSpace::Normalised { mean: [0.5; 3], std: [0.5; 3] };
     for config in configs() {
         let told = config.clone().with_pixels(pixels);
         let augments = matches!(config.name(), "cotta" | "roid");
@@ -104,11 +96,7 @@ fn lr(config: &MethodConfig) -> Option<f32> {
 
 #[test]
 fn transformers_have_rates_of_their_own() {
-    let target = |norms, batch_size| Target {
-        num_classes: 1000,
-        norms,
-        batch_size,
-    };
+    let target = |norms, batch_size| Target { num_classes: 1000, norms, batch_size };
     for (name, norms, batch_size, expected) in [
         ("sar", Norms::Layer, 64, 1e-3),
         ("sar", Norms::Layer, 16, 2.5e-4),
@@ -122,10 +110,7 @@ fn transformers_have_rates_of_their_own() {
     ] {
         let config = MethodConfig::default_on(name, target(norms, batch_size)).unwrap();
         let found = lr(&config).unwrap();
-        assert!(
-            (found - expected).abs() < 1e-9,
-            "{name} {norms:?} {batch_size}: {found}"
-        );
+        assert!((found - expected).abs() < 1e-9, "{name} {norms:?} {batch_size}: {found}");
     }
     let vit = MethodConfig::published("sar", Recipe::ImageNetVit).unwrap();
     assert_eq!(lr(&vit), Some(1e-3));
@@ -155,16 +140,10 @@ fn every_method_leaves_alone_what_its_rule_leaves_out() {
             adapter.step(&mut net, &batch).unwrap();
         }
         let pairs = net.affine().iter().zip(net.source_affine());
-        let moved: Vec<usize> = pairs
-            .enumerate()
-            .filter(|(_, (now, then))| now != then)
-            .map(|(place, _)| place)
-            .collect();
+        let moved: Vec<usize> =
+            pairs.enumerate().filter(|(_, (now, then))| now != then).map(|(place, _)| place).collect();
         let allowed = entry.scale().start..entry.shift().end;
-        assert!(
-            moved.iter().all(|place| allowed.contains(place)),
-            "{config:?}"
-        );
+        assert!(moved.iter().all(|place| allowed.contains(place)), "{config:?}");
         adapter.reset(&mut net).unwrap();
     }
 }
@@ -187,16 +166,10 @@ fn open_margins(settings: &mut serde_json::Value) {
 fn a_network_without_statistics_is_refused_by_methods_that_replace_them() {
     let none = AffineTable::default();
     let bn = MethodConfig::Bn(BnConfig::batch());
-    assert!(matches!(
-        bn.check_network(&none),
-        Err(AdaptError::NoStatistics { method: "bn" })
-    ));
+    assert!(matches!(bn.check_network(&none), Err(AdaptError::NoStatistics { method: "bn" })));
     assert!(MethodConfig::Source {}.check_network(&none).is_ok());
     let tent = MethodConfig::Tent(TentConfig::imagenet());
-    assert!(matches!(
-        tent.check_network(&none),
-        Err(AdaptError::NothingToAdapt)
-    ));
+    assert!(matches!(tent.check_network(&none), Err(AdaptError::NothingToAdapt)));
     let (net, _) = small_engine();
     assert!(tent.check_network(net.affine_table()).is_ok());
 }

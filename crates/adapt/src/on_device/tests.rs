@@ -3,8 +3,8 @@
 use crate::behaviour::residual_network;
 use crate::fake_device::FakeDevice;
 use crate::{
-    Adapter, Cpl, CplConfig, Eata, EataConfig, EntropyMargin, Eta, EtaConfig, OptimiserConfig,
-    ParamRule, Rdumb, RdumbConfig, RedundancyMargin, Rpl, RplConfig, Tent, TentConfig,
+    Adapter, Cpl, CplConfig, Eata, EataConfig, EntropyMargin, Eta, EtaConfig, OptimiserConfig, ParamRule, Rdumb,
+    RdumbConfig, RedundancyMargin, Rpl, RplConfig, Tent, TentConfig,
 };
 use flipcast_exec::Executor;
 use flipcast_tensor::Batch;
@@ -26,77 +26,24 @@ type Make = Box<dyn Fn() -> Box<dyn Adapter>>;
 /// Every method that has device steps, in settings that move much in a few steps.
 fn methods() -> Vec<(&'static str, Make)> {
     let (sgd, adam) = (OptimiserConfig::sgd(1e-2), OptimiserConfig::adam(1e-2));
-    let tent = move |optimiser, param_rule: ParamRule| TentConfig {
-        optimiser,
-        param_rule,
-        ..TentConfig::imagenet()
-    };
+    let tent = move |optimiser, param_rule: ParamRule| TentConfig { optimiser, param_rule, ..TentConfig::imagenet() };
     let masked = tent(sgd, ParamRule::Sar);
-    let (tent_sgd, tent_adam) = (
-        tent(sgd, ParamRule::AllNorm),
-        tent(adam, ParamRule::AllNorm),
-    );
-    let rpl = RplConfig {
-        optimiser: adam,
-        ..RplConfig::imagenet()
-    };
-    let starved = EtaConfig {
-        entropy_margin: EntropyMargin::Nats(1e-9),
-        ..eta(sgd, false)
-    };
-    let rdumb = RdumbConfig {
-        eta: eta(adam, true),
-        reset_every: 2,
-        start: 1,
-    };
-    let eata = EataConfig {
-        eta: EtaConfig {
-            param_rule: ParamRule::Sar,
-            ..eta(sgd, false)
-        },
-        fisher_alpha: 40.0,
-    };
+    let (tent_sgd, tent_adam) = (tent(sgd, ParamRule::AllNorm), tent(adam, ParamRule::AllNorm));
+    let rpl = RplConfig { optimiser: adam, ..RplConfig::imagenet() };
+    let starved = EtaConfig { entropy_margin: EntropyMargin::Nats(1e-9), ..eta(sgd, false) };
+    let rdumb = RdumbConfig { eta: eta(adam, true), reset_every: 2, start: 1 };
+    let eata = EataConfig { eta: EtaConfig { param_rule: ParamRule::Sar, ..eta(sgd, false) }, fisher_alpha: 40.0 };
     vec![
-        (
-            "tent",
-            Box::new(move || Box::new(Tent::new(tent_sgd.clone()).unwrap())),
-        ),
-        (
-            "tent adam",
-            Box::new(move || Box::new(Tent::new(tent_adam.clone()).unwrap())),
-        ),
-        (
-            "tent masked",
-            Box::new(move || Box::new(Tent::new(masked.clone()).unwrap())),
-        ),
-        (
-            "rpl",
-            Box::new(move || Box::new(Rpl::new(rpl.clone()).unwrap())),
-        ),
-        (
-            "cpl",
-            Box::new(|| Box::new(Cpl::new(CplConfig::cifar()).unwrap())),
-        ),
-        (
-            "eta",
-            Box::new(move || Box::new(Eta::new(eta(sgd, false)).unwrap())),
-        ),
-        (
-            "eta as released",
-            Box::new(move || Box::new(Eta::new(eta(adam, true)).unwrap())),
-        ),
-        (
-            "eta starved",
-            Box::new(move || Box::new(Eta::new(starved.clone()).unwrap())),
-        ),
-        (
-            "rdumb",
-            Box::new(move || Box::new(Rdumb::new(rdumb.clone()).unwrap())),
-        ),
-        (
-            "eata",
-            Box::new(move || Box::new(Eata::new(eata.clone()).unwrap())),
-        ),
+        ("tent", Box::new(move || Box::new(Tent::new(tent_sgd.clone()).unwrap()))),
+        ("tent adam", Box::new(move || Box::new(Tent::new(tent_adam.clone()).unwrap()))),
+        ("tent masked", Box::new(move || Box::new(Tent::new(masked.clone()).unwrap()))),
+        ("rpl", Box::new(move || Box::new(Rpl::new(rpl.clone()).unwrap()))),
+        ("cpl", Box::new(|| Box::new(Cpl::new(CplConfig::cifar()).unwrap()))),
+        ("eta", Box::new(move || Box::new(Eta::new(eta(sgd, false)).unwrap()))),
+        ("eta as released", Box::new(move || Box::new(Eta::new(eta(adam, true)).unwrap()))),
+        ("eta starved", Box::new(move || Box::new(Eta::new(starved.clone()).unwrap()))),
+        ("rdumb", Box::new(move || Box::new(Rdumb::new(rdumb.clone()).unwrap()))),
+        ("eata", Box::new(move || Box::new(Eata::new(eata.clone()).unwrap()))),
     ]
 }
 

@@ -23,14 +23,8 @@ fn mean_slr(logits: Logits<'_>) -> f64 {
 #[test]
 fn steps_lower_the_loss_reset_restores_and_runs_repeat() {
     assert_adapts(|| Box::new(Roid::new(config(), 5).unwrap()), mean_slr);
-    let without = RoidConfig {
-        consistency: None,
-        ..config()
-    };
-    assert_adapts(
-        || Box::new(Roid::new(without.clone(), 5).unwrap()),
-        mean_slr,
-    );
+    let without = RoidConfig { consistency: None, ..config() };
+    assert_adapts(|| Box::new(Roid::new(without.clone(), 5).unwrap()), mean_slr);
 }
 
 #[test]
@@ -74,8 +68,7 @@ fn loss(roid: &Roid, net: &mut Network, batch: &Batch, views: &Batch) -> f64 {
     let places = roid.used.iter().zip(&roid.weights).enumerate();
     let terms = places.map(|(place, (&image, weight))| {
         let pair = (Prediction::of(&plain, image), Prediction::of(&view, place));
-        weight
-            * (soft_likelihood_ratio(plain.probs(image)) + symmetric_cross_entropy(pair.0, pair.1))
+        weight * (soft_likelihood_ratio(plain.probs(image)) + symmetric_cross_entropy(pair.0, pair.1))
     });
     terms.sum::<f64>() / roid.config.batch_size as f64
 }
@@ -83,21 +76,13 @@ fn loss(roid: &Roid, net: &mut Network, batch: &Batch, views: &Batch) -> f64 {
 #[test]
 fn both_passes_together_give_the_gradient_of_the_whole_loss() {
     let (mut net, batch) = residual_network();
-    let still = RoidConfig {
-        optimiser: OptimiserConfig::sgd(0.0),
-        ..config()
-    };
+    let still = RoidConfig { optimiser: OptimiserConfig::sgd(0.0), ..config() };
     let mut roid = Roid::new(still.clone(), 5).unwrap();
     roid.step(&mut net, &batch).unwrap();
     let gradient: Vec<f64> = roid.gradient.iter().map(|&g| f64::from(g)).collect();
     let mut draws = Draws::new(5, Purpose::Augment, 0);
     let augment_config = still.consistency.unwrap();
-    let views = augment(
-        &take_images(&batch, &roid.used),
-        &augment_config,
-        &mut draws,
-    )
-    .unwrap();
+    let views = augment(&take_images(&batch, &roid.used), &augment_config, &mut draws).unwrap();
     // Along the gradient, where the loss changes most, so that single precision can see it.
     let length = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
     let source = net.source_affine().to_vec();
@@ -116,21 +101,10 @@ fn both_passes_together_give_the_gradient_of_the_whole_loss() {
 #[test]
 fn a_last_batch_of_two_images_is_divided_by_the_configured_size() {
     let (mut net, batch) = residual_network();
-    let still = RoidConfig {
-        optimiser: OptimiserConfig::sgd(0.0),
-        consistency: None,
-        ..config()
-    };
+    let still = RoidConfig { optimiser: OptimiserConfig::sgd(0.0), consistency: None, ..config() };
     let two = take_images(&batch, &[0, 1]);
     let gradient = |batch_size: usize, net: &mut Network| {
-        let mut roid = Roid::new(
-            RoidConfig {
-                batch_size,
-                ..still.clone()
-            },
-            5,
-        )
-        .unwrap();
+        let mut roid = Roid::new(RoidConfig { batch_size, ..still.clone() }, 5).unwrap();
         roid.step(net, &two).unwrap();
         roid.gradient.clone()
     };
@@ -146,10 +120,7 @@ fn a_last_batch_of_two_images_is_divided_by_the_configured_size() {
 #[test]
 fn parameters_return_to_the_source_when_nothing_pulls_them_away() {
     let (mut net, batch) = residual_network();
-    let still = RoidConfig {
-        optimiser: OptimiserConfig::sgd(0.0),
-        ..config()
-    };
+    let still = RoidConfig { optimiser: OptimiserConfig::sgd(0.0), ..config() };
     let mut roid = Roid::new(still, 5).unwrap();
     let before = net.affine()[0];
     net.affine_mut()[0] = before + 1.0;
@@ -160,18 +131,9 @@ fn parameters_return_to_the_source_when_nothing_pulls_them_away() {
 #[test]
 fn settings_outside_their_range_are_refused() {
     for bad in [
-        RoidConfig {
-            temperature: 0.0,
-            ..config()
-        },
-        RoidConfig {
-            batch_size: 0,
-            ..config()
-        },
-        RoidConfig {
-            source_momentum: f64::NAN,
-            ..config()
-        },
+        RoidConfig { temperature: 0.0, ..config() },
+        RoidConfig { batch_size: 0, ..config() },
+        RoidConfig { source_momentum: f64::NAN, ..config() },
     ] {
         assert!(Roid::new(bad, 0).is_err());
     }

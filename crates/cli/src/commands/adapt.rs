@@ -1,6 +1,4 @@
-use crate::commands::inputs::{
-    BadImages, DataRequest, Labels, ModelArgs, OpenedData, open_data, open_model,
-};
+use crate::commands::inputs::{BadImages, DataRequest, Labels, ModelArgs, OpenedData, open_data, open_model};
 use crate::commands::numbers::parse_count;
 use crate::commands::scoring::check_writable;
 use crate::commands::{DeviceArgs, thread_count};
@@ -15,8 +13,7 @@ use flipcast_models::Model;
 use flipcast_record::predictions::{Format, PredictionWriter};
 use flipcast_record::{RecordStore, RunRecord, Timing};
 use flipcast_run::adapt::{
-    AdaptJob, AdaptSummary, DataIdentity, Ending, SourceRule, load_affine, run as run_job,
-    save_affine,
+    AdaptJob, AdaptSummary, DataIdentity, Ending, SourceRule, load_affine, run as run_job, save_affine,
 };
 use flipcast_tensor::Batch;
 use std::path::{Path, PathBuf};
@@ -175,11 +172,7 @@ pub fn run(args: &Args) -> Result<()> {
         epochs: args.epochs,
         steps: args.steps,
         guard: guard(args.guard, model.num_classes()),
-        source: if args.no_source {
-            SourceRule::Skip
-        } else {
-            SourceRule::Predict
-        },
+        source: if args.no_source { SourceRule::Skip } else { SourceRule::Predict },
         start,
         clean,
         device,
@@ -200,14 +193,8 @@ pub fn run(args: &Args) -> Result<()> {
         (true, false) => Shown::Always,
         (false, false) => Shown::OnTerminal,
     })?;
-    let outcome = run_job(job, &mut live).with_context(|| {
-        format!(
-            "cannot adapt `{}` to `{}` with `{}`",
-            model.name(),
-            args.data,
-            method.name()
-        )
-    })?;
+    let outcome = run_job(job, &mut live)
+        .with_context(|| format!("cannot adapt `{}` to `{}` with `{}`", model.name(), args.data, method.name()))?;
     let elapsed = live.finish();
     let summary = outcome.summary;
     if let Some(path) = &args.save_affine {
@@ -220,10 +207,7 @@ pub fn run(args: &Args) -> Result<()> {
         key: &key,
         summary: &summary,
         seconds: Some(elapsed.as_secs_f64()),
-        out: outcome
-            .partial_predictions
-            .as_deref()
-            .or(args.out.as_deref()),
+        out: outcome.partial_predictions.as_deref().or(args.out.as_deref()),
         affine: args.save_affine.as_deref(),
         record: args.record.as_deref(),
     };
@@ -231,15 +215,8 @@ pub fn run(args: &Args) -> Result<()> {
         && summary.ending != Ending::Interrupted
         && !store.contains(&key)
     {
-        let timing = Timing {
-            created: now(),
-            seconds: elapsed.as_secs_f64(),
-        };
-        store.append(RunRecord::new(
-            protocol.clone(),
-            serde_json::to_value(&summary)?,
-            timing,
-        ))?;
+        let timing = Timing { created: now(), seconds: elapsed.as_secs_f64() };
+        store.append(RunRecord::new(protocol.clone(), serde_json::to_value(&summary)?, timing))?;
     }
     print(&finished.render(args.json)?)?;
     if !args.quiet {
@@ -251,18 +228,10 @@ pub fn run(args: &Args) -> Result<()> {
 /// The method asked for, with the norm layers asked for.
 fn method(args: &Args, model: &Model) -> Result<MethodConfig> {
     let table = model.graph().affine_table();
-    let target = Target {
-        num_classes: model.num_classes(),
-        norms: Norms::of(&table),
-        batch_size: args.batch_size,
-    };
+    let target = Target { num_classes: model.num_classes(), norms: Norms::of(&table), batch_size: args.batch_size };
     let mut method = args.method.config_on(target)?;
     if let Some(rule) = &args.params {
-        ensure!(
-            method.param_rule().is_some(),
-            "--params is given, but `{}` adapts no norm layer",
-            method.name()
-        );
+        ensure!(method.param_rule().is_some(), "--params is given, but `{}` adapts no norm layer", method.name());
         method = method.with_param_rule(rule.clone());
     }
     let cannot = || format!("cannot adapt `{}` with `{}`", model.name(), method.name());
@@ -279,15 +248,11 @@ fn method(args: &Args, model: &Model) -> Result<MethodConfig> {
 
 /// How the command ends once everything is written.
 fn end_of(summary: &AdaptSummary, partial: Option<&Path>) -> Result<()> {
-    let kept = partial.map_or_else(String::new, |path| {
-        format!("; the predictions so far are in `{}`", path.display())
-    });
+    let kept = partial.map_or_else(String::new, |path| format!("; the predictions so far are in `{}`", path.display()));
     let images = crate::table::grouped(summary.images);
     match summary.ending {
         Ending::Complete => Ok(()),
-        Ending::Interrupted => {
-            Err(Environment(format!("interrupted after {images} images{kept}")).into())
-        }
+        Ending::Interrupted => Err(Environment(format!("interrupted after {images} images{kept}")).into()),
         Ending::Collapsed => {
             let last = summary.guard_events.last();
             let reasons = last.map_or_else(String::new, describe);
@@ -333,10 +298,7 @@ fn guard(choice: GuardChoice, num_classes: usize) -> GuardConfig {
         GuardChoice::Reset => GuardAction::Reset,
         GuardChoice::Source => GuardAction::Source,
     };
-    GuardConfig {
-        action,
-        ..GuardConfig::for_classes(num_classes)
-    }
+    GuardConfig { action, ..GuardConfig::for_classes(num_classes) }
 }
 
 /// The batches of clean images, where the method needs them.
@@ -344,32 +306,16 @@ fn clean_batches(args: &Args, model: &Model, method: &MethodConfig) -> Result<Ve
     let Some(spec) = &args.clean else {
         if method.needs_clean() {
             return Err(Advised {
-                problem: format!(
-                    "`{}` measures something on clean images, but none were given",
-                    method.name()
-                ),
+                problem: format!("`{}` measures something on clean images, but none were given", method.name()),
                 hint: "give some with `--clean DATA`, or use `eta`, which needs none".to_owned(),
             }
             .into());
         }
         return Ok(Vec::new());
     };
-    ensure!(
-        method.needs_clean(),
-        "--clean is given, but `{}` makes no use of clean images",
-        method.name()
-    );
-    ensure!(
-        args.clean_images > 0,
-        "--clean-images is 0, expected at least 1"
-    );
-    let clean = open_data(
-        DataRequest {
-            labels: Labels::None,
-            ..DataRequest::new(spec)
-        },
-        model,
-    )?;
+    ensure!(method.needs_clean(), "--clean is given, but `{}` makes no use of clean images", method.name());
+    ensure!(args.clean_images > 0, "--clean-images is 0, expected at least 1");
+    let clean = open_data(DataRequest { labels: Labels::None, ..DataRequest::new(spec) }, model)?;
     let config = LoaderConfig {
         batch_size: args.batch_size,
         threads: thread_count(args.threads)?,
@@ -386,10 +332,7 @@ fn clean_batches(args: &Args, model: &Model, method: &MethodConfig) -> Result<Ve
     if batches.len() > 1 && batches.last().map(Batch::images) != Some(args.batch_size) {
         batches.pop();
     }
-    ensure!(
-        !batches.is_empty(),
-        "`{spec}` holds no usable image, expected clean ones"
-    );
+    ensure!(!batches.is_empty(), "`{spec}` holds no usable image, expected clean ones");
     Ok(batches)
 }
 
@@ -397,15 +340,9 @@ fn print_recorded(args: &Args, record: &RunRecord) -> Result<()> {
     let summary: AdaptSummary = serde_json::from_value(record.result.clone())
         .with_context(|| format!("cannot understand the recorded result `{}`", record.key))?;
     if !args.quiet {
-        eprintln!(
-            "note: this run is recorded as {}; it was not repeated",
-            record.key
-        );
+        eprintln!("note: this run is recorded as {}; it was not repeated", record.key);
     }
-    let settings = &record
-        .protocol
-        .get("method")
-        .and_then(|m| m.get("settings"));
+    let settings = &record.protocol.get("method").and_then(|m| m.get("settings"));
     let method = settings.and_then(|s| s.get("method")?.as_str());
     let finished = Finished {
         model: &args.model.model,
@@ -424,7 +361,5 @@ fn print_recorded(args: &Args, record: &RunRecord) -> Result<()> {
 
 fn now() -> u64 {
     // A clock before 1970 is no reason to lose a result.
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_secs())
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

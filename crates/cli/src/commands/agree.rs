@@ -47,11 +47,8 @@ pub fn run(args: &Args) -> Result<()> {
     let device = args.scoring.device.device(threads)?;
     args.scoring.end_on_interrupt()?;
     check_level(args.level)?;
-    let other = ModelArgs {
-        model: args.other.clone(),
-        weights: args.other_weights.clone(),
-        classes: args.model.classes,
-    };
+    let other =
+        ModelArgs { model: args.other.clone(), weights: args.other_weights.clone(), classes: args.model.classes };
     let models = [open_model(&args.model)?, open_model(&other)?];
     check_different(&models)?;
     let mut ledger = args.scoring.ledger()?;
@@ -64,17 +61,10 @@ pub fn run(args: &Args) -> Result<()> {
             Ok((data, scope))
         };
         let [one, two] = [open(&models[0])?, open(&models[1])?];
-        let requests = [
-            args.scoring.request(&one.0, &one.1)?,
-            args.scoring.request(&two.0, &two.1)?,
-        ];
-        let witnesses = [0, 1].map(|at| Witness {
-            model: &models[at],
-            request: &requests[at],
-        });
+        let requests = [args.scoring.request(&one.0, &one.1)?, args.scoring.request(&two.0, &two.1)?];
+        let witnesses = [0, 1].map(|at| Witness { model: &models[at], request: &requests[at] });
         let agreement = measure_agreement(witnesses, device, &mut ledger, &mut watcher);
-        let agreement =
-            agreement.with_context(|| format!("cannot compare the models on `{spec}`"))?;
+        let agreement = agreement.with_context(|| format!("cannot compare the models on `{spec}`"))?;
         watcher.clear();
         let estimate = estimate(&agreement, args.level);
         if args.json {
@@ -134,20 +124,8 @@ fn to_text(spec: &str, agreement: &Agreement, estimate: &Estimate, level: f64) -
         truth(1),
     ];
     let interval = format!("{:.0}% interval", 100.0 * level);
-    let header = [
-        "estimator",
-        "accuracy",
-        interval.as_str(),
-        "truth of --model",
-        "truth of --other",
-    ];
-    let align = [
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-    ];
+    let header = ["estimator", "accuracy", interval.as_str(), "truth of --model", "truth of --other"];
+    let align = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Right];
     text += &format!("\n\n{}", render(&header, &align, &[row]));
     text + &tell_flags(estimate.flags.iter().copied()) + "\n"
 }

@@ -108,12 +108,8 @@ pub fn run(args: &Args) -> Result<()> {
         },
         ..NetworkOptions::adapt(args.batch, size, size)
     };
-    let mut net = Network::new(model.graph(), model.params(), &options).with_context(|| {
-        format!(
-            "cannot run `{}` on {} x {size} x {size} images",
-            args.model, args.batch
-        )
-    })?;
+    let mut net = Network::new(model.graph(), model.params(), &options)
+        .with_context(|| format!("cannot run `{}` on {} x {size} x {size} images", args.model, args.batch))?;
     let (forward_flops, backward_flops) = net.plan().flops(model.graph());
     let graph = Arc::clone(model.graph());
     drop(model);
@@ -141,18 +137,10 @@ pub fn run(args: &Args) -> Result<()> {
         for _ in 0..args.repeat {
             tent.step(&mut net, &batch)?;
         }
-        eprint!(
-            "{}",
-            crate::commands::profile::render(&net, &graph, args.batch, args.repeat)
-        );
+        eprint!("{}", crate::commands::profile::render(&net, &graph, args.batch, args.repeat));
     }
     let mut workers = Workers::new(net.threads());
-    let Memory {
-        arena,
-        peak,
-        weights,
-        scratch,
-    } = net.memory();
+    let Memory { arena, peak, weights, scratch } = net.memory();
     let gflop = |per_image: u64| per_image as f64 * args.batch as f64 / 1e9;
     let report = Report {
         model: args.model.clone(),
@@ -173,11 +161,7 @@ pub fn run(args: &Args) -> Result<()> {
         peak_rss_bytes,
         mean_entropy,
     };
-    if args.json {
-        print(&(serde_json::to_string(&report)? + "\n"))
-    } else {
-        print(&render(&report))
-    }
+    if args.json { print(&(serde_json::to_string(&report)? + "\n")) } else { print(&render(&report)) }
 }
 
 fn render(report: &Report) -> String {
@@ -188,14 +172,7 @@ fn render(report: &Report) -> String {
         format!("{what:<9}{ms:>9.1} ms {rate:>8.0} GFLOP/s, {share:.0}% of the multiply-add peak\n")
     };
     let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
-    let Report {
-        model,
-        batch,
-        size,
-        threads,
-        isa,
-        ..
-    } = report;
+    let Report { model, batch, size, threads, isa, .. } = report;
     let mut text = format!("{model}, {batch} x 3 x {size} x {size}, {threads} threads, {isa}\n");
     text += &line("forward", &report.forward_ms, report.forward_gflop);
     text += &line("step", &report.step_ms, report.step_gflop);

@@ -40,24 +40,14 @@ struct Report {
 pub fn run(job: &Job) -> Result<()> {
     let (model, batch) = (job.model, job.batch);
     let size = batch.height();
-    let options = CudaOptions {
-        device: job.index,
-        precision: job.precision,
-        ..CudaOptions::adapt(batch.images(), size, size)
-    };
+    let options =
+        CudaOptions { device: job.index, precision: job.precision, ..CudaOptions::adapt(batch.images(), size, size) };
     let mut net = CudaNetwork::new(model.graph(), model.params(), &options).with_context(|| {
         let images = batch.images();
-        format!(
-            "cannot run `{}` on {images} x {size} x {size} images",
-            model.name()
-        )
+        format!("cannot run `{}` on {images} x {size} x {size} images", model.name())
     })?;
     net.set_norm_mode(NormMode::Batch)?;
-    let optimiser = DeviceOptimiser::Sgd {
-        lr: 2.5e-4,
-        momentum: 0.9,
-        nesterov: false,
-    };
+    let optimiser = DeviceOptimiser::Sgd { lr: 2.5e-4, momentum: 0.9, nesterov: false };
     net.start_steps(DeviceLoss::Entropy, optimiser, None)?;
     let staged = net.stage(batch)?;
     let (mut forward_ms, mut step_ms, mut mean_entropy) = (Vec::new(), Vec::new(), 0.0);
@@ -90,11 +80,7 @@ pub fn run(job: &Job) -> Result<()> {
         weight_bytes: net.weight_bytes(),
         mean_entropy,
     };
-    if job.json {
-        print(&(serde_json::to_string(&report)? + "\n"))
-    } else {
-        print(&render(&report))
-    }
+    if job.json { print(&(serde_json::to_string(&report)? + "\n")) } else { print(&render(&report)) }
 }
 
 fn render(report: &Report) -> String {
@@ -105,21 +91,11 @@ fn render(report: &Report) -> String {
         format!("{what:<9}{ms:>9.2} ms {:>8.1} TFLOP/s\n", gflop / ms)
     };
     let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
-    let Report {
-        model,
-        batch,
-        size,
-        device,
-        precision,
-        ..
-    } = report;
+    let Report { model, batch, size, device, precision, .. } = report;
     let mut text = format!("{model}, {batch} x 3 x {size} x {size}, {device}, {precision}\n");
     text += &line("forward", &report.forward_ms, report.forward_gflop);
     text += &line("step", &report.step_ms, report.step_gflop);
-    text += &format!(
-        "memory   arena {:.0} MiB, weights {:.0} MiB\n",
-        mib(report.arena_bytes),
-        mib(report.weight_bytes)
-    );
+    text +=
+        &format!("memory   arena {:.0} MiB, weights {:.0} MiB\n", mib(report.arena_bytes), mib(report.weight_bytes));
     text
 }

@@ -8,9 +8,7 @@ use crate::output::print;
 use crate::table::{Align, counted, render};
 use anyhow::{Context, Result};
 use flipcast_record::write_atomically;
-use flipcast_run::{
-    Calibration, CalibrationJob, FlipProtocol, Scope, ScoreOptions, Setting, calibrate,
-};
+use flipcast_run::{Calibration, CalibrationJob, FlipProtocol, Scope, ScoreOptions, Setting, calibrate};
 use std::path::PathBuf;
 
 /// Below this many images the errors of the fits are mostly chance.
@@ -71,32 +69,22 @@ pub fn run(args: &Args) -> Result<()> {
     };
     if args.labels == Labels::None {
         return Err(Advised {
-            problem:
-                "a calibration compares predictions with labels, but `--labels none` ignores them"
-                    .to_owned(),
-            hint: "leave the option out, or match classes by number with `--labels index`"
-                .to_owned(),
+            problem: "a calibration compares predictions with labels, but `--labels none` ignores them".to_owned(),
+            hint: "leave the option out, or match classes by number with `--labels index`".to_owned(),
         }
         .into());
     }
     let data = open_data(request, &model)?;
     if data.spec.corruption.is_some() {
         return Err(Advised {
-            problem: format!(
-                "--data is `{}`, with a corruption, but a calibration is made on clean images",
-                data.spec
-            ),
+            problem: format!("--data is `{}`, with a corruption, but a calibration is made on clean images", data.spec),
             hint: "give the images alone; their corruptions are made while calibrating".to_owned(),
         }
         .into());
     }
     let scope = Scope::new(model.num_classes(), data.class_space.clone());
     let job = CalibrationJob {
-        setting: Setting {
-            model: &model,
-            protocol: &protocol,
-            device,
-        },
+        setting: Setting { model: &model, protocol: &protocol, device },
         clean: args.scoring.request(&data, &scope)?,
         options: ScoreOptions {
             marginal: parse_marginal(&args.marginal, model.num_classes())?,
@@ -147,12 +135,7 @@ fn summary(calibration: &Calibration) -> String {
         ]);
     }
     let combined = &calibration.source.combined.errors;
-    rows.push(vec![
-        "combined".to_owned(),
-        "-".to_owned(),
-        points(combined.mae()),
-        points(combined.worst()),
-    ]);
+    rows.push(vec!["combined".to_owned(), "-".to_owned(), points(combined.mae()), points(combined.worst())]);
     text += "errors in points of accuracy on corruptions the fit had not seen\n";
     let header = ["estimator", "as it is", "calibrated", "worst"];
     let align = [Align::Left, Align::Right, Align::Right, Align::Right];

@@ -7,9 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use flipcast_corrupt::registry::names;
 use flipcast_corrupt::write::{ImageSource, Progress, WriteOptions, write_arrays, write_folder};
-use flipcast_corrupt::{
-    CorruptError, CorruptionSet, CorruptionSpec, Corruptor, DataSpec, FrostTextures, Severity,
-};
+use flipcast_corrupt::{CorruptError, CorruptionSet, CorruptionSpec, Corruptor, DataSpec, FrostTextures, Severity};
 use flipcast_images::dataset::open;
 use flipcast_images::decode::decode;
 use flipcast_images::preprocess::Preprocess;
@@ -110,10 +108,7 @@ pub fn run(args: &Args) -> Result<()> {
     let specs = specs(args, set)?;
     if layout == Layout::Npy && severities(args)?.len() < Severity::ALL.len() {
         return Err(Advised {
-            problem: format!(
-                "--severity is {}, but an array file holds all five severities",
-                args.severity.join(",")
-            ),
+            problem: format!("--severity is {}, but an array file holds all five severities", args.severity.join(",")),
             hint: "leave `--severity` out, or use `--layout folder`".to_owned(),
         }
         .into());
@@ -145,10 +140,7 @@ pub fn run(args: &Args) -> Result<()> {
         count_names(&specs)
     );
     let progress = ProgressLine::new("writing");
-    let options = WriteOptions {
-        threads,
-        on_progress: &|now| progress.update(now.done, now.skipped, now.total),
-    };
+    let options = WriteOptions { threads, on_progress: &|now| progress.update(now.done, now.skipped, now.total) };
     let written = match layout {
         Layout::Folder => write_folder(&args.out, &source, &specs, &corruptor, &options),
         Layout::Npy => {
@@ -195,16 +187,10 @@ fn severities(args: &Args) -> Result<Vec<Severity>, CorruptError> {
         return Ok(Severity::ALL.to_vec());
     }
     let parse = |text: &String| {
-        let bad = || CorruptError::BadSeverity {
-            found: text.clone(),
-        };
+        let bad = || CorruptError::BadSeverity { found: text.clone() };
         Severity::new(text.parse().map_err(|_| bad())?)
     };
-    let mut severities = args
-        .severity
-        .iter()
-        .map(parse)
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut severities = args.severity.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     severities.sort_unstable();
     severities.dedup();
     Ok(severities)
@@ -244,31 +230,17 @@ fn corruptor(args: &Args, seed: u64) -> Result<(Corruptor, String)> {
     let seen = Cell::new(0u64);
     let textures = FrostTextures::from_folder(folder, |bytes| {
         let file = digest(bytes.iter().copied());
-        seen.set(digest(
-            seen.get()
-                .to_le_bytes()
-                .into_iter()
-                .chain(file.to_le_bytes()),
-        ));
+        seen.set(digest(seen.get().to_le_bytes().into_iter().chain(file.to_le_bytes())));
         decode(bytes)
     })
     .with_context(|| format!("cannot use the frost textures in `{}`", folder.display()))?;
-    Ok((
-        corruptor.with_frost(textures),
-        format!("files {:016x}", seen.get()),
-    ))
+    Ok((corruptor.with_frost(textures), format!("files {:016x}", seen.get())))
 }
 
 fn clean_images(args: &Args, rule: Option<Preprocess>, limit: Option<usize>) -> Result<Source> {
-    let spec: DataSpec = args
-        .data
-        .parse()
-        .with_context(|| format!("cannot understand `{}`", args.data))?;
+    let spec: DataSpec = args.data.parse().with_context(|| format!("cannot understand `{}`", args.data))?;
     if spec.corruption.is_some() {
-        bail!(
-            "--data is `{}`, but clean images were expected; name the corruption with --corruption",
-            args.data
-        );
+        bail!("--data is `{}`, but clean images were expected; name the corruption with --corruption", args.data);
     }
     refuse_inside(Path::new(&spec.path), &args.out)?;
     let dataset = open(&spec.path).with_context(|| format!("cannot open `{}`", spec.path))?;
@@ -306,9 +278,7 @@ fn note_size(source: &Source, set: CorruptionSet) -> Result<()> {
         .with_context(|| format!("cannot read `{}`", source.relative_path(0)))?;
     let (width, height) = (first.width(), first.height());
     if (width, height) != (side, side) {
-        eprintln!(
-            "note: the first image is {width} x {height} pixels, but {set} was made for {side} x {side}"
-        );
+        eprintln!("note: the first image is {width} x {height} pixels, but {set} was made for {side} x {side}");
     }
     Ok(())
 }

@@ -14,9 +14,7 @@ use flipcast_corrupt::CorruptionSet;
 use flipcast_corrupt::registry::names;
 use flipcast_images::loader::LoaderConfig;
 use flipcast_record::write_atomically;
-use flipcast_run::{
-    Calibration, CellRequest, HELD_OUT, Ledger, MEMORY_LIMIT, Scope, Setting, Watcher,
-};
+use flipcast_run::{Calibration, CellRequest, HELD_OUT, Ledger, MEMORY_LIMIT, Scope, Setting, Watcher};
 use rows::Row;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -56,11 +54,7 @@ pub fn run(args: &Args) -> Result<()> {
         classes: None,
     })?;
     let calibration = Calibration::load(&folder.calibration())?;
-    let setting = Setting {
-        model: &model,
-        protocol: &calibration.protocol,
-        device,
-    };
+    let setting = Setting { model: &model, protocol: &calibration.protocol, device };
     let mut watcher = CellProgress::for_terminal();
     let mut rows = Vec::new();
     let shifts = shifts();
@@ -76,10 +70,7 @@ pub fn run(args: &Args) -> Result<()> {
         let request = CellRequest {
             data: name.clone(),
             dataset: data.dataset.clone(),
-            config: LoaderConfig {
-                threads,
-                ..data.loader_config()
-            },
+            config: LoaderConfig { threads, ..data.loader_config() },
             preprocess: &data.preprocess,
             scope: &scope,
             seed: 0,
@@ -87,13 +78,7 @@ pub fn run(args: &Args) -> Result<()> {
         };
         let mut ledger = Ledger::default();
         let cell = setting
-            .cell(
-                "demo",
-                &request,
-                &calibration.basis,
-                &mut ledger,
-                &mut watcher,
-            )
+            .cell("demo", &request, &calibration.basis, &mut ledger, &mut watcher)
             .with_context(|| format!("cannot show `{name}`"))?;
         let estimates = calibration.estimate(&cell, LEVEL);
         rows.extend(Row::new(name.clone(), &cell, estimates));
@@ -103,10 +88,7 @@ pub fn run(args: &Args) -> Result<()> {
     write_atomically(&args.out, page.as_bytes())?;
     print(&rows::to_text(&rows, LEVEL))?;
     let time = duration(started.elapsed());
-    print(&format!(
-        "\n{time}; report written to {}\n",
-        args.out.display()
-    ))?;
+    print(&format!("\n{time}; report written to {}\n", args.out.display()))?;
     folder.close(args.keep.is_some())
 }
 

@@ -21,10 +21,7 @@ impl DeviceArgs {
     /// The device asked for; the processor works with `threads`.
     pub fn device(&self, threads: usize) -> Result<Device> {
         let precision = Precision::from_name(&self.precision).ok_or_else(|| Advised {
-            problem: format!(
-                "--precision is `{}`, expected tf32, bf16 or f32",
-                self.precision
-            ),
+            problem: format!("--precision is `{}`, expected tf32, bf16 or f32", self.precision),
             hint: "it matters on a GPU alone".to_owned(),
         })?;
         let cuda = |index| Device::Cuda { index, precision };
@@ -37,10 +34,7 @@ impl DeviceArgs {
                 Ok(cuda(index.parse().expect("it was just parsed")))
             }
             _ => Err(Advised {
-                problem: format!(
-                    "--device is `{}`, expected cpu, cuda, cuda:1, ... or auto",
-                    self.device
-                ),
+                problem: format!("--device is `{}`, expected cpu, cuda, cuda:1, ... or auto", self.device),
                 hint: "`flipcast env` lists what is there".to_owned(),
             }
             .into()),
@@ -49,8 +43,5 @@ impl DeviceArgs {
 }
 
 fn cpu(threads: usize) -> Result<Device> {
-    Ok(Device::Cpu {
-        threads,
-        isa: Some(isa()?),
-    })
+    Ok(Device::Cpu { threads, isa: Some(isa()?) })
 }

@@ -6,18 +6,9 @@ use flipcast_kernels::Isa;
 
 /// Every environment variable flipcast reads.
 pub const VARIABLES: &[(&str, &str)] = &[
-    (
-        "FLIPCAST_ISA",
-        "instruction set: scalar, avx2 or avx512; the best one found if unset",
-    ),
-    (
-        "FLIPCAST_CACHE",
-        "folder for compiled GPU kernels; `flipcast` in the user's cache folder if unset",
-    ),
-    (
-        "FLIPCAST_GOLDEN",
-        "folder with golden data for the tests; `golden/` of the repository if unset",
-    ),
+    ("FLIPCAST_ISA", "instruction set: scalar, avx2 or avx512; the best one found if unset"),
+    ("FLIPCAST_CACHE", "folder for compiled GPU kernels; `flipcast` in the user's cache folder if unset"),
+    ("FLIPCAST_GOLDEN", "folder with golden data for the tests; `golden/` of the repository if unset"),
 ];
 
 /// Prints what was found on this machine and the variables in force.
@@ -26,11 +17,7 @@ pub fn run() -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut text = format!("flipcast {}\n", env!("CARGO_PKG_VERSION"));
     text += &format!("cores: {cores}\n");
-    text += &format!(
-        "instruction sets: {} (in use: {})\n",
-        sets.join(", "),
-        isa()?.name()
-    );
+    text += &format!("instruction sets: {} (in use: {})\n", sets.join(", "), isa()?.name());
     text += &devices(&flipcast_cuda::report());
     text.push('\n');
     let rows: Vec<Vec<String>> = VARIABLES
@@ -49,10 +36,7 @@ fn devices(cuda: &CudaReport) -> String {
     let mut names = vec!["cpu".to_owned()];
     for device in &cuda.devices {
         let gib = device.memory as f64 / f64::from(1 << 30);
-        names.push(format!(
-            "cuda:{} ({}, {gib:.0} GiB)",
-            device.index, device.name
-        ));
+        names.push(format!("cuda:{} ({}, {gib:.0} GiB)", device.index, device.name));
     }
     let mut text = format!("devices: {}\n", names.join(", "));
     for library in &cuda.libraries {
@@ -74,10 +58,7 @@ pub fn isa() -> Result<Isa> {
     };
     Isa::named(&name).ok_or_else(|| {
         let sets: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
-        let text = format!(
-            "FLIPCAST_ISA is `{name}`, but this machine has {}",
-            sets.join(", ")
-        );
+        let text = format!("FLIPCAST_ISA is `{name}`, but this machine has {}", sets.join(", "));
         anyhow::Error::new(crate::failure::Environment(text))
     })
 }

@@ -8,9 +8,7 @@ use crate::output::print;
 use crate::table::{Align, counted, grouped, render};
 use anyhow::{Context, Result};
 use flipcast_estimate::{Estimate, Flag};
-use flipcast_run::{
-    Calibration, Cell, CellEstimates, Estimates, FlipProtocol, PaperFit, Scope, Setting, Watcher,
-};
+use flipcast_run::{Calibration, Cell, CellEstimates, Estimates, FlipProtocol, PaperFit, Scope, Setting, Watcher};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -50,17 +48,8 @@ pub struct Args {
 }
 
 /// The estimators a reader sees first.
-const MAIN: [&str; 9] = [
-    "combined",
-    "wf",
-    "wf_batch",
-    "statistics_flips",
-    "cot",
-    "cot_calibrated",
-    "atc_mc",
-    "ac",
-    "doc",
-];
+const MAIN: [&str; 9] =
+    ["combined", "wf", "wf_batch", "statistics_flips", "cot", "cot_calibrated", "atc_mc", "ac", "doc"];
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
@@ -91,11 +80,7 @@ pub fn run(args: &Args) -> Result<()> {
         watcher.cell(spec, number, args.images.data.len());
         let data = open_data(args.images.request(spec, args.scoring.seed), &model)?;
         let scope = Scope::new(model.num_classes(), data.class_space.clone());
-        let setting = Setting {
-            model: &model,
-            protocol: &protocol,
-            device,
-        };
+        let setting = Setting { model: &model, protocol: &protocol, device };
         let request = args.scoring.request(&data, &scope)?;
         let failed = || format!("cannot estimate the accuracy on `{spec}`");
         let (cell, estimates) = if let Some(calibration) = &calibration {
@@ -131,22 +116,13 @@ fn check_protocol(asked: Option<&str>, made_with: &FlipProtocol) -> Result<()> {
         return Ok(());
     };
     Err(Advised {
-        problem: format!(
-            "the calibration was made with protocol `{}`, but `{asked}` was asked for",
-            made_with.name
-        ),
+        problem: format!("the calibration was made with protocol `{}`, but `{asked}` was asked for", made_with.name),
         hint: format!("calibrate with `--protocol {asked}`, or leave the option out"),
     }
     .into())
 }
 
-fn to_json(
-    spec: &str,
-    cell: &Cell,
-    estimates: &CellEstimates,
-    protocol: &FlipProtocol,
-    level: f64,
-) -> Result<Value> {
+fn to_json(spec: &str, cell: &Cell, estimates: &CellEstimates, protocol: &FlipProtocol, level: f64) -> Result<Value> {
     Ok(json!({
         "data": spec,
         "images": cell.images,
@@ -193,57 +169,30 @@ pub(super) fn tell_flags(flags: impl IntoIterator<Item = Flag>) -> String {
 }
 
 /// The table of one of the two numbers.
-fn part(
-    what: &str,
-    estimates: &Estimates,
-    truth: Option<f64>,
-    args: &Args,
-    flags: &mut BTreeSet<Flag>,
-) -> String {
+fn part(what: &str, estimates: &Estimates, truth: Option<f64>, args: &Args, flags: &mut BTreeSet<Flag>) -> String {
     let percent = |x: f64| format!("{:.1}%", 100.0 * x);
-    let mut names: Vec<&str> = MAIN
-        .into_iter()
-        .filter(|n| estimates.contains_key(*n))
-        .collect();
+    let mut names: Vec<&str> = MAIN.into_iter().filter(|n| estimates.contains_key(*n)).collect();
     if args.all {
-        let others = estimates
-            .keys()
-            .map(String::as_str)
-            .filter(|n| !MAIN.contains(n));
+        let others = estimates.keys().map(String::as_str).filter(|n| !MAIN.contains(n));
         names.extend(others);
     }
     let mut rows = Vec::new();
     for name in names {
-        let Estimate {
-            accuracy,
-            low,
-            high,
-            flags: raised,
-        } = &estimates[name];
+        let Estimate { accuracy, low, high, flags: raised } = &estimates[name];
         flags.extend(raised.iter().copied());
-        let raised: Vec<String> = raised
-            .iter()
-            .filter_map(|flag| serde_json::to_value(flag).ok()?.as_str().map(str::to_owned))
-            .collect();
+        let raised: Vec<String> =
+            raised.iter().filter_map(|flag| serde_json::to_value(flag).ok()?.as_str().map(str::to_owned)).collect();
         rows.push(vec![
             name.to_owned(),
             percent(*accuracy),
             format!("{} to {}", percent(*low), percent(*high)),
-            truth.map_or_else(String::new, |truth| {
-                format!("{:+.1}", 100.0 * (accuracy - truth))
-            }),
+            truth.map_or_else(String::new, |truth| format!("{:+.1}", 100.0 * (accuracy - truth))),
             raised.join(", "),
         ]);
     }
     let truth = truth.map_or_else(String::new, |truth| format!(", truth {}", percent(truth)));
     let interval = format!("{:.0}% interval", 100.0 * args.level);
     let header = ["estimator", "accuracy", interval.as_str(), "error", "flags"];
-    let align = [
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-    ];
+    let align = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Left];
     format!("\n{what}{truth}\n{}", render(&header, &align, &rows))
 }

@@ -66,10 +66,7 @@ pub fn run(args: &Args) -> Result<()> {
     check_writable(out)?;
     let study = load(&args.runs)?;
     let figure = build_figure(&study, name, args.frame).inspect_err(|_| tell_unshown(&study))?;
-    let scene = figure.draw(Size {
-        width: args.width.map(f64::from),
-        height: args.height.map(f64::from),
-    });
+    let scene = figure.draw(Size { width: args.width.map(f64::from), height: args.height.map(f64::from) });
     let theme = match args.theme {
         ThemeChoice::Light => Theme::Light,
         ThemeChoice::Dark => Theme::Dark,
@@ -94,14 +91,8 @@ fn check_figure(name: &str) -> Result<()> {
         names.join(", ")
     };
     Err(Advised {
-        problem: format!(
-            "there is no figure `{name}`, the nearest are {}",
-            quoted(nearest_names(name, known()))
-        ),
-        hint: format!(
-            "all figures are {}; `flipcast figure --list` tells what each shows",
-            quoted(known().collect())
-        ),
+        problem: format!("there is no figure `{name}`, the nearest are {}", quoted(nearest_names(name, known()))),
+        hint: format!("all figures are {}; `flipcast figure --list` tells what each shows", quoted(known().collect())),
     }
     .into())
 }
@@ -109,17 +100,9 @@ fn check_figure(name: &str) -> Result<()> {
 fn list() -> Result<()> {
     let rows: Vec<Vec<String>> = FIGURES
         .iter()
-        .map(|figure| {
-            [figure.name, figure.summary, figure.command]
-                .map(str::to_owned)
-                .to_vec()
-        })
+        .map(|figure| [figure.name, figure.summary, figure.command].map(str::to_owned).to_vec())
         .collect();
-    print(&render(
-        &["figure", "shows", "records from"],
-        &[Align::Left; 3],
-        &rows,
-    ))
+    print(&render(&["figure", "shows", "records from"], &[Align::Left; 3], &rows))
 }
 
 fn format_of(out: &Path) -> Result<Format> {

@@ -78,13 +78,7 @@ pub struct DataArgs {
 impl DataArgs {
     /// What is asked of `spec`, one of the data, whose corruption has the seed `seed`.
     pub fn request<'a>(&'a self, spec: &'a str, seed: u64) -> DataRequest<'a> {
-        DataRequest {
-            spec,
-            dataset: self.dataset.as_deref(),
-            split: self.split.as_deref(),
-            labels: self.labels,
-            seed,
-        }
+        DataRequest { spec, dataset: self.dataset.as_deref(), split: self.split.as_deref(), labels: self.labels, seed }
     }
 }
 
@@ -106,13 +100,7 @@ pub struct DataRequest<'a> {
 impl<'a> DataRequest<'a> {
     /// The images at `spec`, about which nothing else is known.
     pub fn new(spec: &'a str) -> Self {
-        Self {
-            spec,
-            dataset: None,
-            split: None,
-            labels: Labels::Auto,
-            seed: 0,
-        }
+        Self { spec, dataset: None, split: None, labels: Labels::Auto, seed: 0 }
     }
 }
 
@@ -135,15 +123,10 @@ pub struct OpenedData {
 impl OpenedData {
     /// A loader's settings for these images; batch size, threads, order and limit are still the defaults.
     pub fn loader_config(&self) -> LoaderConfig {
-        let config = LoaderConfig {
-            border: self.border,
-            ..LoaderConfig::new(self.preprocess.clone())
-        };
+        let config = LoaderConfig { border: self.border, ..LoaderConfig::new(self.preprocess.clone()) };
         match self.spec.corruption {
             None => config,
-            Some(request) => {
-                CorruptionStep::join(config, request, Arc::new(Corruptor::new(self.seed)))
-            }
+            Some(request) => CorruptionStep::join(config, request, Arc::new(Corruptor::new(self.seed))),
         }
     }
 }
@@ -156,10 +139,7 @@ pub fn open_model(args: &ModelArgs) -> Result<Model> {
     };
     if args.weights.is_none() && !path.exists() && is_model_name(&args.model) {
         return Err(Advised {
-            problem: format!(
-                "`{}` is the name of a model, but a weight file was expected",
-                args.model
-            ),
+            problem: format!("`{}` is the name of a model, but a weight file was expected", args.model),
             hint: format!("add the file: `--model {} --weights FILE`", args.model),
         }
         .into());
@@ -176,26 +156,19 @@ pub fn open_model(args: &ModelArgs) -> Result<Model> {
 }
 
 fn is_model_name(name: &str) -> bool {
-    flipcast_models::WeightTag::find(name).is_ok()
-        || flipcast_models::Architecture::find(name).is_ok()
+    flipcast_models::WeightTag::find(name).is_ok() || flipcast_models::Architecture::find(name).is_ok()
 }
 
 /// Opens the images `request` names for `model`, whose preprocessing must be known.
 pub fn open_data(request: DataRequest<'_>, model: &Model) -> Result<OpenedData> {
-    let spec: DataSpec = request
-        .spec
-        .parse()
-        .with_context(|| format!("cannot understand `{}`", request.spec))?;
-    let rule = model
-        .require_preprocess()
-        .with_context(|| format!("cannot prepare images for `{}`", model.name()))?;
+    let spec: DataSpec = request.spec.parse().with_context(|| format!("cannot understand `{}`", request.spec))?;
+    let rule = model.require_preprocess().with_context(|| format!("cannot prepare images for `{}`", model.name()))?;
     let cannot_open = || format!("cannot open `{}`", spec.path);
     let (dataset, preprocess, border, published_space) = match request.dataset {
         Some(name) => {
             let root = Path::new(&spec.path);
             let split = request.split.unwrap_or_default();
-            let named =
-                open_named(name, root, split, CountRule::Published).with_context(cannot_open)?;
+            let named = open_named(name, root, split, CountRule::Published).with_context(cannot_open)?;
             let pixels = named.info.pixels;
             let space = Some(named.info.class_space).filter(|space| !space.is_empty());
             (named.dataset, pixels.adapt(rule), pixels.border(), space)
@@ -206,21 +179,8 @@ pub fn open_data(request: DataRequest<'_>, model: &Model) -> Result<OpenedData> 
         }
     };
     let class_space = labels::class_space(&*dataset, published_space, model, request.labels)
-        .with_context(|| {
-            format!(
-                "cannot use the labels of `{}` with `{}`",
-                spec.path,
-                model.name()
-            )
-        })?;
-    Ok(OpenedData {
-        spec,
-        dataset: Arc::from(dataset),
-        class_space,
-        preprocess,
-        border,
-        seed: request.seed,
-    })
+        .with_context(|| format!("cannot use the labels of `{}` with `{}`", spec.path, model.name()))?;
+    Ok(OpenedData { spec, dataset: Arc::from(dataset), class_space, preprocess, border, seed: request.seed })
 }
 
 /// The dataset at `path`, or the split of it that is asked for: a folder or array below it, or `train` or `test`.

@@ -44,40 +44,20 @@ fn list() -> Result<String> {
         .collect();
     let tags: Vec<Vec<String>> = list_weight_tags()
         .iter()
-        .map(|tag| {
-            vec![
-                tag.name.to_owned(),
-                tag.classes.to_string(),
-                describe(&tag.preprocess),
-            ]
-        })
+        .map(|tag| vec![tag.name.to_owned(), tag.classes.to_string(), describe(&tag.preprocess)])
         .collect();
     let header = ["architecture", "parameters", "of norms", "input", "classes"];
-    let align = [
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-    ];
+    let align = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Right];
     let mut text = render(&header, &align, &architectures);
     text.push('\n');
     let align = [Align::Left, Align::Right, Align::Left];
-    text.push_str(&render(
-        &["weights", "classes", "preprocessing"],
-        &align,
-        &tags,
-    ));
+    text.push_str(&render(&["weights", "classes", "preprocessing"], &align, &tags));
     Ok(text)
 }
 
 fn show(path: &Path) -> Result<String> {
     let file = inspect_file(path)?;
-    let dtypes: Vec<String> = file
-        .dtypes
-        .iter()
-        .map(|(dtype, count)| format!("{count} {dtype}"))
-        .collect();
+    let dtypes: Vec<String> = file.dtypes.iter().map(|(dtype, count)| format!("{count} {dtype}")).collect();
     let mut text = format!("format: {}\n", file.format);
     text += &format!("sha256: {}\n", file.sha256);
     text += &format!("tensors: {} ({})\n", file.tensors, dtypes.join(", "));
@@ -88,9 +68,8 @@ fn show(path: &Path) -> Result<String> {
     match &file.best {
         None => text += "architecture: none of the known ones is close\n",
         Some(best) if best.fit.is_exact() => {
-            let names: Vec<&str> = std::iter::once(best.architecture.name.as_str())
-                .chain(best.ties.iter().map(String::as_str))
-                .collect();
+            let names: Vec<&str> =
+                std::iter::once(best.architecture.name.as_str()).chain(best.ties.iter().map(String::as_str)).collect();
             let classes = best.architecture.config.classes();
             text += &format!(
                 "architecture: {} with {classes} classes; every tensor fits
@@ -118,9 +97,7 @@ fn describe(preprocess: &Preprocess) -> String {
             format!("to {} x {}", size.height, size.width)
         }
     };
-    let crop = preprocess.crop.map_or_else(String::new, |size| {
-        format!(", crop {} x {}", size.height, size.width)
-    });
+    let crop = preprocess.crop.map_or_else(String::new, |size| format!(", crop {} x {}", size.height, size.width));
     let filter = format!("{:?}", preprocess.interpolation).to_lowercase();
     match preprocess.resize {
         Resize::None => format!("{resize}{crop}"),

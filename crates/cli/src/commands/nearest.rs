@@ -7,11 +7,7 @@ const LISTED: usize = 3;
 pub fn nearest_names<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut ranked: Vec<(usize, &str)> = known.map(|known| (edits(name, known), known)).collect();
     ranked.sort_unstable();
-    ranked
-        .into_iter()
-        .take(LISTED)
-        .map(|(_, name)| name)
-        .collect()
+    ranked.into_iter().take(LISTED).map(|(_, name)| name).collect()
 }
 
 /// Insertions, deletions and replacements between `left`, or its start if it is long, and `right`.

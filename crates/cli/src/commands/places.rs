@@ -18,18 +18,12 @@ pub fn check_there(path: &Path, expected: &str) -> Result<()> {
     let names = record_places(&folder);
     hint += &match names.as_slice() {
         [] => "is the nearest folder there is, and holds no folders and no record files".to_owned(),
-        names if names.len() > MAX_NAMED => format!(
-            "holds {} and {} more",
-            quoted(&names[..MAX_NAMED]),
-            names.len() - MAX_NAMED
-        ),
+        names if names.len() > MAX_NAMED => {
+            format!("holds {} and {} more", quoted(&names[..MAX_NAMED]), names.len() - MAX_NAMED)
+        }
         names => format!("holds {}", quoted(names)),
     };
-    Err(Advised {
-        problem: format!("`{}` does not exist", path.display()),
-        hint,
-    }
-    .into())
+    Err(Advised { problem: format!("`{}` does not exist", path.display()), hint }.into())
 }
 
 /// Paths without those that lead to the same file as an earlier one.

@@ -23,9 +23,7 @@ pub fn render(net: &Network, graph: &Graph, images: usize, rounds: usize) -> Str
     let algorithm = |node: NodeId, backward: bool| {
         let name = graph.node(node).name.as_str();
         let found = algorithms.iter().find(|(layer, ..)| *layer == name);
-        found
-            .and_then(|(_, f, b)| if backward { *b } else { Some(*f) })
-            .unwrap_or("")
+        found.and_then(|(_, f, b)| if backward { *b } else { Some(*f) }).unwrap_or("")
     };
     let mut shares: BTreeMap<String, Share> = BTreeMap::new();
     let mut add = |key: String, time: std::time::Duration, gflop: f64| {
@@ -36,20 +34,9 @@ pub fn render(net: &Network, graph: &Graph, images: usize, rounds: usize) -> Str
     };
     for (step, time) in plan.forward().iter().zip(&times.forward) {
         let key = match step {
-            Step::Conv {
-                node,
-                source,
-                target,
-                ..
-            } => conv_key(
-                "forward",
-                algorithm(*node, false),
-                graph,
-                plan,
-                *node,
-                *source,
-                *target,
-            ),
+            Step::Conv { node, source, target, .. } => {
+                conv_key("forward", algorithm(*node, false), graph, plan, *node, *source, *target)
+            }
             other => format!("forward {}", short(&format!("{other:?}"))),
         };
         let gflop = match step {
@@ -62,25 +49,12 @@ pub fn render(net: &Network, graph: &Graph, images: usize, rounds: usize) -> Str
         let (key, gflop) = match step {
             BackwardStep::Conv { node, .. } => {
                 let ends = plan.forward().iter().find_map(|step| match step {
-                    Step::Conv {
-                        node: layer,
-                        source,
-                        target,
-                        ..
-                    } if layer == node => Some((*source, *target)),
+                    Step::Conv { node: layer, source, target, .. } if layer == node => Some((*source, *target)),
                     _ => None,
                 });
                 match ends {
                     Some((source, target)) => (
-                        conv_key(
-                            "backward",
-                            algorithm(*node, true),
-                            graph,
-                            plan,
-                            *node,
-                            source,
-                            target,
-                        ),
+                        conv_key("backward", algorithm(*node, true), graph, plan, *node, source, target),
                         conv_gflop(graph, plan, *node, target, images),
                     ),
                     None => ("backward conv".to_owned(), 0.0),
@@ -96,11 +70,7 @@ pub fn render(net: &Network, graph: &Graph, images: usize, rounds: usize) -> Str
     let rows: Vec<Vec<String>> = shares
         .iter()
         .map(|(key, share)| {
-            let rate = if share.gflop > 0.0 {
-                format!("{:.0}", share.gflop / share.ms * 1e3)
-            } else {
-                String::new()
-            };
+            let rate = if share.gflop > 0.0 { format!("{:.0}", share.gflop / share.ms * 1e3) } else { String::new() };
             vec![
                 format!("{:.1}", share.ms),
                 format!("{:.1}", 100.0 * share.ms / total),
@@ -110,13 +80,7 @@ pub fn render(net: &Network, graph: &Graph, images: usize, rounds: usize) -> Str
             ]
         })
         .collect();
-    let align = [
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-    ];
+    let align = [Align::Right, Align::Right, Align::Right, Align::Right, Align::Left];
     render_table(&["ms", "%", "steps", "GFLOP/s", "work"], &align, &rows)
 }
 
@@ -134,17 +98,12 @@ fn conv_key(
         Op::Conv2d(conv) => format!("{}x{}/{}", conv.kernel[0], conv.kernel[1], conv.stride),
         _ => "linear".to_owned(),
     };
-    format!(
-        "{direction} {algorithm} {kernel}, {input} -> {}",
-        output.channels
-    )
+    format!("{direction} {algorithm} {kernel}, {input} -> {}", output.channels)
 }
 
 fn conv_gflop(graph: &Graph, plan: &Plan, node: NodeId, target: ValueId, images: usize) -> f64 {
     let per_pixel = match &graph.node(node).op {
-        Op::Conv2d(conv) => {
-            conv.out_channels * conv.in_channels / conv.groups * conv.kernel[0] * conv.kernel[1]
-        }
+        Op::Conv2d(conv) => conv.out_channels * conv.in_channels / conv.groups * conv.kernel[0] * conv.kernel[1],
         Op::Linear { inputs, outputs } | Op::Projection { inputs, outputs } => inputs * outputs,
         _ => 0,
     };
@@ -153,9 +112,5 @@ fn conv_gflop(graph: &Graph, plan: &Plan, node: NodeId, target: ValueId, images:
 
 /// The name of a step: what stands before its fields.
 fn short(debug: &str) -> String {
-    debug
-        .split([' ', '{'])
-        .next()
-        .unwrap_or_default()
-        .to_lowercase()
+    debug.split([' ', '{']).next().unwrap_or_default().to_lowercase()
 }

@@ -68,10 +68,7 @@ pub fn run(args: &Args) -> Result<()> {
     let text = match format {
         Some(format) => render_tables(&study, format, args.table.as_deref())?,
         None => {
-            let options = PageOptions {
-                title: args.title.clone(),
-                about: None,
-            };
+            let options = PageOptions { title: args.title.clone(), about: None };
             render_page(&study, &options)?
         }
     };
@@ -80,11 +77,7 @@ pub fn run(args: &Args) -> Result<()> {
         None => print(&text),
         Some(out) => {
             write_atomically(&out, text.as_bytes())?;
-            print(&format!(
-                "{} records; written to {}\n",
-                study.len(),
-                out.display()
-            ))
+            print(&format!("{} records; written to {}\n", study.len(), out.display()))
         }
     }
 }
@@ -92,10 +85,7 @@ pub fn run(args: &Args) -> Result<()> {
 /// Reads records.
 pub(super) fn load(runs: &[PathBuf]) -> Result<Study> {
     for run in runs {
-        check_there(
-            run,
-            "a record file, or a folder of files that end in `.jsonl`",
-        )?;
+        check_there(run, "a record file, or a folder of files that end in `.jsonl`")?;
     }
     let study = Study::load(runs)?;
     Ok(study)

@@ -63,13 +63,7 @@ pub fn run(args: &Args) -> Result<()> {
     match &args.action {
         Action::List { file, kind, json } => list(file, kind.as_deref(), *json),
         Action::Show { file, key, json } => show(file, key, *json),
-        Action::Diff {
-            file,
-            left,
-            right,
-            with,
-            json,
-        } => {
+        Action::Diff { file, left, right, with, json } => {
             let (one, other) = (file, with.as_ref().unwrap_or(file));
             compare((one, left), (other, right), *json)
         }
@@ -89,35 +83,16 @@ fn list(file: &Path, kind: Option<&str>, json: bool) -> Result<()> {
         return print(&text);
     }
     let rows: Vec<Vec<String>> = shown.into_iter().map(row).collect();
-    let header = [
-        "key",
-        "kind",
-        "model",
-        "method",
-        "images",
-        "accuracy",
-        "created (UTC)",
-        "time",
-    ];
-    let align = [
-        Align::Left,
-        Align::Left,
-        Align::Left,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-        Align::Right,
-    ];
+    let header = ["key", "kind", "model", "method", "images", "accuracy", "created (UTC)", "time"];
+    let align =
+        [Align::Left, Align::Left, Align::Left, Align::Left, Align::Right, Align::Right, Align::Left, Align::Right];
     print(&render(&header, &align, &rows))
 }
 
 fn row(record: &RunRecord) -> Vec<String> {
     let setting = |path: &[&str]| {
         let first = record.protocol.get(path[0])?;
-        path[1..]
-            .iter()
-            .try_fold(first, |value, name| value.get(name))
+        path[1..].iter().try_fold(first, |value, name| value.get(name))
     };
     let text = |value: Option<&Value>| match value {
         Some(Value::String(text)) => text.clone(),
@@ -185,10 +160,8 @@ fn compare(left: (&Path, &str), right: (&Path, &str), json: bool) -> Result<()> 
             continue;
         }
         let shown = |value: &Option<Value>| value.as_ref().map_or("-".to_owned(), Value::to_string);
-        let rows: Vec<Vec<String>> = differences
-            .iter()
-            .map(|d| vec![d.path.clone(), shown(&d.left), shown(&d.right)])
-            .collect();
+        let rows: Vec<Vec<String>> =
+            differences.iter().map(|d| vec![d.path.clone(), shown(&d.left), shown(&d.right)]).collect();
         text += &render(&[what, &one.key, &other.key], &[Align::Left; 3], &rows);
     }
     print(&text)
@@ -196,27 +169,16 @@ fn compare(left: (&Path, &str), right: (&Path, &str), json: bool) -> Result<()> 
 
 /// The run whose key starts with `key`.
 fn find<'a>(records: &'a Records, file: &Path, key: &str) -> Result<&'a RunRecord> {
-    let mut keys: Vec<&str> = records
-        .iter()
-        .map(|record| record.key.as_str())
-        .filter(|known| known.starts_with(key))
-        .collect();
+    let mut keys: Vec<&str> =
+        records.iter().map(|record| record.key.as_str()).filter(|known| known.starts_with(key)).collect();
     keys.sort_unstable();
     keys.dedup();
     let problem = match keys.as_slice() {
         [one] => return Ok(records.get(one).expect("its key was listed")),
         [] => format!("`{}` holds no run with key `{key}`", file.display()),
-        several => format!(
-            "{} runs of `{}` have keys that start with `{key}`",
-            several.len(),
-            file.display()
-        ),
+        several => format!("{} runs of `{}` have keys that start with `{key}`", several.len(), file.display()),
     };
-    Err(Advised {
-        problem,
-        hint: format!("`flipcast runs list {}` shows the keys", file.display()),
-    }
-    .into())
+    Err(Advised { problem, hint: format!("`flipcast runs list {}` shows the keys", file.display()) }.into())
 }
 
 /// A result in the form that can be compared setting by setting.

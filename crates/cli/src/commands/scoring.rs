@@ -54,10 +54,9 @@ impl ScoringArgs {
     /// when the file is opened again, so the program may end at any moment.
     pub fn end_on_interrupt(&self) -> Result<()> {
         let kept = match &self.record {
-            Some(path) => format!(
-                "finished cells are kept in `{}`; the same command goes on from there",
-                path.display()
-            ),
+            Some(path) => {
+                format!("finished cells are kept in `{}`; the same command goes on from there", path.display())
+            }
             None => "nothing is kept; with `--record FILE` finished cells are".to_owned(),
         };
         ctrlc::set_handler(move || {
@@ -141,8 +140,7 @@ pub fn parse_marginal(text: &str, classes: usize) -> Result<Marginal> {
         problem: format!(
             "--marginal is `{text}`, expected `uniform`, `em`, `bbse`, `subset:` and class numbers or `given:` and weights"
         ),
-        hint: "list the classes that can occur, counted from 0: `--marginal subset:3,17,42`"
-            .to_owned(),
+        hint: "list the classes that can occur, counted from 0: `--marginal subset:3,17,42`".to_owned(),
     };
     Ok(match text.split_once(':') {
         None if text == "uniform" => Marginal::Uniform,
@@ -152,10 +150,7 @@ pub fn parse_marginal(text: &str, classes: usize) -> Result<Marginal> {
             let numbers = numbers.split(',').map(|class| class.trim().parse());
             let subset: Vec<usize> = numbers.collect::<Result<_, _>>().map_err(|_| refused())?;
             if let Some(class) = subset.iter().find(|&&class| class >= classes) {
-                bail!(
-                    "--marginal names class {class}, expected 0 to {}",
-                    classes - 1
-                );
+                bail!("--marginal names class {class}, expected 0 to {}", classes - 1);
             }
             Marginal::Subset(subset)
         }
@@ -175,10 +170,7 @@ pub fn parse_marginal(text: &str, classes: usize) -> Result<Marginal> {
 
 /// Refuses a probability outside of 0 and 1.
 pub fn check_level(level: f64) -> Result<()> {
-    ensure!(
-        level > 0.0 && level < 1.0,
-        "--level is {level}, expected more than 0 and less than 1"
-    );
+    ensure!(level > 0.0 && level < 1.0, "--level is {level}, expected more than 0 and less than 1");
     Ok(())
 }
 
@@ -192,18 +184,11 @@ pub fn check_writable(path: &Path) -> Result<()> {
         return Ok(());
     }
     let problem = if path.is_dir() {
-        format!(
-            "`{}` is a folder, expected the name of a file",
-            path.display()
-        )
+        format!("`{}` is a folder, expected the name of a file", path.display())
     } else {
         format!("the folder `{}` does not exist", folder.display())
     };
-    Err(Advised {
-        problem,
-        hint: "give the path of a file in a folder that exists".to_owned(),
-    }
-    .into())
+    Err(Advised { problem, hint: "give the path of a file in a folder that exists".to_owned() }.into())
 }
 
 /// One line on stderr: which cell, and how far it is.
@@ -223,13 +208,7 @@ impl CellProgress {
 
     fn new(shown: bool) -> Self {
         let now = Instant::now();
-        Self {
-            shown,
-            started: now,
-            last: now,
-            cell: (String::new(), 0, 1),
-            width: 0,
-        }
+        Self { shown, started: now, last: now, cell: (String::new(), 0, 1), width: 0 }
     }
 
     /// Wipes the line, so that a result can be printed.

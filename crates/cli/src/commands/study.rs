@@ -85,17 +85,10 @@ impl PlanArgs {
         let text = self.text()?;
         let cannot = || format!("cannot use the plan `{}`", self.plan);
         let plan = Plan::parse(&text).with_context(cannot)?;
-        let options = ExpandOptions {
-            seed: self.seed,
-            limit: self.limit,
-        };
+        let options = ExpandOptions { seed: self.seed, limit: self.limit };
         let units = expand(&plan, &options).with_context(cannot)?;
         let variables = Variables::new(&plan, &self.set);
-        Ok(Loaded {
-            plan,
-            variables,
-            units,
-        })
+        Ok(Loaded { plan, variables, units })
     }
 
     fn text(&self) -> Result<String> {
@@ -109,17 +102,14 @@ impl PlanArgs {
                     "`{}` is neither a file nor the name of a plan that comes with the program",
                     self.plan
                 ),
-                hint: "`flipcast study plans` lists those; `flipcast study plan NAME` prints one"
-                    .to_owned(),
+                hint: "`flipcast study plans` lists those; `flipcast study plan NAME` prints one".to_owned(),
             }
             .into());
         }
         let cannot = || format!("cannot read the plan `{}`", self.plan);
         let mut text = String::new();
         let file = std::fs::File::open(path).with_context(cannot)?;
-        file.take(MAX_PLAN_BYTES)
-            .read_to_string(&mut text)
-            .with_context(cannot)?;
+        file.take(MAX_PLAN_BYTES).read_to_string(&mut text).with_context(cannot)?;
         Ok(text)
     }
 

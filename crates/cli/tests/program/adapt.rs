@@ -17,17 +17,7 @@ fn scene(name: &str) -> (Scratch, String) {
 /// Adapts `model` to `data` of `scratch` on one thread, with more arguments behind.
 fn adapt(scratch: &Scratch, model: &str, method: &str, more: &[&str]) -> Outcome {
     let data = scratch.path("data");
-    let fixed = [
-        "adapt",
-        "--model",
-        model,
-        "--data",
-        &data,
-        "--method",
-        method,
-        "--threads",
-        "1",
-    ];
+    let fixed = ["adapt", "--model", model, "--data", &data, "--method", method, "--threads", "1"];
     flipcast(&[&fixed, more].concat())
 }
 
@@ -40,14 +30,7 @@ fn adapt_writes_a_row_per_image_and_a_summary() {
     let (scratch, model) = scene("adapt-rows");
     let out = ["out.csv", "out.jsonl", "out.parquet"].map(|name| scratch.path(name));
     let batches = ["--batch-size", "2", "--order", "stored"];
-    adapt(
-        &scratch,
-        &model,
-        "tent",
-        &[&batches[..], &["--out", &out[0]]].concat(),
-    )
-    .expect(0, &[])
-    .prints(&[
+    adapt(&scratch, &model, "tent", &[&batches[..], &["--out", &out[0]]].concat()).expect(0, &[]).prints(&[
         "method       tent",
         "images       4, 2 steps",
         "accuracy ",
@@ -62,26 +45,14 @@ fn adapt_writes_a_row_per_image_and_a_summary() {
     assert_eq!(rows.len(), 5);
     assert!(rows[1].starts_with("cat/a.jpg,"), "{}", rows[1]);
     assert!(!Path::new(&format!("{}.partial", out[0])).exists());
-    let json = adapt(
-        &scratch,
-        &model,
-        "tent",
-        &[&batches[..], &["--out", &out[1], "--json", "--no-source"]].concat(),
-    )
-    .expect(0, &[])
-    .stdout;
+    let json = adapt(&scratch, &model, "tent", &[&batches[..], &["--out", &out[1], "--json", "--no-source"]].concat())
+        .expect(0, &[])
+        .stdout;
     let summary: Value = serde_json::from_str(&json).expect("one object");
-    assert_eq!(
-        (&summary["images"], &summary["labelled"]),
-        (&json!(4), &json!(4))
-    );
+    assert_eq!((&summary["images"], &summary["labelled"]), (&json!(4), &json!(4)));
     assert_eq!(summary["flip_rate"], Value::Null);
-    let row: Value =
-        serde_json::from_str(read(&out[1]).lines().next().expect("a row")).expect("JSON");
-    assert_eq!(
-        (&row["id"], &row["flipped"]),
-        (&json!("cat/a.jpg"), &Value::Null)
-    );
+    let row: Value = serde_json::from_str(read(&out[1]).lines().next().expect("a row")).expect("JSON");
+    assert_eq!((&row["id"], &row["flipped"]), (&json!("cat/a.jpg"), &Value::Null));
     let class = row["class"].as_u64().expect("a number") as usize;
     assert_eq!(row["class_name"], NAMES[class]);
     adapt(&scratch, &model, "bn", &["--out", &out[2], "--progress"]).expect(0, &["adapting: "]);
@@ -124,61 +95,30 @@ fn predictions_do_not_depend_on_the_threads() {
 #[test]
 fn a_saved_vector_is_where_the_next_run_starts() {
     let (scratch, model) = scene("adapt-affine");
-    let (affine, plain, resumed) = (
-        scratch.path("adapted.safetensors"),
-        scratch.path("plain.csv"),
-        scratch.path("resumed.csv"),
-    );
+    let (affine, plain, resumed) =
+        (scratch.path("adapted.safetensors"), scratch.path("plain.csv"), scratch.path("resumed.csv"));
     let save = ["--lr", "0.01", "--save-affine", &affine];
-    adapt(&scratch, &model, "tent", &save)
-        .expect(0, &[])
-        .prints(&["affine       "]);
+    adapt(&scratch, &model, "tent", &save).expect(0, &[]).prints(&["affine       "]);
     adapt(&scratch, &model, "bn", &["--out", &plain]).expect(0, &[]);
-    adapt(
-        &scratch,
-        &model,
-        "bn",
-        &["--out", &resumed, "--affine", &affine],
-    )
-    .expect(0, &[]);
+    adapt(&scratch, &model, "bn", &["--out", &resumed, "--affine", &affine]).expect(0, &[]);
     assert_ne!(read(&plain), read(&resumed));
     let other = write_model(&scratch, "other", 2, &json!(NAMES));
-    adapt(&scratch, &other, "bn", &["--affine", &affine]).expect(
-        2,
-        &[
-            "was adapted from `tiny` with SHA-256",
-            "hint: an adapted vector fits only",
-        ],
-    );
-    adapt(&scratch, &model, "bn", &["--affine", &model])
-        .expect(2, &["holds no affine vector", "hint: "]);
+    adapt(&scratch, &other, "bn", &["--affine", &affine])
+        .expect(2, &["was adapted from `tiny` with SHA-256", "hint: an adapted vector fits only"]);
+    adapt(&scratch, &model, "bn", &["--affine", &model]).expect(2, &["holds no affine vector", "hint: "]);
 }
 
 #[test]
 fn labels_are_matched_by_name_or_refused() {
     let (scratch, model) = scene("adapt-labels");
     let three = write_model(&scratch, "three", 1, &json!(3));
-    adapt(&scratch, &three, "source", &[]).expect(
-        2,
-        &[
-            "the dataset has 2 classes, but the model has 3",
-            "`--labels none`",
-        ],
-    );
-    adapt(&scratch, &three, "source", &["--labels", "none", "--json"])
-        .expect(0, &[])
-        .prints(&["\"accuracy\":null"]);
+    adapt(&scratch, &three, "source", &[])
+        .expect(2, &["the dataset has 2 classes, but the model has 3", "`--labels none`"]);
+    adapt(&scratch, &three, "source", &["--labels", "none", "--json"]).expect(0, &[]).prints(&["\"accuracy\":null"]);
     let others = write_model(&scratch, "others", 1, &json!(["cat", "cow"]));
-    adapt(&scratch, &others, "source", &[]).expect(
-        2,
-        &[
-            "1 of the dataset's 2 classes are not among the model's",
-            "`dog`",
-        ],
-    );
-    adapt(&scratch, &model, "source", &[])
-        .expect(0, &[])
-        .prints(&["accuracy "]);
+    adapt(&scratch, &others, "source", &[])
+        .expect(2, &["1 of the dataset's 2 classes are not among the model's", "`dog`"]);
+    adapt(&scratch, &model, "source", &[]).expect(0, &[]).prints(&["accuracy "]);
 }
 
 #[test]
@@ -186,14 +126,12 @@ fn what_cannot_work_is_refused_with_a_reason() {
     let (scratch, model) = scene("adapt-refused");
     let nowhere = scratch.path("nowhere.safetensors");
     adapt(&scratch, &nowhere, "tent", &[]).expect(2, &["nowhere.safetensors"]);
-    adapt(&scratch, "resnet50", "tent", &[])
-        .expect(2, &["is the name of a model", "--weights FILE"]);
+    adapt(&scratch, "resnet50", "tent", &[]).expect(2, &["is the name of a model", "--weights FILE"]);
     adapt(&scratch, &model, "tnet", &[]).expect(2, &["no method `tnet`", "`tent`"]);
     adapt(&scratch, &model, "eata", &[]).expect(2, &["`eata`", "--clean DATA"]);
     adapt(&scratch, &model, "bn", &["--lr", "1"]).expect(2, &["`bn` has no learning rate"]);
     adapt(&scratch, &model, "tent", &["--batch-size", "0"]).expect(2, &["batch size is 0"]);
-    adapt(&scratch, &model, "tent", &["--batch-size", "1"])
-        .expect(2, &["batch size is 1", "statistics of the batch"]);
+    adapt(&scratch, &model, "tent", &["--batch-size", "1"]).expect(2, &["batch size is 1", "statistics of the batch"]);
     adapt(&scratch, &model, "source", &["--batch-size", "1"]).expect(0, &[]);
     adapt(&scratch, &model, "tent", &["--steps", "0"]).expect(2, &["number of steps is 0"]);
     adapt(&scratch, &model, "tent", &["--out", "rows.xlsx"]).expect(2, &["`.xlsx`", "`.csv`"]);
@@ -202,9 +140,7 @@ fn what_cannot_work_is_refused_with_a_reason() {
     adapt(&scratch, &model, "tent", &["--lr", "nan"]).expect(2, &["--lr is NaN"]);
     adapt(&scratch, &model, "tent", &["--lr", "-1"]).expect(2, &["--lr is -1"]);
     let data = scratch.path("no-data");
-    let missing = [
-        "adapt", "--model", &model, "--data", &data, "--method", "tent",
-    ];
+    let missing = ["adapt", "--model", &model, "--data", &data, "--method", "tent"];
     flipcast(&missing).expect(2, &["cannot open", "no-data", "hint: check the path"]);
     fs::create_dir(&data).expect("writable");
     flipcast(&missing).expect(2, &["holds no images"]);
@@ -214,8 +150,7 @@ fn what_cannot_work_is_refused_with_a_reason() {
 fn an_unreadable_image_ends_the_run_or_is_left_out() {
     let (scratch, model) = scene("adapt-unreadable");
     scratch.write("data/dog/broken.jpg", b"no picture");
-    adapt(&scratch, &model, "tent", &[])
-        .expect(2, &["unusable: `dog/broken.jpg`", "--on-bad-image skip"]);
+    adapt(&scratch, &model, "tent", &[]).expect(2, &["unusable: `dog/broken.jpg`", "--on-bad-image skip"]);
     adapt(&scratch, &model, "tent", &["--on-bad-image", "skip"])
         .expect(0, &[])
         .prints(&["4, 1 steps, 1 unusable ones left out"]);
@@ -229,23 +164,17 @@ fn weights_that_are_no_numbers_are_refused() {
     bytes[last..].copy_from_slice(&f32::NAN.to_le_bytes());
     scratch.write("nan.safetensors", &bytes);
     fs::copy(scratch.path("tiny.json"), scratch.path("nan.json")).expect("writable");
-    adapt(&scratch, &scratch.path("nan.safetensors"), "tent", &[])
-        .expect(2, &["holds NaN", "expected finite values"]);
+    adapt(&scratch, &scratch.path("nan.safetensors"), "tent", &[]).expect(2, &["holds NaN", "expected finite values"]);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_the_environment_s_fault() {
     let (scratch, model) = scene("adapt-full");
-    for (flag, name) in [
-        ("--out", "full.csv"),
-        ("--out", "full.parquet"),
-        ("--save-affine", "full.safetensors"),
-    ] {
+    for (flag, name) in [("--out", "full.csv"), ("--out", "full.parquet"), ("--save-affine", "full.safetensors")] {
         let path = scratch.path(name);
         std::os::unix::fs::symlink("/dev/full", &path).expect("writable");
-        adapt(&scratch, &model, "tent", &[flag, &path])
-            .expect(3, &["cannot write `", name, "hint: the disk is full"]);
+        adapt(&scratch, &model, "tent", &[flag, &path]).expect(3, &["cannot write `", name, "hint: the disk is full"]);
     }
     adapt(&scratch, &model, "tent", &["--record", "/dev/full"])
         .expect(3, &["cannot write `/dev/full`", "hint: the disk is full"]);
@@ -255,9 +184,7 @@ fn a_full_disk_is_the_environment_s_fault() {
 fn start(scratch: &Scratch, model: &str, out: &str) -> Child {
     let data = scratch.path("data");
     let child = Command::new(env!("CARGO_BIN_EXE_flipcast"))
-        .args([
-            "adapt", "--model", model, "--data", &data, "--method", "tent", "--lr", "1e-6",
-        ])
+        .args(["adapt", "--model", model, "--data", &data, "--method", "tent", "--lr", "1e-6"])
         .args(["--steps", "1000000", "--threads", "1", "--out", out])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -274,9 +201,7 @@ fn start(scratch: &Scratch, model: &str, out: &str) -> Child {
 
 #[cfg(unix)]
 fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill")
-        .args([name, &child.id().to_string()])
-        .status();
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
     assert!(sent.expect("`kill` exists").success());
 }
 
@@ -306,10 +231,7 @@ fn a_killed_run_leaves_whole_rows_and_can_be_repeated() {
     child.wait().expect("it ends");
     let left = read(&format!("{out}.partial"));
     let whole = left.rfind('\n').map_or("", |end| &left[..end]);
-    assert!(
-        whole.lines().skip(1).all(|row| row.split(',').count() == 6),
-        "{whole}"
-    );
+    assert!(whole.lines().skip(1).all(|row| row.split(',').count() == 6), "{whole}");
     assert!(!Path::new(&out).exists());
     adapt(&scratch, &model, "tent", &["--out", &out]).expect(0, &[]);
     assert_eq!(read(&out).lines().count(), 5);

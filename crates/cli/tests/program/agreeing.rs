@@ -28,21 +28,13 @@ fn agreement_is_an_accuracy_beside_both_truths() {
     assert_eq!(found["images"], 6);
     let estimate = &found["estimates"]["gde"];
     let [accuracy, low, high] = ["accuracy", "low", "high"].map(|name| estimate[name].as_f64());
-    assert!(
-        low <= accuracy && accuracy <= high && high <= Some(1.0),
-        "{found}"
-    );
+    assert!(low <= accuracy && accuracy <= high && high <= Some(1.0), "{found}");
     assert_eq!(estimate["flags"], json!(["too_few_images"]));
     assert!(found["truth"][0].is_f64() && found["truth"][1].is_f64());
     // The second time it is read, not measured, the time it took included.
     assert_eq!(flipcast(&kept).expect(0, &[]).stdout, first);
     let text = [&args[..], &["--labels", "none"]].concat();
-    flipcast(&text).expect(0, &[]).prints(&[
-        "6 images",
-        "90% interval",
-        "unknown",
-        "too_few_images",
-    ]);
+    flipcast(&text).expect(0, &[]).prints(&["6 images", "90% interval", "unknown", "too_few_images"]);
 }
 
 #[test]

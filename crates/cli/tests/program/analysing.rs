@@ -28,9 +28,7 @@ fn run(args: &[String]) -> Outcome {
 
 fn objects(text: &str) -> Vec<Value> {
     let lines = text.lines();
-    lines
-        .map(|line| serde_json::from_str(line).expect("an object per line"))
-        .collect()
+    lines.map(|line| serde_json::from_str(line).expect("an object per line")).collect()
 }
 
 fn lines(path: &str) -> usize {
@@ -51,9 +49,7 @@ fn records(path: &str) -> Vec<(Value, Value)> {
 fn phases_are_printed_recorded_and_correlated() {
     let scratch = Scratch::new("phases");
     let record = scratch.path("runs.jsonl");
-    let noisy: Vec<String> = (1..=4)
-        .map(|severity| format!("{ASSETS}@gaussian_noise:{severity}"))
-        .collect();
+    let noisy: Vec<String> = (1..=4).map(|severity| format!("{ASSETS}@gaussian_noise:{severity}")).collect();
     let noisy: Vec<&str> = noisy.iter().map(String::as_str).collect();
     let more = [
         "--clean",
@@ -84,14 +80,7 @@ fn phases_are_printed_recorded_and_correlated() {
         let looks = result["checkpoints"].as_array().expect("checkpoints");
         assert_eq!(looks.len(), 4);
         for look in looks {
-            for field in [
-                "accuracy",
-                "entropy",
-                "flips",
-                "silhouette",
-                "shift_distance",
-                "inertia",
-            ] {
+            for field in ["accuracy", "entropy", "flips", "silhouette", "shift_distance", "inertia"] {
                 assert!(look[field].is_number(), "{field}");
             }
         }
@@ -123,14 +112,15 @@ fn omission_has_a_record_per_value() {
         &record,
     ];
     let data = format!("{ASSETS}@gaussian_noise:3");
-    run(&demo_args("omission", &[&data], &more))
-        .expect(0, &[])
-        .prints(&["100 images to adapt to", "top 10", "100.0%", "entropy 0.5"]);
+    run(&demo_args("omission", &[&data], &more)).expect(0, &[]).prints(&[
+        "100 images to adapt to",
+        "top 10",
+        "100.0%",
+        "entropy 0.5",
+    ]);
     let found = records(&record);
-    let values: Vec<(Value, Value)> = found
-        .iter()
-        .map(|(protocol, _)| (protocol["rule"].clone(), protocol["value"].clone()))
-        .collect();
+    let values: Vec<(Value, Value)> =
+        found.iter().map(|(protocol, _)| (protocol["rule"].clone(), protocol["value"].clone())).collect();
     assert_eq!(values[1], (json!("top_k"), json!(1.0)));
     assert_eq!(values[3], (json!("entropy"), json!(0.5)));
     assert_eq!(found[0].1["curve"].as_array().expect("a curve").len(), 3);
@@ -144,9 +134,7 @@ fn flips_and_maps_are_recorded() {
     let record = scratch.path("runs.jsonl");
     let more = ["--steps", "3", "--images", "50", "--record", &record];
     let flips = demo_args("flips", &[ASSETS], &more);
-    run(&flips)
-        .expect(0, &[])
-        .prints(&["silhouette", "weighted"]);
+    run(&flips).expect(0, &[]).prints(&["silhouette", "weighted"]);
     let more = [
         "--clean",
         ASSETS,
@@ -163,9 +151,7 @@ fn flips_and_maps_are_recorded() {
         "--record",
         &record,
     ];
-    run(&demo_args("map", &[ASSETS], &more))
-        .expect(0, &[])
-        .prints(&["of 4 classes", "divergence"]);
+    run(&demo_args("map", &[ASSETS], &more)).expect(0, &[]).prints(&["of 4 classes", "divergence"]);
     let found = records(&record);
     assert_eq!(found[0].0["kind"], json!("flips"));
     assert_eq!(found[0].0["method"]["method"], json!("rdumb"));
@@ -184,10 +170,7 @@ fn the_toy_needs_nothing() {
     let scratch = Scratch::new("toy");
     let record = scratch.path("toy.jsonl");
     let args = ["analyse", "toy", "--rounds", "20", "--record", &record];
-    let text = flipcast(&args)
-        .expect(0, &[])
-        .prints(&["purity", "drift"])
-        .stdout;
+    let text = flipcast(&args).expect(0, &[]).prints(&["purity", "drift"]).stdout;
     assert_eq!(flipcast(&args).expect(0, &[]).stdout, text);
     let found = records(&record);
     assert_eq!(found.len(), 1);
@@ -208,9 +191,7 @@ fn unlabelled_pictures_and_bad_requests_are_told_apart() {
         let small = ["--steps", "2", "--batch-size", "4"];
         flipcast(&[&fixed, &small[..], more].concat())
     };
-    analyse("phases", &["--images", "10"])
-        .expect(0, &[])
-        .prints(&["without labels", "2 clusters"]);
+    analyse("phases", &["--images", "10"]).expect(0, &[]).prints(&["without labels", "2 clusters"]);
     analyse("omission", &["--top-k", "1"]).expect(2, &["have no label", "hint:"]);
     analyse("omission", &["--entropy=-1"]).expect(2, &["--entropy is -1"]);
     analyse("phases", &["--checkpoints", "5"]).expect(2, &["up to 5", "--steps is 2"]);
@@ -227,17 +208,7 @@ fn an_analysis_killed_in_the_middle_goes_on_where_it_was() {
     let record = scratch.path("runs.jsonl");
     let data: Vec<String> = (1..=4).map(|s| format!("{ASSETS}@fog:{s}")).collect();
     let data: Vec<&str> = data.iter().map(String::as_str).collect();
-    let more = [
-        "--steps",
-        "6",
-        "--images",
-        "60",
-        "--restarts",
-        "2",
-        "--json",
-        "--record",
-        &record,
-    ];
+    let more = ["--steps", "6", "--images", "60", "--restarts", "2", "--json", "--record", &record];
     let args = demo_args("phases", &data, &more);
     let mut child = Command::new(env!("CARGO_BIN_EXE_flipcast"))
         .args(&args)
@@ -246,10 +217,7 @@ fn an_analysis_killed_in_the_middle_goes_on_where_it_was() {
         .spawn()
         .expect("the program starts");
     let patience = Instant::now() + Duration::from_secs(120);
-    while lines(&record) < 1
-        && Instant::now() < patience
-        && child.try_wait().expect("a child").is_none()
-    {
+    while lines(&record) < 1 && Instant::now() < patience && child.try_wait().expect("a child").is_none() {
         std::thread::sleep(Duration::from_millis(5));
     }
     child.kill().expect("SIGKILL");
@@ -259,15 +227,8 @@ fn an_analysis_killed_in_the_middle_goes_on_where_it_was() {
     let kept = fs::read_to_string(&record).expect("written");
     let first = run(&args).expect(0, &[]).stdout;
     assert_eq!(lines(&record), 4, "none lost, none twice");
-    let whole: Vec<&str> = kept
-        .split_inclusive('\n')
-        .filter(|l| l.ends_with('\n'))
-        .collect();
+    let whole: Vec<&str> = kept.split_inclusive('\n').filter(|l| l.ends_with('\n')).collect();
     let after = fs::read_to_string(&record).expect("written");
     assert!(after.starts_with(&whole.concat()), "finished records stay");
-    assert_eq!(
-        run(&args).expect(0, &[]).stdout,
-        first,
-        "from the records alone"
-    );
+    assert_eq!(run(&args).expect(0, &[]).stdout, first, "from the records alone");
 }

@@ -12,38 +12,20 @@ fn corrupt(scratch: &Scratch, set: &str, more: &[&str]) -> Outcome {
 #[test]
 fn folders_are_resumed_to_the_same_bytes() {
     let scratch = Scratch::with_pictures("folder", 80);
-    let some = [
-        "--corruption",
-        "fog",
-        "gaussian_noise",
-        "--severity",
-        "1",
-        "3",
-        "--resize-crop",
-        "72,64",
-    ];
+    let some = ["--corruption", "fog", "gaussian_noise", "--severity", "1", "3", "--resize-crop", "72,64"];
     let one = [&some[..], &["--threads", "1"]].concat();
     corrupt(&scratch, "tiny-imagenet-c", &one)
-        .expect(
-            0,
-            &["clean images: 4, resize and crop: 72,64, corruptions of tiny-imagenet-c: 2"],
-        )
+        .expect(0, &["clean images: 4, resize and crop: 72,64, corruptions of tiny-imagenet-c: 2"])
         .prints(&["wrote 16 of 16 images, in"]);
     let written = scratch.files("out");
     let first = scratch.path("out/gaussian_noise/3/dog/c.JPEG");
     assert!(written.contains_key(Path::new(&first)));
-    corrupt(&scratch, "tiny-imagenet-c", &one)
-        .expect(0, &[])
-        .prints(&["wrote 0 of 16 images, 16 were there"]);
+    corrupt(&scratch, "tiny-imagenet-c", &one).expect(0, &[]).prints(&["wrote 0 of 16 images, 16 were there"]);
     assert_eq!(scratch.files("out"), written);
     std::fs::remove_file(&first).expect("it was written");
-    corrupt(
-        &scratch,
-        "tiny-imagenet-c",
-        &[&some[..], &["--threads", "3"]].concat(),
-    )
-    .expect(0, &[])
-    .prints(&["wrote 1 of 16 images"]);
+    corrupt(&scratch, "tiny-imagenet-c", &[&some[..], &["--threads", "3"]].concat())
+        .expect(0, &[])
+        .prints(&["wrote 1 of 16 images"]);
     assert_eq!(scratch.files("out"), written);
     flipcast(&["data", "check", &scratch.path("out/fog/3")])
         .expect(0, &[])
@@ -53,22 +35,16 @@ fn folders_are_resumed_to_the_same_bytes() {
 #[test]
 fn arrays_are_resumed_to_the_same_bytes() {
     let scratch = Scratch::with_pictures("npy", 32);
-    corrupt(&scratch, "cifar-c", &["--corruption", "contrast,snow"])
-        .expect(0, &[])
-        .prints(&["wrote 40 of 40 images"]);
+    corrupt(&scratch, "cifar-c", &["--corruption", "contrast,snow"]).expect(0, &[]).prints(&["wrote 40 of 40 images"]);
     let written = scratch.files("out");
     for name in ["contrast.npy", "snow.npy", "labels.npy"] {
         let path = scratch.path(&format!("out/{name}"));
         assert!(written.contains_key(Path::new(&path)), "{name}");
     }
     std::fs::remove_file(scratch.path("out/snow.npy")).expect("it was written");
-    corrupt(
-        &scratch,
-        "cifar-c",
-        &["--corruption", "contrast", "--corruption", "snow"],
-    )
-    .expect(0, &[])
-    .prints(&["wrote 20 of 40 images"]);
+    corrupt(&scratch, "cifar-c", &["--corruption", "contrast", "--corruption", "snow"])
+        .expect(0, &[])
+        .prints(&["wrote 20 of 40 images"]);
     assert_eq!(scratch.files("out"), written);
     flipcast(&["data", "check", &scratch.path("out")])
         .expect(0, &[])
@@ -85,18 +61,10 @@ fn a_folder_written_with_other_settings_is_refused() {
     corrupt(&scratch, "cifar-c", &fog).expect(0, &[]);
     let written = scratch.files("out");
     let with = |more: &[&'static str]| corrupt(&scratch, "cifar-c", &[&fog, more].concat());
-    with(&["--seed", "1"]).expect(
-        2,
-        &["seed 0 there, 1 asked for", "hint: choose an empty folder"],
-    );
+    with(&["--seed", "1"]).expect(2, &["seed 0 there, 1 asked for", "hint: choose an empty folder"]);
     with(&["--layout", "folder"]).expect(2, &["layout npy there, folder asked for"]);
-    with(&["--resize-crop", "32,24"]).expect(
-        2,
-        &[
-            "note: the first image is 24 x 24 pixels",
-            "resize-crop none there, 32,24 asked for",
-        ],
-    );
+    with(&["--resize-crop", "32,24"])
+        .expect(2, &["note: the first image is 24 x 24 pixels", "resize-crop none there, 32,24 asked for"]);
     with(&["--limit", "3"]).expect(2, &["images 4 there, 3 asked for"]);
     corrupt(&scratch, "cifar-c-bar", &[]).expect(2, &["set cifar-c there, cifar-c-bar asked for"]);
     scratch.write("data/dog/d.jpg", &picture(32, 8));
@@ -111,10 +79,7 @@ fn folders_of_others_are_left_alone() {
     scratch.write("out/fog/1/cat/a.JPEG", b"published");
     corrupt(&scratch, "cifar-c", &[]).expect(2, &["holds `fog`", "an empty folder"]);
     let (data, inside) = (scratch.path("data"), scratch.path("data/new/out"));
-    flipcast(&[
-        "corrupt", "--data", &data, "--out", &inside, "--set", "cifar-c",
-    ])
-    .expect(2, &["inside of --data"]);
+    flipcast(&["corrupt", "--data", &data, "--out", &inside, "--set", "cifar-c"]).expect(2, &["inside of --data"]);
     assert_eq!(scratch.files("").len(), 5);
 }
 
@@ -124,64 +89,23 @@ fn requests_that_cannot_be_met_are_refused_before_anything_is_written() {
     let refused = |set: &str, more: &[&str], parts: &[&str]| {
         corrupt(&scratch, set, more).expect(2, parts);
     };
-    refused(
-        "cifar-c",
-        &["--corruption", "gausian_noise"],
-        &["unknown corruption `gausian_noise`", "gaussian_noise"],
-    );
-    refused(
-        "cifar-c",
-        &["--corruption", "sparkles"],
-        &["in set `cifar-c`"],
-    );
+    refused("cifar-c", &["--corruption", "gausian_noise"], &["unknown corruption `gausian_noise`", "gaussian_noise"]);
+    refused("cifar-c", &["--corruption", "sparkles"], &["in set `cifar-c`"]);
     refused("imagenet-c", &["--severity", "6"], &["severity `6` found"]);
-    refused(
-        "imagenet-c",
-        &["--severity", "2.5"],
-        &["severity `2.5` found"],
-    );
-    refused(
-        "cifar-c",
-        &["--severity", "3"],
-        &["all five severities", "--layout folder"],
-    );
-    refused(
-        "cifar-c",
-        &["--resize-crop", "224,256"],
-        &["`224,256` found", "256,224"],
-    );
-    refused(
-        "cifar-c",
-        &["--threads", "5000"],
-        &["--threads is 5000", "0 to 1024"],
-    );
+    refused("imagenet-c", &["--severity", "2.5"], &["severity `2.5` found"]);
+    refused("cifar-c", &["--severity", "3"], &["all five severities", "--layout folder"]);
+    refused("cifar-c", &["--resize-crop", "224,256"], &["`224,256` found", "256,224"]);
+    refused("cifar-c", &["--threads", "5000"], &["--threads is 5000", "0 to 1024"]);
     refused("cifar-c", &["--limit", "0"], &["--limit is 0"]);
-    refused(
-        "cifar-c",
-        &["--frost", "no-such-folder"],
-        &["frost1.png", "hint: "],
-    );
+    refused("cifar-c", &["--frost", "no-such-folder"], &["frost1.png", "hint: "]);
     refused("cifar-d", &[], &["cifar-c"]);
-    refused(
-        "ccc",
-        &[],
-        &["without `--accuracy-tables FILE`", "hint: measure your own"],
-    );
-    refused(
-        "cifar-c",
-        &["--speed", "2000"],
-        &["--speed belongs to `--set ccc`"],
-    );
+    refused("ccc", &[], &["without `--accuracy-tables FILE`", "hint: measure your own"]);
+    refused("cifar-c", &["--speed", "2000"], &["--speed belongs to `--set ccc`"]);
     let (data, out) = (scratch.path("data"), scratch.path("out"));
     let corrupted = format!("{data}@fog:1");
-    flipcast(&[
-        "corrupt", "--data", &corrupted, "--out", &out, "--set", "cifar-c",
-    ])
-    .expect(2, &["clean images were expected"]);
-    flipcast(&[
-        "corrupt", "--data", "absent", "--out", &out, "--set", "cifar-c",
-    ])
-    .expect(2, &["cannot open `absent`"]);
+    flipcast(&["corrupt", "--data", &corrupted, "--out", &out, "--set", "cifar-c"])
+        .expect(2, &["clean images were expected"]);
+    flipcast(&["corrupt", "--data", "absent", "--out", &out, "--set", "cifar-c"]).expect(2, &["cannot open `absent`"]);
     assert!(!Path::new(&out).exists());
 }
 
@@ -189,25 +113,12 @@ fn requests_that_cannot_be_met_are_refused_before_anything_is_written() {
 fn an_unreadable_image_stops_the_run_and_is_named() {
     let scratch = Scratch::with_pictures("unreadable", 32);
     scratch.write("data/dog/d.jpg", &picture(32, 5)[..200]);
-    corrupt(
-        &scratch,
-        "cifar-c",
-        &["--corruption", "fog", "--layout", "folder"],
-    )
-    .expect(
+    corrupt(&scratch, "cifar-c", &["--corruption", "fog", "--layout", "folder"]).expect(
         2,
-        &[
-            "cannot read image 4 (`dog/d.jpg`)",
-            "caused by: the JPEG data ends",
-            "hint: finished files are kept",
-        ],
+        &["cannot read image 4 (`dog/d.jpg`)", "caused by: the JPEG data ends", "hint: finished files are kept"],
     );
     for (path, bytes) in scratch.files("out") {
-        let name = path
-            .file_name()
-            .expect("a file")
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
         let whole = bytes.starts_with(&[0xff, 0xd8]) && bytes.ends_with(&[0xff, 0xd9]);
         assert!(whole || name.starts_with("flipcast-"), "{name}");
     }
@@ -229,21 +140,14 @@ fn images_without_labels_make_arrays_without_labels() {
 #[test]
 fn frost_textures_from_files_are_told_apart() {
     let scratch = Scratch::with_pictures("frost", 32);
-    let names = [
-        "frost1.png",
-        "frost2.png",
-        "frost3.png",
-        "frost4.jpg",
-        "frost5.jpg",
-    ];
+    let names = ["frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg"];
     for (number, name) in names.into_iter().enumerate() {
         scratch.write(&format!("frost/{name}"), &picture(300, number));
     }
     let folder = scratch.path("frost");
     let with = ["--corruption", "frost", "--frost", &folder];
     corrupt(&scratch, "cifar-c", &with).expect(0, &[]);
-    corrupt(&scratch, "cifar-c", &["--corruption", "frost"])
-        .expect(2, &["frost files ", "procedural asked for"]);
+    corrupt(&scratch, "cifar-c", &["--corruption", "frost"]).expect(2, &["frost files ", "procedural asked for"]);
     scratch.write("frost/frost2.png", &picture(300, 9));
     corrupt(&scratch, "cifar-c", &with).expect(2, &["frost files "]);
 }

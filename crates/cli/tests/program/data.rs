@@ -12,12 +12,13 @@ fn data_list_shows_the_known_datasets() {
         "objectnet",
         "may never be used to tune",
     ]);
-    flipcast(&["data", "list", "imagenet-v2"])
-        .expect(0, &[])
-        .prints(&["matched-frequency", "top-images", "10,000 a split"]);
+    flipcast(&["data", "list", "imagenet-v2"]).expect(0, &[]).prints(&[
+        "matched-frequency",
+        "top-images",
+        "10,000 a split",
+    ]);
     let lines = flipcast(&["data", "list", "--json"]).expect(0, &[]).stdout;
-    let first: serde_json::Value =
-        serde_json::from_str(lines.lines().next().expect("a line")).expect("an object");
+    let first: serde_json::Value = serde_json::from_str(lines.lines().next().expect("a line")).expect("an object");
     assert_eq!(first["name"], "imagenet-c");
     assert_eq!(first["splits"].as_array().map(Vec::len), Some(75));
     flipcast(&["data", "list", "imagnet-r"]).expect(2, &["nearest are `imagenet-r`", "hint: "]);
@@ -41,45 +42,29 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 fn a_good_folder_is_described() {
     let scratch = Scratch::with_pictures("good", 16);
     let data = scratch.path("data");
-    flipcast(&["data", "check", &data, "--threads", "2"])
-        .expect(0, &[])
-        .prints(&[
-            "layout       class folders",
-            "images       4, 4 with a label",
-            "classes      2: cat, dog",
-            "pixels       16 x 16",
-            "unreadable   0",
-        ]);
+    flipcast(&["data", "check", &data, "--threads", "2"]).expect(0, &[]).prints(&[
+        "layout       class folders",
+        "images       4, 4 with a label",
+        "classes      2: cat, dog",
+        "pixels       16 x 16",
+        "unreadable   0",
+    ]);
     scratch.write("data/dog/wide.jpg", &picture(40, 9));
-    let json = flipcast(&["data", "check", &data, "--json"])
-        .expect(0, &[])
-        .stdout;
+    let json = flipcast(&["data", "check", &data, "--json"]).expect(0, &[]).stdout;
     let report: serde_json::Value = serde_json::from_str(&json).expect("one object");
     assert_eq!(report["images"], 5);
-    assert_eq!(
-        report["splits"][0]["sizes"]["width"],
-        serde_json::json!([16, 40])
-    );
+    assert_eq!(report["splits"][0]["sizes"]["width"], serde_json::json!([16, 40]));
 }
 
 #[test]
 fn splits_are_checked_one_by_one() {
     let scratch = Scratch::with_pictures("splits", 16);
-    for below in [
-        "fog/1/cat/a.jpg",
-        "fog/1/dog/b.jpg",
-        "fog/2/cat/a.jpg",
-        "fog/2/dog/b.jpg",
-    ] {
+    for below in ["fog/1/cat/a.jpg", "fog/1/dog/b.jpg", "fog/2/cat/a.jpg", "fog/2/dog/b.jpg"] {
         scratch.write(&format!("c/{below}"), &picture(16, 1));
     }
     let path = scratch.path("c/fog");
-    flipcast(&["data", "check", &path])
-        .expect(0, &[])
-        .prints(&["splits       2, 4 images"]);
-    flipcast(&["data", "check", &path, "--split", "2"])
-        .expect(0, &[])
-        .prints(&["images       2, 2 with a label"]);
+    flipcast(&["data", "check", &path]).expect(0, &[]).prints(&["splits       2, 4 images"]);
+    flipcast(&["data", "check", &path, "--split", "2"]).expect(0, &[]).prints(&["images       2, 2 with a label"]);
     flipcast(&["data", "check", &path, "--split", "3"]).expect(2, &["has no split `3`", "hint: "]);
 }
 
@@ -112,26 +97,16 @@ fn unrelated_tars_are_answered_with_advice() {
     for name in ["a.tar", "b.tar"] {
         scratch.write(name, &text_tar("classes.txt", b"cat"));
     }
-    flipcast(&["data", "check", &scratch.path("")]).expect(
-        2,
-        &[
-            "sample `classes` has no image field",
-            "name one tar, or a shard pattern",
-        ],
-    );
+    flipcast(&["data", "check", &scratch.path("")])
+        .expect(2, &["sample `classes` has no image field", "name one tar, or a shard pattern"]);
 }
 
 /// A tar with one file.
 fn text_tar(name: &str, content: &[u8]) -> Vec<u8> {
     let mut header = [0; 512];
     let size = format!("{:011o}\0", content.len());
-    let fields: [(usize, &[u8]); 5] = [
-        (0, name.as_bytes()),
-        (100, b"0000644\0"),
-        (124, size.as_bytes()),
-        (156, b"0"),
-        (257, b"ustar\x0000"),
-    ];
+    let fields: [(usize, &[u8]); 5] =
+        [(0, name.as_bytes()), (100, b"0000644\0"), (124, size.as_bytes()), (156, b"0"), (257, b"ustar\x0000")];
     for (at, bytes) in fields {
         header[at..at + bytes.len()].copy_from_slice(bytes);
     }
@@ -157,14 +132,7 @@ fn nothing_to_read_is_bad_input() {
         .expect(1, &[])
         .prints(&["gone.jpg: cannot read", "No such file"]);
     flipcast(&["data", "check"]).expect(2, &["PATH"]);
-    flipcast(&[
-        "data",
-        "check",
-        &scratch.path(""),
-        "--on-bad-image",
-        "maybe",
-    ])
-    .expect(2, &["skip", "fail"]);
+    flipcast(&["data", "check", &scratch.path(""), "--on-bad-image", "maybe"]).expect(2, &["skip", "fail"]);
 }
 
 #[test]
@@ -174,31 +142,16 @@ fn a_truncated_file_fires_the_check_and_is_named() {
     scratch.write("data/dog/b.jpg", &whole[..whole.len() / 2]);
     scratch.write("data/dog/empty.png", b"");
     let data = scratch.path("data");
-    flipcast(&["data", "check", &data])
-        .expect(1, &["error: 2 of 6 images cannot be read"])
-        .prints(&[
-            "unreadable   2",
-            "dog/b.jpg: the JPEG data ends after",
-            "dog/empty.png: the file is empty",
-        ]);
-    let outcome = flipcast(&[
-        "data",
-        "check",
-        &data,
-        "--on-bad-image",
-        "fail",
-        "--threads",
-        "1",
+    flipcast(&["data", "check", &data]).expect(1, &["error: 2 of 6 images cannot be read"]).prints(&[
+        "unreadable   2",
+        "dog/b.jpg: the JPEG data ends after",
+        "dog/empty.png: the file is empty",
     ]);
+    let outcome = flipcast(&["data", "check", &data, "--on-bad-image", "fail", "--threads", "1"]);
     outcome.expect(1, &["is damaged", "unusable: `dog/b.jpg`", "hint: "]);
-    let json = flipcast(&["data", "check", &data, "--json"])
-        .expect(1, &[])
-        .stdout;
+    let json = flipcast(&["data", "check", &data, "--json"]).expect(1, &[]).stdout;
     let report: serde_json::Value = serde_json::from_str(&json).expect("one object");
-    assert_eq!(
-        report["splits"][0]["unreadable_named"][0]["id"],
-        "dog/b.jpg"
-    );
+    assert_eq!(report["splits"][0]["unreadable_named"][0]["id"], "dog/b.jpg");
 }
 
 #[test]
@@ -209,32 +162,11 @@ fn a_published_dataset_is_compared_with_its_description() {
     }
     let root = scratch.path("c");
     flipcast(&["data", "check", &root, "--name", "imagenet-c"])
-        .expect(
-            1,
-            &["2 images found in split `fog/3`, but 50,000 were published"],
-        )
-        .prints(&[
-            "class space  imagenet-1k",
-            "missing      74 splits: gaussian_noise/1",
-        ]);
-    flipcast(&[
-        "data",
-        "check",
-        &root,
-        "--name",
-        "imagenet-c",
-        "--split",
-        "fogg/3",
-    ])
-    .expect(2, &["has no split `fogg/3`", "`fog/3`"]);
-    flipcast(&["data", "check", &root, "--name", "imagenet-q"])
-        .expect(2, &["no dataset is called `imagenet-q`"]);
-    flipcast(&[
-        "data",
-        "check",
-        &scratch.path("data"),
-        "--name",
-        "imagenet-val",
-    ])
-    .expect(2, &["folder `cat` is no class of `imagenet-1k`"]);
+        .expect(1, &["2 images found in split `fog/3`, but 50,000 were published"])
+        .prints(&["class space  imagenet-1k", "missing      74 splits: gaussian_noise/1"]);
+    flipcast(&["data", "check", &root, "--name", "imagenet-c", "--split", "fogg/3"])
+        .expect(2, &["has no split `fogg/3`", "`fog/3`"]);
+    flipcast(&["data", "check", &root, "--name", "imagenet-q"]).expect(2, &["no dataset is called `imagenet-q`"]);
+    flipcast(&["data", "check", &scratch.path("data"), "--name", "imagenet-val"])
+        .expect(2, &["folder `cat` is no class of `imagenet-1k`"]);
 }

@@ -1,27 +1,11 @@
 use crate::run::{flipcast, flipcast_with};
 
-const TINY: [&str; 11] = [
-    "bench",
-    "--model",
-    "cifar_resnet20",
-    "--batch",
-    "2",
-    "--size",
-    "16",
-    "--repeat",
-    "1",
-    "--threads",
-    "1",
-];
+const TINY: [&str; 11] =
+    ["bench", "--model", "cifar_resnet20", "--batch", "2", "--size", "16", "--repeat", "1", "--threads", "1"];
 
 #[test]
 fn bench_times_a_tiny_network() {
-    flipcast(&TINY).expect(0, &[]).prints(&[
-        "cifar_resnet20, 2 x 3 x 16 x 16, 1 threads",
-        "forward",
-        "step",
-        "memory",
-    ]);
+    flipcast(&TINY).expect(0, &[]).prints(&["cifar_resnet20, 2 x 3 x 16 x 16, 1 threads", "forward", "step", "memory"]);
 }
 
 #[test]
@@ -35,16 +19,8 @@ fn bench_writes_json() {
 #[test]
 fn bench_refuses_what_cannot_be_run() {
     flipcast(&["bench", "--model", "resnet5"]).expect(2, &["`resnet5`", "resnet50"]);
-    flipcast(&[
-        "bench",
-        "--model",
-        "cifar_resnet20",
-        "--batch",
-        "0",
-        "--size",
-        "16",
-    ])
-    .expect(2, &["error: cannot run `cifar_resnet20`", "0"]);
+    flipcast(&["bench", "--model", "cifar_resnet20", "--batch", "0", "--size", "16"])
+        .expect(2, &["error: cannot run `cifar_resnet20`", "0"]);
     flipcast(&["bench", "--model", "cifar_resnet20", "--repeat", "0"])
         .expect(2, &["--repeat is 0, expected at least 1"]);
     flipcast(&["bench", "--model", "resnet50", "--batch", "100000000"])
@@ -54,15 +30,8 @@ fn bench_refuses_what_cannot_be_run() {
 
 #[test]
 fn env_names_the_instruction_sets() {
-    flipcast(&["env"]).expect(0, &[]).prints(&[
-        "instruction sets: ",
-        "scalar",
-        "FLIPCAST_ISA",
-        "(unset)",
-    ]);
-    flipcast_with(&["env"], &[("FLIPCAST_ISA", "scalar")])
-        .expect(0, &[])
-        .prints(&["in use: scalar"]);
+    flipcast(&["env"]).expect(0, &[]).prints(&["instruction sets: ", "scalar", "FLIPCAST_ISA", "(unset)"]);
+    flipcast_with(&["env"], &[("FLIPCAST_ISA", "scalar")]).expect(0, &[]).prints(&["in use: scalar"]);
 }
 
 #[test]

@@ -29,9 +29,7 @@ fn run(args: &[String]) -> crate::run::Outcome {
 
 fn objects(text: &str) -> Vec<Value> {
     let lines = text.lines();
-    lines
-        .map(|line| serde_json::from_str(line).expect("an object per line"))
-        .collect()
+    lines.map(|line| serde_json::from_str(line).expect("an object per line")).collect()
 }
 
 #[test]
@@ -39,28 +37,12 @@ fn estimates_have_stable_keys_and_never_use_labels() {
     let data = format!("{ASSETS}@gaussian_noise:3");
     let args = estimate_args(&data);
     let seen = objects(&run(&args).expect(0, &[]).stdout).remove(0);
-    for name in [
-        "wf",
-        "wf_batch",
-        "ac",
-        "doc",
-        "atc_mc",
-        "atc_ne",
-        "cot",
-        "combined",
-        "statistics_flips",
-        "cot_calibrated",
-    ] {
+    for name in
+        ["wf", "wf_batch", "ac", "doc", "atc_mc", "atc_ne", "cot", "combined", "statistics_flips", "cot_calibrated"]
+    {
         let estimate = &seen["estimates"][name];
-        let number = |key: &str| {
-            estimate[key]
-                .as_f64()
-                .unwrap_or_else(|| panic!("{name}.{key}"))
-        };
-        assert!(
-            number("low") <= number("accuracy") && number("accuracy") <= number("high"),
-            "{name}"
-        );
+        let number = |key: &str| estimate[key].as_f64().unwrap_or_else(|| panic!("{name}.{key}"));
+        assert!(number("low") <= number("accuracy") && number("accuracy") <= number("high"), "{name}");
         assert!(estimate["flags"].is_array(), "{name}");
     }
     assert_eq!(seen["data"], json!(data));
@@ -84,22 +66,14 @@ fn estimates_have_stable_keys_and_never_use_labels() {
 #[test]
 fn known_class_shares_change_transport_alone() {
     let with = |marginal: &str| {
-        let args = [
-            estimate_args(ASSETS),
-            vec!["--marginal".into(), marginal.into()],
-        ]
-        .concat();
+        let args = [estimate_args(ASSETS), vec!["--marginal".into(), marginal.into()]].concat();
         objects(&run(&args).expect(0, &[]).stdout).remove(0)
     };
     let (uniform, subset) = (with("uniform"), with("subset:0,1,2"));
     let of = |seen: &Value, name: &str| seen["estimates"][name]["accuracy"].as_f64();
     assert!(of(&subset, "cot") < of(&uniform, "cot"));
     assert_eq!(of(&subset, "ac"), of(&uniform, "ac"));
-    let broken = [
-        estimate_args(ASSETS),
-        vec!["--marginal".into(), "subset:x".into()],
-    ]
-    .concat();
+    let broken = [estimate_args(ASSETS), vec!["--marginal".into(), "subset:x".into()]].concat();
     run(&broken).expect(2, &["`subset:x`", "hint:"]);
 }
 
@@ -120,41 +94,21 @@ fn a_calibration_of_another_model_is_refused() {
     let scratch = Scratch::new("other-calibration");
     let other = write_model(&scratch, "other", 3, &json!(10));
     let calibration = asset("calibration.json");
-    let with = |calibration: &str| {
-        flipcast(&[
-            "estimate",
-            "--model",
-            &other,
-            "--calibration",
-            calibration,
-            "--data",
-            ASSETS,
-        ])
-    };
-    with(&calibration).expect(
-        2,
-        &["the calibration is for the weights", "flipcast calibrate"],
-    );
+    let with =
+        |calibration: &str| flipcast(&["estimate", "--model", &other, "--calibration", calibration, "--data", ASSETS]);
+    with(&calibration).expect(2, &["the calibration is for the weights", "flipcast calibrate"]);
     with(&scratch.path("absent.json")).expect(2, &["absent.json", "cannot be read"]);
     scratch.write("broken.json", b"{\"flipcast_calibration\": 1");
     with(&scratch.path("broken.json")).expect(2, &["not a calibration", "hint:"]);
     let newer = fs::read_to_string(&calibration).expect("an asset");
-    let newer = newer.replacen(
-        "\"flipcast_calibration\": 1",
-        "\"flipcast_calibration\": 99",
-        1,
-    );
+    let newer = newer.replacen("\"flipcast_calibration\": 1", "\"flipcast_calibration\": 99", 1);
     scratch.write("newer.json", newer.as_bytes());
     with(&scratch.path("newer.json")).expect(2, &["is 99, expected 1"]);
 }
 
 #[test]
 fn a_protocol_other_than_the_calibrations_is_refused() {
-    let args = [
-        estimate_args(ASSETS),
-        vec!["--protocol".into(), "paper".into()],
-    ]
-    .concat();
+    let args = [estimate_args(ASSETS), vec!["--protocol".into(), "paper".into()]].concat();
     run(&args).expect(2, &["made with protocol `flipcast`", "--protocol paper"]);
     let args = [estimate_args(ASSETS), vec!["--level".into(), "1.5".into()]].concat();
     run(&args).expect(2, &["--level is 1.5"]);
@@ -174,39 +128,13 @@ fn calibrate_writes_an_artefact_that_estimate_takes() {
     pictures(&scratch);
     let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
     let (data, out) = (scratch.path("data"), scratch.path("c.json"));
-    let calibrate = [
-        "calibrate",
-        "--model",
-        &model,
-        "--data",
-        &data,
-        "--protocol",
-        "statistics",
-        "--out",
-        &out,
-    ];
-    flipcast(&calibrate).expect(0, &[]).prints(&[
-        "of 16 clean images right",
-        "combined",
-        "written to",
-    ]);
+    let calibrate = ["calibrate", "--model", &model, "--data", &data, "--protocol", "statistics", "--out", &out];
+    flipcast(&calibrate).expect(0, &[]).prints(&["of 16 clean images right", "combined", "written to"]);
     let artefact: Value = serde_json::from_slice(&fs::read(&out).expect("written")).expect("JSON");
     assert_eq!(artefact["flipcast_calibration"], json!(1));
     assert!(artefact["cells"].as_array().expect("cells").len() >= 21);
-    let estimate = [
-        "estimate",
-        "--model",
-        &model,
-        "--calibration",
-        &out,
-        "--data",
-        &data,
-    ];
-    flipcast(&estimate).expect(0, &[]).prints(&[
-        "source model, truth",
-        "combined",
-        "too_few_images",
-    ]);
+    let estimate = ["estimate", "--model", &model, "--calibration", &out, "--data", &data];
+    flipcast(&estimate).expect(0, &[]).prints(&["source model, truth", "combined", "too_few_images"]);
 }
 
 #[test]
@@ -216,15 +144,7 @@ fn calibration_needs_labels_of_the_models_classes() {
     let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
     let calibrate = |data: &str, more: &[&str]| {
         let out = scratch.path("c.json");
-        let fixed = [
-            "calibrate",
-            "--model",
-            &model,
-            "--data",
-            data,
-            "--out",
-            &out,
-        ];
+        let fixed = ["calibrate", "--model", &model, "--data", data, "--out", &out];
         flipcast(&[&fixed, more].concat())
     };
     for number in 0..3 {
@@ -235,32 +155,20 @@ fn calibration_needs_labels_of_the_models_classes() {
     fs::create_dir_all(scratch.path("empty")).expect("writable");
     calibrate(&scratch.path("empty"), &[]).expect(2, &["empty"]);
     scratch.write("list.csv", b"data/dog/0.jpg,0\ndata/cat/1.jpg,7\n");
-    calibrate(&scratch.path("list.csv"), &[])
-        .expect(2, &["not one of the model's 2 classes", "hint:"]);
+    calibrate(&scratch.path("list.csv"), &[]).expect(2, &["not one of the model's 2 classes", "hint:"]);
     scratch.write("data/dog/bad.jpg", b"not a picture");
     calibrate(&scratch.path("data"), &[]).expect(2, &["bad.jpg"]);
     let other = write_model(&scratch, "three", 1, &json!(["a", "b", "c"]));
-    flipcast(&[
-        "calibrate",
-        "--model",
-        &other,
-        "--data",
-        &scratch.path("data"),
-    ])
-    .expect(2, &["classes"]);
+    flipcast(&["calibrate", "--model", &other, "--data", &scratch.path("data")]).expect(2, &["classes"]);
     let spec = format!("{}@fog:3", scratch.path("data"));
     calibrate(&spec, &[]).expect(2, &["with a corruption", "clean images"]);
     calibrate(&scratch.path("data"), &["--labels", "none"]).expect(2, &["--labels none", "hint:"]);
     calibrate(&scratch.path("data"), &["--limit", "0"]).expect(2, &["at least 1"]);
     calibrate(&scratch.path("data"), &["--limit", "-3"]).expect(2, &["'-3'", "at least 1"]);
-    calibrate(&scratch.path("data"), &["--marginal", "subset:0,2"])
-        .expect(2, &["class 2, expected 0 to 1"]);
+    calibrate(&scratch.path("data"), &["--marginal", "subset:0,2"]).expect(2, &["class 2, expected 0 to 1"]);
     calibrate(&scratch.path("data"), &["--marginal", "given:1"]).expect(2, &["1 weights"]);
     calibrate(&scratch.path("data"), &["--protocol", "papr"]).expect(2, &["`papr`", "paper"]);
-    assert!(
-        !fs::exists(scratch.path("c.json")).expect("readable"),
-        "nothing half-written stays"
-    );
+    assert!(!fs::exists(scratch.path("c.json")).expect("readable"), "nothing half-written stays");
 }
 
 #[test]
@@ -269,15 +177,7 @@ fn a_full_disk_is_the_environments_fault() {
     pictures(&scratch);
     let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
     let data = scratch.path("data");
-    let calibrate = [
-        "calibrate",
-        "--model",
-        &model,
-        "--data",
-        &data,
-        "--record",
-        "/dev/full",
-    ];
+    let calibrate = ["calibrate", "--model", &model, "--data", &data, "--record", "/dev/full"];
     let outcome = flipcast(&calibrate);
     assert_ne!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("/dev/full"), "{}", outcome.stderr);
@@ -305,17 +205,11 @@ fn ctrl_c_says_what_is_kept() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let pid = child.id().to_string();
-    Command::new("kill")
-        .args(["-INT", &pid])
-        .status()
-        .expect("kill is there");
+    Command::new("kill").args(["-INT", &pid]).status().expect("kill is there");
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{stderr}");
-    assert!(
-        stderr.contains("interrupted") && stderr.contains("cells.jsonl"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("interrupted") && stderr.contains("cells.jsonl"), "{stderr}");
     run(&args).expect(0, &[]);
     assert_eq!(lines(), 5, "none lost, none twice");
 }
@@ -346,10 +240,6 @@ fn a_run_killed_in_the_middle_goes_on_where_it_was() {
     assert!(before >= 2, "{before} records");
     let first = run(&args).expect(0, &[]).stdout;
     assert_eq!(lines(), 4, "none lost, none twice");
-    assert_eq!(
-        run(&args).expect(0, &[]).stdout,
-        first,
-        "from the records alone"
-    );
+    assert_eq!(run(&args).expect(0, &[]).stdout, first, "from the records alone");
     assert_eq!(lines(), 4);
 }

@@ -4,14 +4,8 @@ use crate::run::flipcast;
 use crate::scratch::Scratch;
 use std::fs;
 
-const RECORDS: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../report/tests/fixtures/synthetic.jsonl"
-);
-const UNLABELLED: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../report/tests/fixtures/unlabelled.jsonl"
-);
+const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../report/tests/fixtures/synthetic.jsonl");
+const UNLABELLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../report/tests/fixtures/unlabelled.jsonl");
 
 #[test]
 fn a_page_is_written_twice_the_same() {
@@ -20,9 +14,7 @@ fn a_page_is_written_twice_the_same() {
         .iter()
         .map(|name| {
             let out = scratch.path(name);
-            flipcast(&["report", RECORDS, "--out", &out])
-                .expect(0, &[])
-                .prints(&["records; written to"]);
+            flipcast(&["report", RECORDS, "--out", &out]).expect(0, &[]).prints(&["records; written to"]);
             fs::read_to_string(out).expect("written")
         })
         .collect();
@@ -32,17 +24,12 @@ fn a_page_is_written_twice_the_same() {
 
 #[test]
 fn tables_come_in_every_form() {
-    flipcast(&["report", RECORDS, "--format", "markdown"])
-        .expect(0, &[])
-        .prints(&["| combined | **"]);
+    flipcast(&["report", RECORDS, "--format", "markdown"]).expect(0, &[]).prints(&["| combined | **"]);
     flipcast(&["report", RECORDS, "--format", "latex", "--table", "mae-1"])
         .expect(0, &[])
         .prints(&["\\toprule", "\\textbf{"]);
-    flipcast(&["report", RECORDS, "--format", "csv", "--table", "mae-1"])
-        .expect(0, &[])
-        .prints(&["estimator,C (15),"]);
-    flipcast(&["report", RECORDS, "--format", "csv", "--table", "mea"])
-        .expect(2, &["no table `mea`", "`mae-1`"]);
+    flipcast(&["report", RECORDS, "--format", "csv", "--table", "mae-1"]).expect(0, &[]).prints(&["estimator,C (15),"]);
+    flipcast(&["report", RECORDS, "--format", "csv", "--table", "mea"]).expect(2, &["no table `mea`", "`mae-1`"]);
     flipcast(&["report", RECORDS, "--table", "mae-1"]).expect(2, &["hint: add `--format"]);
 }
 
@@ -50,15 +37,11 @@ fn tables_come_in_every_form() {
 fn kinds_nobody_knows_are_named_and_left_out() {
     let scratch = Scratch::new("report-kinds");
     let out = scratch.path("page.html");
-    flipcast(&["report", UNLABELLED, "--out", &out])
-        .expect(0, &["not shown: 1 of kind `tomorrow`"]);
+    flipcast(&["report", UNLABELLED, "--out", &out]).expect(0, &["not shown: 1 of kind `tomorrow`"]);
     let empty = scratch.path("");
     flipcast(&["report", &empty, "--out", &out]).expect(2, &["no file that ends in `.jsonl`"]);
     let newer = fs::read_to_string(UNLABELLED).expect("there");
-    scratch.write(
-        "newer.jsonl",
-        newer.replace("\"format\":1", "\"format\":9").as_bytes(),
-    );
+    scratch.write("newer.jsonl", newer.replace("\"format\":1", "\"format\":9").as_bytes());
     flipcast(&["report", &scratch.path("newer.jsonl"), "--out", &out])
         .expect(2, &["has format 9", "hint: use the newer flipcast"]);
 }
@@ -70,20 +53,14 @@ fn figures_are_written_as_the_ending_says() {
     flipcast(&["figure", "phases", RECORDS, "--out", &svg, "--width", "900"]).expect(0, &[]);
     let text = fs::read_to_string(&svg).expect("written");
     assert!(text.starts_with("<svg ") && text.contains("width=\"900\""));
-    let arguments = [
-        "--out", &png, "--theme", "dark", "--scale", "1", "--frame", "2",
-    ];
+    let arguments = ["--out", &png, "--theme", "dark", "--scale", "1", "--frame", "2"];
     flipcast(&[&["figure", "map", RECORDS], &arguments[..]].concat()).expect(0, &[]);
     assert!(fs::read(&png).expect("written").starts_with(b"\x89PNG"));
-    flipcast(&["figure", "--list"])
-        .expect(0, &[])
-        .prints(&["estimates", "flipcast analyse map"]);
-    flipcast(&["figure", "fases", RECORDS, "--out", &svg])
-        .expect(2, &["no figure `fases`", "`phases`"]);
+    flipcast(&["figure", "--list"]).expect(0, &[]).prints(&["estimates", "flipcast analyse map"]);
+    flipcast(&["figure", "fases", RECORDS, "--out", &svg]).expect(2, &["no figure `fases`", "`phases`"]);
     flipcast(&["figure", "map", UNLABELLED, "--out", &svg])
         .expect(2, &["no record holds", "hint: `flipcast analyse map`"]);
-    flipcast(&["figure", "map", RECORDS, "--out", &scratch.path("fig.gif")])
-        .expect(2, &["neither `.svg` nor `.png`"]);
+    flipcast(&["figure", "map", RECORDS, "--out", &scratch.path("fig.gif")]).expect(2, &["neither `.svg` nor `.png`"]);
     flipcast(&["figure", "map", RECORDS, "--out", &svg, "--frame", "99"]).expect(2, &["has 6"]);
 }
 
@@ -92,30 +69,20 @@ fn what_is_not_there_is_refused_with_the_nearest_folder() {
     let scratch = Scratch::new("report-missing");
     scratch.write("study/records-1-of-1.jsonl", b"");
     let (gone, out) = (scratch.path("study/records.jsonl"), scratch.path("x.html"));
-    let expected = [
-        "records.jsonl` does not exist",
-        "hint: expected a record file, or a folder",
-        "holds `records-1-of-1.jsonl`",
-    ];
+    let expected =
+        ["records.jsonl` does not exist", "hint: expected a record file, or a folder", "holds `records-1-of-1.jsonl`"];
     flipcast(&["report", &gone, "--out", &out]).expect(2, &expected);
     flipcast(&["study", "merge", &scratch.path("stud"), "--out", &out])
         .expect(2, &["stud` does not exist", "holds `study/`"]);
     let status = ["study", "status", "tiny_imagenet", "--out"];
-    flipcast(&[&status[..], &[&scratch.path("none/at/all")]].concat()).expect(
-        2,
-        &["none/at/all` does not exist", "`flipcast study run --out`"],
-    );
+    flipcast(&[&status[..], &[&scratch.path("none/at/all")]].concat())
+        .expect(2, &["none/at/all` does not exist", "`flipcast study run --out`"]);
 }
 
 #[test]
 fn an_unknown_figure_is_named_before_anything_is_read() {
-    let found = flipcast(&["figure", "fases", "nowhere.jsonl", "--out", "x.svg"]).expect(
-        2,
-        &[
-            "no figure `fases`, the nearest are `phases`",
-            "hint: all figures are `estimates`",
-        ],
-    );
+    let found = flipcast(&["figure", "fases", "nowhere.jsonl", "--out", "x.svg"])
+        .expect(2, &["no figure `fases`, the nearest are `phases`", "hint: all figures are `estimates`"]);
     assert!(!found.stderr.contains("not shown"));
 }
 
@@ -124,30 +91,10 @@ fn a_bad_device_is_refused_before_weights_are_opened() {
     for (option, value) in [("--device", "cuda:x"), ("--precision", "f8")] {
         let problem = format!("error: {option} is `{value}`");
         let commands = [
-            &[
-                "estimate",
-                "--model",
-                "nowhere",
-                "--data",
-                "nowhere",
-                "--calibration",
-                "nowhere",
-            ][..],
-            &[
-                "calibrate",
-                "--model",
-                "nowhere",
-                "--data",
-                "nowhere",
-                "--out",
-                "nowhere/x",
-            ][..],
-            &[
-                "adapt", "--model", "nowhere", "--data", "nowhere", "--method", "tent",
-            ][..],
-            &[
-                "analyse", "flips", "--model", "nowhere", "--data", "nowhere",
-            ][..],
+            &["estimate", "--model", "nowhere", "--data", "nowhere", "--calibration", "nowhere"][..],
+            &["calibrate", "--model", "nowhere", "--data", "nowhere", "--out", "nowhere/x"][..],
+            &["adapt", "--model", "nowhere", "--data", "nowhere", "--method", "tent"][..],
+            &["analyse", "flips", "--model", "nowhere", "--data", "nowhere"][..],
             &["study", "run", "nowhere", "--out", "nowhere"][..],
             &["bench", "--model", "nowhere"][..],
         ];

@@ -21,12 +21,7 @@ impl Outcome {
     /// Fails unless stdout holds all of `parts`.
     pub fn prints(self, parts: &[&str]) -> Self {
         for part in parts {
-            assert!(
-                self.stdout.contains(part),
-                "`{part}` is not in:\n{}\n{}",
-                self.stdout,
-                self.stderr
-            );
+            assert!(self.stdout.contains(part), "`{part}` is not in:\n{}\n{}", self.stdout, self.stderr);
         }
         self
     }

@@ -7,19 +7,8 @@ use std::fs;
 /// Adapts a small network to four pictures and records it.
 fn recorded(scratch: &Scratch, model: &str, more: &[&str]) -> Outcome {
     let (data, record) = (scratch.path("data"), scratch.path("runs.jsonl"));
-    let fixed = [
-        "adapt",
-        "--model",
-        model,
-        "--data",
-        &data,
-        "--threads",
-        "1",
-        "--batch-size",
-        "2",
-        "--record",
-        &record,
-    ];
+    let fixed =
+        ["adapt", "--model", model, "--data", &data, "--threads", "1", "--batch-size", "2", "--record", &record];
     flipcast(&[&fixed, more].concat())
 }
 
@@ -27,15 +16,8 @@ fn recorded(scratch: &Scratch, model: &str, more: &[&str]) -> Outcome {
 fn scene(name: &str) -> (Scratch, String, [String; 2]) {
     let scratch = Scratch::with_pictures(name, 32);
     let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
-    recorded(&scratch, &model, &["--method", "tent"])
-        .expect(0, &[])
-        .prints(&["record       ", ", key "]);
-    recorded(
-        &scratch,
-        &model,
-        &["--method", "tent", "--lr", "0.001", "--seed", "3"],
-    )
-    .expect(0, &[]);
+    recorded(&scratch, &model, &["--method", "tent"]).expect(0, &[]).prints(&["record       ", ", key "]);
+    recorded(&scratch, &model, &["--method", "tent", "--lr", "0.001", "--seed", "3"]).expect(0, &[]);
     let text = fs::read_to_string(scratch.path("runs.jsonl")).expect("written");
     let keys: Vec<String> = text
         .lines()
@@ -76,23 +58,22 @@ fn runs_are_listed_shown_and_compared() {
     ]);
     let none = flipcast(&["runs", "list", &file, "--kind", "estimate"]).expect(0, &[]);
     assert_eq!(none.stdout.lines().count(), 1);
-    flipcast(&["runs", "show", &file, &one[..10]])
-        .expect(0, &[])
-        .prints(&[&one, "settings", "stream.batch_size", "result", "flip_rate"]);
+    flipcast(&["runs", "show", &file, &one[..10]]).expect(0, &[]).prints(&[
+        &one,
+        "settings",
+        "stream.batch_size",
+        "result",
+        "flip_rate",
+    ]);
     let json = flipcast(&["runs", "show", &file, &one, "--json"]).expect(0, &[]);
     let record: Value = serde_json::from_str(&json.stdout).expect("one object");
-    assert_eq!(
-        (&record["format"], &record["kind"]),
-        (&json!(1), &json!("adapt"))
-    );
-    flipcast(&["runs", "diff", &file, &one, &two])
-        .expect(0, &[])
-        .prints(&[
-            "method.settings.optimiser.sgd.lr",
-            "0.00025",
-            "0.001",
-            "stream.order_seed",
-        ]);
+    assert_eq!((&record["format"], &record["kind"]), (&json!(1), &json!("adapt")));
+    flipcast(&["runs", "diff", &file, &one, &two]).expect(0, &[]).prints(&[
+        "method.settings.optimiser.sgd.lr",
+        "0.00025",
+        "0.001",
+        "stream.order_seed",
+    ]);
     flipcast(&["runs", "diff", &file, &one, &one])
         .expect(0, &[])
         .prints(&["no difference in settings", "no difference in results"]);
@@ -107,18 +88,9 @@ fn keys_and_files_that_are_not_there_are_refused() {
     let missing = scratch.path("none.jsonl");
     flipcast(&["runs", "list", &missing]).expect(2, &["cannot read", "none.jsonl"]);
     let text = fs::read_to_string(&file).expect("written");
-    scratch.write(
-        "newer.jsonl",
-        text.replace("\"format\":1", "\"format\":2").as_bytes(),
-    );
-    flipcast(&["runs", "list", &scratch.path("newer.jsonl")]).expect(
-        2,
-        &["line 1", "has format 2", "hint: use the newer flipcast"],
-    );
-    scratch.write(
-        "changed.jsonl",
-        text.replace(&one, "0123456789abcdef").as_bytes(),
-    );
-    flipcast(&["runs", "list", &scratch.path("changed.jsonl")])
-        .expect(2, &["has key `0123456789abcdef`", &one]);
+    scratch.write("newer.jsonl", text.replace("\"format\":1", "\"format\":2").as_bytes());
+    flipcast(&["runs", "list", &scratch.path("newer.jsonl")])
+        .expect(2, &["line 1", "has format 2", "hint: use the newer flipcast"]);
+    scratch.write("changed.jsonl", text.replace(&one, "0123456789abcdef").as_bytes());
+    flipcast(&["runs", "list", &scratch.path("changed.jsonl")]).expect(2, &["has key `0123456789abcdef`", &one]);
 }

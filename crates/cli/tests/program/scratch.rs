@@ -17,11 +17,7 @@ impl Scratch {
 
     /// A path below the folder, as an argument.
     pub fn path(&self, below: &str) -> String {
-        self.0
-            .join(below)
-            .to_str()
-            .expect("a plain name")
-            .to_owned()
+        self.0.join(below).to_str().expect("a plain name").to_owned()
     }
 
     pub fn write(&self, below: &str, bytes: &[u8]) {

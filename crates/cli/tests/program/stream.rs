@@ -27,19 +27,8 @@ fn write_tables(scratch: &Scratch, slope: f64, left_out: &str) {
 fn stream(scratch: &Scratch, more: &[&str]) -> Outcome {
     let paths = ["data", "out", "tables.json"].map(|below| scratch.path(below));
     let [data, out, tables] = paths.each_ref().map(String::as_str);
-    let fixed = [
-        "corrupt",
-        "--set",
-        "ccc",
-        "--data",
-        data,
-        "--out",
-        out,
-        "--accuracy-tables",
-        tables,
-        "--baseline",
-        "0",
-    ];
+    let fixed =
+        ["corrupt", "--set", "ccc", "--data", data, "--out", out, "--accuracy-tables", tables, "--baseline", "0"];
     flipcast(&[&fixed, more].concat())
 }
 
@@ -48,24 +37,14 @@ fn a_stream_is_written_resumed_and_read_back() {
     let scratch = Scratch::with_pictures("stream", 40);
     write_tables(&scratch, 1.0, "");
     stream(&scratch, &["--limit", "10", "--threads", "1"])
-        .expect(
-            0,
-            &[
-                &format!("clean images: 4, stream: {NAME}, images: 10"),
-                "every cell shows 4",
-            ],
-        )
+        .expect(0, &[&format!("clean images: 4, stream: {NAME}, images: 10"), "every cell shows 4"])
         .prints(&[NAME, "wrote 10 of 10 images, in"]);
     let written = scratch.files("out");
     let shard = scratch.path(&format!("out/{NAME}/serial_00000.tar"));
     assert!(written.contains_key(Path::new(&shard)));
-    stream(&scratch, &["--limit", "10"])
-        .expect(0, &[])
-        .prints(&["wrote 0 of 10 images, 10 were there"]);
+    stream(&scratch, &["--limit", "10"]).expect(0, &[]).prints(&["wrote 0 of 10 images, 10 were there"]);
     std::fs::remove_file(&shard).expect("it was written");
-    stream(&scratch, &["--limit", "10", "--threads", "3"])
-        .expect(0, &[])
-        .prints(&["wrote 10 of 10 images"]);
+    stream(&scratch, &["--limit", "10", "--threads", "3"]).expect(0, &[]).prints(&["wrote 10 of 10 images"]);
     assert_eq!(scratch.files("out"), written);
     flipcast(&["data", "check", &scratch.path(&format!("out/{NAME}"))])
         .expect(0, &[])
@@ -78,16 +57,11 @@ fn streams_stand_side_by_side_but_never_mix() {
     write_tables(&scratch, 1.0, "");
     let few = ["--limit", "2"];
     stream(&scratch, &few).expect(0, &[]);
-    stream(
-        &scratch,
-        &[&few[..], &["--seed", "44", "--speed", "5000"]].concat(),
-    )
-    .expect(0, &[]);
+    stream(&scratch, &[&few[..], &["--seed", "44", "--speed", "5000"]].concat()).expect(0, &[]);
     let written = scratch.files("out");
     let other = scratch.path("out/baseline_0_transition+speed_5000_seed_44/serial_00000.tar");
     assert!(written.contains_key(Path::new(&other)));
-    stream(&scratch, &["--limit", "3"])
-        .expect(2, &["3 images from 4", "hint: choose an empty folder"]);
+    stream(&scratch, &["--limit", "3"]).expect(2, &["3 images from 4", "hint: choose an empty folder"]);
     write_tables(&scratch, -1.0, "");
     stream(&scratch, &few).expect(2, &["hint: choose an empty folder"]);
     write_tables(&scratch, 1.0, "");
@@ -116,13 +90,7 @@ fn streams_that_cannot_be_made_are_refused_before_anything_is_written() {
     scratch.write("tables.json", text.to_string().as_bytes());
     stream(&scratch, &[]).expect(2, &["table `fog+snow`: null found", "21 rows of 21"]);
     write_tables(&scratch, 1.0, "contrast+shot_noise");
-    stream(&scratch, &[]).expect(
-        2,
-        &[
-            "no accuracy table for the pair `contrast+shot_noise`",
-            "hint: add the table",
-        ],
-    );
+    stream(&scratch, &[]).expect(2, &["no accuracy table for the pair `contrast+shot_noise`", "hint: add the table"]);
     write_tables(&scratch, 1.0, "");
     for (more, part) in [
         (["--severity", "3"], "--severity is given"),
@@ -151,12 +119,6 @@ fn streams_that_cannot_be_made_are_refused_before_anything_is_written() {
         "--limit",
         "1",
     ])
-    .expect(
-        2,
-        &[
-            "without a label found",
-            "hint: put the images into class folders",
-        ],
-    );
+    .expect(2, &["without a label found", "hint: put the images into class folders"]);
     assert!(!Path::new(&out).exists());
 }

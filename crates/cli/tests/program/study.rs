@@ -51,10 +51,7 @@ struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 }
@@ -111,15 +108,9 @@ fn start(scratch: &Scratch, plan: &str, out: &str, more: &[&str]) -> Child {
 }
 
 fn status(scratch: &Scratch, plan: &str, out: &str) -> Value {
-    let (plan, out, data) = (
-        scratch.path(plan),
-        scratch.path(out),
-        format!("DATA={ASSETS}"),
-    );
+    let (plan, out, data) = (scratch.path(plan), scratch.path(out), format!("DATA={ASSETS}"));
     let models = models(scratch);
-    let args = [
-        "study", "status", &plan, "--out", &out, "--set", &data, "--set", &models, "--json",
-    ];
+    let args = ["study", "status", &plan, "--out", &out, "--set", &data, "--set", &models, "--json"];
     let text = flipcast(&args).expect(0, &[]).stdout;
     serde_json::from_str(&text).expect("one object")
 }
@@ -154,9 +145,7 @@ fn forget_times(value: &mut Value) {
 fn kinds(records: &BTreeMap<String, Value>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for record in records.values() {
-        *counts
-            .entry(record["kind"].as_str().expect("a kind").to_owned())
-            .or_default() += 1;
+        *counts.entry(record["kind"].as_str().expect("a kind").to_owned()).or_default() += 1;
     }
     counts
 }
@@ -167,21 +156,10 @@ fn a_sweep_killed_at_twenty_moments_ends_as_one_that_was_left_alone() {
     scratch.write("plan.toml", PLAN.as_bytes());
     study(&scratch, "plan.toml", "whole", &[])
         .expect(0, &[])
-        .prints(&[
-            "40 cells made, 0 were there, 0 wait for data, 0 failed",
-            "1 refits made",
-        ]);
+        .prints(&["40 cells made, 0 were there, 0 wait for data, 0 failed", "1 refits made"]);
     let whole = results(&scratch, "whole/records-1-of-1.jsonl");
     let counts = kinds(&whole);
-    assert_eq!(
-        (
-            counts["estimate"],
-            counts["estimates"],
-            counts["calibration"],
-            counts["refit"]
-        ),
-        (40, 40, 1, 1)
-    );
+    assert_eq!((counts["estimate"], counts["estimates"], counts["calibration"], counts["refit"]), (40, 40, 1, 1));
     assert!(counts["calibrate"] >= 21, "{counts:?}");
 
     // Each try is killed a random moment after a random number of new records, so that load does not move all kills to the start.
@@ -190,12 +168,7 @@ fn a_sweep_killed_at_twenty_moments_ends_as_one_that_was_left_alone() {
     let mut numbers = Numbers(7);
     for _ in 0..20 {
         let (wanted, jobs) = (kept() + numbers.below(4) as usize, 1 + numbers.below(3));
-        let mut child = start(
-            &scratch,
-            "plan.toml",
-            "killed",
-            &["--jobs", &jobs.to_string()],
-        );
+        let mut child = start(&scratch, "plan.toml", "killed", &["--jobs", &jobs.to_string()]);
         let patience = Instant::now() + Duration::from_secs(60);
         while kept() < wanted && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(1));
@@ -210,37 +183,26 @@ fn a_sweep_killed_at_twenty_moments_ends_as_one_that_was_left_alone() {
     assert_eq!(results(&scratch, "killed/records-1-of-1.jsonl"), whole);
     // Once more: everything is there, nothing is added.
     let before = fs::read(&file).expect("records");
-    study(&scratch, "plan.toml", "killed", &[])
-        .expect(0, &[])
-        .prints(&["0 cells made, 40 were there"]);
+    study(&scratch, "plan.toml", "killed", &[]).expect(0, &[]).prints(&["0 cells made, 40 were there"]);
     assert_eq!(fs::read(&file).expect("records"), before);
     let rows = status(&scratch, "plan.toml", "killed");
-    assert_eq!(
-        (&rows["rows"][0]["done"], &rows["rows"][0]["left"]),
-        (&json!(40), &json!(0))
-    );
+    assert_eq!((&rows["rows"][0]["done"], &rows["rows"][0]["left"]), (&json!(40), &json!(0)));
 }
 
 #[test]
 fn two_shards_at_once_make_what_one_run_makes() {
     let scratch = Scratch::new("study-shards");
-    let plan = PLAN.replace(
-        "\"frost\", \"contrast\", \"pixelate\", \"brightness\", ",
-        "",
-    );
+    let plan = PLAN.replace("\"frost\", \"contrast\", \"pixelate\", \"brightness\", ", "");
     scratch.write("plan.toml", plan.as_bytes());
     study(&scratch, "plan.toml", "whole", &["--jobs", "2"]).expect(0, &[]);
-    let mut shards =
-        ["1/2", "2/2"].map(|shard| start(&scratch, "plan.toml", "parts", &["--shard", shard]));
+    let mut shards = ["1/2", "2/2"].map(|shard| start(&scratch, "plan.toml", "parts", &["--shard", shard]));
     for shard in &mut shards {
         assert!(shard.wait().expect("it ends").success());
     }
     // Refits need all cells: whoever ends last has made them, or the next run does.
     study(&scratch, "plan.toml", "parts", &["--shard", "1/2"]).expect(0, &[]);
     let (parts, merged) = (scratch.path("parts"), scratch.path("merged.jsonl"));
-    flipcast(&["study", "merge", &parts, "--out", &merged])
-        .expect(0, &[])
-        .prints(&["of 2 files"]);
+    flipcast(&["study", "merge", &parts, "--out", &merged]).expect(0, &[]).prints(&["of 2 files"]);
     let whole = results(&scratch, "whole/records-1-of-1.jsonl");
     let joined = results(&scratch, "merged.jsonl");
     assert_eq!(joined, whole);
@@ -253,44 +215,19 @@ fn two_shards_at_once_make_what_one_run_makes() {
     let [one, two] = ["1", "2"].map(|s| scratch.path(&format!("parts/records-{s}-of-2.jsonl")));
     let again = scratch.path("again.jsonl");
     flipcast(&["study", "merge", &two, &one, "--out", &again]).expect(0, &[]);
-    assert_eq!(
-        fs::read(&again).expect("written"),
-        fs::read(&merged).expect("written")
-    );
+    assert_eq!(fs::read(&again).expect("written"), fs::read(&merged).expect("written"));
 
     // A result that differs is refused, with both values.
-    let mut record: Value = serde_json::from_str(
-        fs::read_to_string(&merged)
-            .expect("records")
-            .lines()
-            .next()
-            .expect("one"),
-    )
-    .expect("a record");
-    let accuracy = record["result"]["cell"]
-        .get_mut("accuracy")
-        .map(|value| std::mem::replace(value, json!(2.0)));
+    let mut record: Value =
+        serde_json::from_str(fs::read_to_string(&merged).expect("records").lines().next().expect("one"))
+            .expect("a record");
+    let accuracy = record["result"]["cell"].get_mut("accuracy").map(|value| std::mem::replace(value, json!(2.0)));
     if accuracy.is_none() {
         record["result"] = json!({"accuracy": 2.0});
     }
     scratch.write("other.jsonl", format!("{record}\n").as_bytes());
-    flipcast(&[
-        "study",
-        "merge",
-        &merged,
-        &scratch.path("other.jsonl"),
-        "--out",
-        &again,
-    ])
-    .expect(
-        2,
-        &[
-            "different results",
-            "merged.jsonl",
-            "other.jsonl",
-            record["key"].as_str().expect("a key"),
-        ],
-    );
+    flipcast(&["study", "merge", &merged, &scratch.path("other.jsonl"), "--out", &again])
+        .expect(2, &["different results", "merged.jsonl", "other.jsonl", record["key"].as_str().expect("a key")]);
 }
 
 #[test]
@@ -344,10 +281,7 @@ data = \"${BROKEN}\"
     let rows = status(&scratch, "plan.toml", "out");
     let row = |name: &str| {
         let rows = rows["rows"].as_array().expect("rows");
-        rows.iter()
-            .find(|row| row["dataset"] == name)
-            .expect("a row")
-            .clone()
+        rows.iter().find(|row| row["dataset"] == name).expect("a row").clone()
     };
     assert_eq!(row("shifts")["done"], json!(1));
     assert_eq!(row("absent")["waiting"], json!(3));
@@ -359,32 +293,18 @@ data = \"${BROKEN}\"
 #[test]
 fn plans_are_listed_printed_and_refused_with_their_place() {
     let scratch = Scratch::new("study-plans");
-    flipcast(&["study", "plans"])
-        .expect(0, &[])
-        .prints(&["table1", "326", "tiny_imagenet", "378"]);
-    flipcast(&["study", "plan", "table1"])
-        .expect(0, &[])
-        .prints(&["[study]", "imagenet-c-bar"]);
+    flipcast(&["study", "plans"]).expect(0, &[]).prints(&["table1", "326", "tiny_imagenet", "378"]);
+    flipcast(&["study", "plan", "table1"]).expect(0, &[]).prints(&["[study]", "imagenet-c-bar"]);
     flipcast(&["study", "plan", "table9"]).expect(2, &["`table9`", "table1"]);
     let out = scratch.path("out");
-    flipcast(&[
-        "study",
-        "run",
-        "table1",
-        "--out",
-        &out,
-        "--dry-run",
-        "--shard",
-        "1/4",
-    ])
-    .expect(0, &[])
-    .prints(&["resnet50 code imagenet-", "without data", "get it:"]);
+    flipcast(&["study", "run", "table1", "--out", &out, "--dry-run", "--shard", "1/4"]).expect(0, &[]).prints(&[
+        "resnet50 code imagenet-",
+        "without data",
+        "get it:",
+    ]);
     assert!(!fs::exists(&out).expect("readable"));
     flipcast(&["study", "run", "table1", "--out", &out, "--shard", "5/4"]).expect(2, &["`5/4`"]);
     flipcast(&["study", "run", "no-such", "--out", &out]).expect(2, &["`no-such`", "hint:"]);
-    scratch.write(
-        "plan.toml",
-        PLAN.replace("limit = 16", "limt = 16").as_bytes(),
-    );
+    scratch.write("plan.toml", PLAN.replace("limit = 16", "limt = 16").as_bytes());
     study(&scratch, "plan.toml", "out", &[]).expect(2, &["line ", "column 1", "limt"]);
 }

@@ -7,10 +7,7 @@ pub const NAMES: [&str; 2] = ["dog", "cat"];
 
 /// Writes a small random network for 32 x 32 pixels as `<name>.safetensors` with its card; gives the file.
 pub fn write_model(scratch: &Scratch, name: &str, seed: u64, classes: &Value) -> String {
-    let count = classes.as_array().map_or_else(
-        || classes.as_u64().expect("a number or names") as usize,
-        Vec::len,
-    );
+    let count = classes.as_array().map_or_else(|| classes.as_u64().expect("a number or names") as usize, Vec::len);
     let card = json!({
         "flipcast_model": 1,
         "architecture": "cifar_resnet20",

@@ -19,27 +19,14 @@ impl Affine {
         if determinant == 0.0 || !determinant.is_finite() {
             return None;
         }
-        let (ia, ib, id, ie) = (
-            e / determinant,
-            -b / determinant,
-            -d / determinant,
-            a / determinant,
-        );
-        Some(Self([
-            [ia, ib, -(ia * c + ib * f)],
-            [id, ie, -(id * c + ie * f)],
-        ]))
+        let (ia, ib, id, ie) = (e / determinant, -b / determinant, -d / determinant, a / determinant);
+        Some(Self([[ia, ib, -(ia * c + ib * f)], [id, ie, -(id * c + ie * f)]]))
     }
 }
 
 /// Moves every pixel of `source` (RGB and a fourth sample that nobody reads) by `forward`; what comes from outside is
 /// mirrored without repeating the edge. A map without an inverse leaves the picture unchanged.
-pub fn warp_affine(
-    source: &[[f32; 4]],
-    width: usize,
-    height: usize,
-    forward: &Affine,
-) -> Vec<[f32; 4]> {
+pub fn warp_affine(source: &[[f32; 4]], width: usize, height: usize, forward: &Affine) -> Vec<[f32; 4]> {
     match forward.inverse() {
         Some(backward) => warp_back(source, width, height, &backward),
         None => source.to_vec(),
@@ -49,9 +36,7 @@ pub fn warp_affine(
 #[multiversion(targets("x86_64+avx2+fma"))]
 fn warp_back(source: &[[f32; 4]], width: usize, height: usize, backward: &Affine) -> Vec<[f32; 4]> {
     let Affine([[a, b, c], [d, e, f]]) = *backward;
-    let per_column: Vec<(i64, i64)> = (0..width)
-        .map(|j| (fixed(a * j as f64), fixed(d * j as f64)))
-        .collect();
+    let per_column: Vec<(i64, i64)> = (0..width).map(|j| (fixed(a * j as f64), fixed(d * j as f64))).collect();
     let mut out = vec![[0.0; 4]; source.len()];
     for (i, line) in out.chunks_exact_mut(width).enumerate() {
         let row_x = fixed(b * i as f64 + c) + 16;

@@ -11,11 +11,7 @@ pub struct Samples<'a> {
 impl<'a> Samples<'a> {
     /// `values` as rows of `width` RGB pixels.
     pub fn new(values: &'a [f32], width: usize) -> Self {
-        Self {
-            values,
-            width,
-            height: values.len() / (3 * width),
-        }
+        Self { values, width, height: values.len() / (3 * width) }
     }
 
     /// The colour at row `y`, column `x`; a neighbour outside the image counts as black.
@@ -24,13 +20,8 @@ impl<'a> Samples<'a> {
         let (row, column) = (y.floor(), x.floor());
         let (fy, fx) = (y - row, x - column);
         let (row, column) = (row as isize, column as isize);
-        let corners = [
-            (row, column),
-            (row, column + 1),
-            (row + 1, column),
-            (row + 1, column + 1),
-        ]
-        .map(|(row, column)| self.pixel(row, column));
+        let corners = [(row, column), (row, column + 1), (row + 1, column), (row + 1, column + 1)]
+            .map(|(row, column)| self.pixel(row, column));
         std::array::from_fn(|channel| {
             let [a, b, c, d] = corners.map(|pixel| pixel[channel]);
             let top = a * (1.0 - fx) + b * fx;
@@ -41,8 +32,7 @@ impl<'a> Samples<'a> {
 
     #[inline]
     fn pixel(&self, row: isize, column: isize) -> [f64; 3] {
-        let inside =
-            (0..self.height as isize).contains(&row) && (0..self.width as isize).contains(&column);
+        let inside = (0..self.height as isize).contains(&row) && (0..self.width as isize).contains(&column);
         if !inside {
             return [0.0; 3];
         }

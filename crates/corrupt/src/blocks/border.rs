@@ -23,20 +23,12 @@ impl Border {
             Border::Repeat => index.clamp(0, len - 1),
             Border::HalfMirror => {
                 let phase = index.rem_euclid(2 * len);
-                if phase < len {
-                    phase
-                } else {
-                    2 * len - 1 - phase
-                }
+                if phase < len { phase } else { 2 * len - 1 - phase }
             }
             Border::Mirror101 if len == 1 => 0,
             Border::Mirror101 => {
                 let phase = index.rem_euclid(2 * (len - 1));
-                if phase < len {
-                    phase
-                } else {
-                    2 * (len - 1) - phase
-                }
+                if phase < len { phase } else { 2 * (len - 1) - phase }
             }
         };
         inside as usize
@@ -54,14 +46,8 @@ mod tests {
     #[test]
     fn each_rule_continues_the_row_as_named() {
         assert_eq!(around(Border::Repeat, 3), [0, 0, 0, 0, 0, 1, 2, 2, 2, 2, 2]);
-        assert_eq!(
-            around(Border::HalfMirror, 3),
-            [2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0]
-        );
-        assert_eq!(
-            around(Border::Mirror101, 3),
-            [0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2]
-        );
+        assert_eq!(around(Border::HalfMirror, 3), [2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0]);
+        assert_eq!(around(Border::Mirror101, 3), [0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2]);
     }
 
     #[test]

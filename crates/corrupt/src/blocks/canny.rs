@@ -30,11 +30,7 @@ pub fn canny(grey: &[u8], width: usize, height: usize, low: i32, high: i32) -> V
             } else if ay > at_67 {
                 value > magnitude[here - stride] && value >= magnitude[here + stride]
             } else {
-                let lean = if (gx ^ gy) >= 0 {
-                    stride + 1
-                } else {
-                    stride - 1
-                };
+                let lean = if (gx ^ gy) >= 0 { stride + 1 } else { stride - 1 };
                 value > magnitude[here - lean] && value > magnitude[here + lean]
             };
             if peak && value > high {
@@ -74,18 +70,13 @@ fn sobel(grey: &[u8], width: usize, height: usize) -> (Vec<(i32, i32)>, Vec<i32>
     let mut gradient = Vec::with_capacity(grey.len());
     let mut magnitude = vec![0; (width + 2) * (height + 2)];
     for y in 0..height {
-        let rows = [-1, 0, 1]
-            .map(|dy| &grey[Border::Repeat.map(y as isize + dy, height) * width..][..width]);
+        let rows = [-1, 0, 1].map(|dy| &grey[Border::Repeat.map(y as isize + dy, height) * width..][..width]);
         let framed = &mut magnitude[(y + 1) * (width + 2) + 1..][..width];
         for (x, slot) in framed.iter_mut().enumerate() {
             let (left, right) = (x.saturating_sub(1), (x + 1).min(width - 1));
             let at = |row: usize, column: usize| i32::from(rows[row][column]);
-            let gx = (at(0, right) - at(0, left))
-                + 2 * (at(1, right) - at(1, left))
-                + (at(2, right) - at(2, left));
-            let gy = (at(2, left) - at(0, left))
-                + 2 * (at(2, x) - at(0, x))
-                + (at(2, right) - at(0, right));
+            let gx = (at(0, right) - at(0, left)) + 2 * (at(1, right) - at(1, left)) + (at(2, right) - at(2, left));
+            let gy = (at(2, left) - at(0, left)) + 2 * (at(2, x) - at(0, x)) + (at(2, right) - at(0, right));
             gradient.push((gx, gy));
             *slot = gx.abs() + gy.abs();
         }
@@ -104,9 +95,7 @@ mod tests {
 
     #[test]
     fn a_step_gives_one_column_of_edges() {
-        let grey: Vec<u8> = (0..6 * 8)
-            .map(|i| if i % 8 < 4 { 0 } else { 200 })
-            .collect();
+        let grey: Vec<u8> = (0..6 * 8).map(|i| if i % 8 < 4 { 0 } else { 200 }).collect();
         let edges = canny(&grey, 8, 6, 50, 150);
         for row in edges.chunks_exact(8) {
             assert_eq!(row.iter().filter(|&&edge| edge).count(), 1);

@@ -20,10 +20,7 @@ pub fn chamfer_distance(marked: &[bool], width: usize, height: usize) -> Vec<i32
     let mut nearest = vec![FAR; width];
     for y in 0..height {
         let (above, here) = map.split_at_mut((y + FRAME) * stride);
-        let (far, near) = (
-            &above[y * stride..][..stride],
-            &above[(y + 1) * stride..][..stride],
-        );
+        let (far, near) = (&above[y * stride..][..stride], &above[(y + 1) * stride..][..stride]);
         neighbours(far, near, &mut nearest);
         let row = &mut here[FRAME..FRAME + width];
         let mut left = FAR;
@@ -56,15 +53,9 @@ fn neighbours(far: &[i32], near: &[i32], nearest: &mut [i32]) {
     let width = nearest.len();
     let shifted = |row: &'_ [i32], by: usize, x: usize| row[x + by];
     for (x, slot) in nearest.iter_mut().enumerate().take(width) {
-        let knights = shifted(far, 1, x)
-            .min(shifted(far, 3, x))
-            .min(shifted(near, 0, x))
-            .min(shifted(near, 4, x));
+        let knights = shifted(far, 1, x).min(shifted(far, 3, x)).min(shifted(near, 0, x)).min(shifted(near, 4, x));
         let diagonals = shifted(near, 1, x).min(shifted(near, 3, x));
-        *slot = (knights + KNIGHT)
-            .min(diagonals + DIAGONAL)
-            .min(near[x + 2] + ONE)
-            .min(FAR);
+        *slot = (knights + KNIGHT).min(diagonals + DIAGONAL).min(near[x + 2] + ONE).min(FAR);
     }
 }
 
@@ -87,10 +78,6 @@ mod tests {
 
     #[test]
     fn nothing_marked_is_far_from_everywhere() {
-        assert!(
-            chamfer_distance(&[false; 12], 4, 3)
-                .iter()
-                .all(|&d| d > 1000 * ONE)
-        );
+        assert!(chamfer_distance(&[false; 12], 4, 3).iter().all(|&d| d > 1000 * ONE));
     }
 }

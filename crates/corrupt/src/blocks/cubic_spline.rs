@@ -70,9 +70,7 @@ fn taps(position: f64, n: usize) -> Option<[(usize, f64); 4]> {
     let base = position.floor();
     let weights = weights(position - base);
     let first = base as isize - 1;
-    Some(std::array::from_fn(|i| {
-        (Border::Mirror101.map(first + i as isize, n), weights[i])
-    }))
+    Some(std::array::from_fn(|i| (Border::Mirror101.map(first + i as isize, n), weights[i])))
 }
 
 /// The spline through `coefficients` at (row `y`, column `x`), 0 outside the image.
@@ -90,13 +88,7 @@ pub fn sample(coefficients: &[f64], width: usize, height: usize, y: f64, x: f64)
 }
 
 /// Hands the value at every pixel of the picture turned by `degrees` about its centre to `emit`, row by row.
-pub fn rotate(
-    coefficients: &[f64],
-    width: usize,
-    height: usize,
-    degrees: f64,
-    mut emit: impl FnMut(usize, f64),
-) {
+pub fn rotate(coefficients: &[f64], width: usize, height: usize, degrees: f64, mut emit: impl FnMut(usize, f64)) {
     let (sin, cos) = degrees.to_radians().sin_cos();
     let (mid_y, mid_x) = ((height as f64 - 1.0) / 2.0, (width as f64 - 1.0) / 2.0);
     let offset_y = mid_y - (cos * mid_y + sin * mid_x);
@@ -106,10 +98,7 @@ pub fn rotate(
             let (row, column) = (y as f64, x as f64);
             let from_y = cos * row + sin * column + offset_y;
             let from_x = -sin * row + cos * column + offset_x;
-            emit(
-                y * width + x,
-                sample(coefficients, width, height, from_y, from_x),
-            );
+            emit(y * width + x, sample(coefficients, width, height, from_y, from_x));
         }
     }
 }
@@ -117,11 +106,7 @@ pub fn rotate(
 /// Where each of the middle `n` samples of an axis of `n` enlarged by `factor` reads, corner aligned.
 pub fn centred_zoom_positions(n: usize, factor: f64) -> Vec<f64> {
     let enlarged = ((n as f64 * factor).round_ties_even() as usize).max(n);
-    let step = if enlarged > 1 {
-        (n - 1) as f64 / (enlarged - 1) as f64
-    } else {
-        1.0
-    };
+    let step = if enlarged > 1 { (n - 1) as f64 / (enlarged - 1) as f64 } else { 1.0 };
     let edge = (enlarged - n) / 2;
     (edge..edge + n).map(|i| i as f64 * step).collect()
 }
@@ -137,13 +122,7 @@ mod tests {
         let mut coefficients = source.clone();
         prefilter(&mut coefficients, width, height);
         for (i, expected) in source.iter().enumerate() {
-            let found = sample(
-                &coefficients,
-                width,
-                height,
-                (i / width) as f64,
-                (i % width) as f64,
-            );
+            let found = sample(&coefficients, width, height, (i / width) as f64, (i % width) as f64);
             assert!((found - expected).abs() < 1e-10, "{found} for {expected}");
         }
     }

@@ -14,19 +14,13 @@ pub struct Tap {
 /// The taps along `angle` (degrees): `2 * ceil(radius) + 1` of them, starting at the pixel itself and never behind it.
 pub fn taps(radius: f64, sigma: f64, angle: f64) -> Vec<Tap> {
     let count = 2 * radius.ceil() as usize + 1;
-    let raw: Vec<f64> = (0..count)
-        .map(|i| (-((i * i) as f64) / (2.0 * sigma * sigma)).exp())
-        .collect();
+    let raw: Vec<f64> = (0..count).map(|i| (-((i * i) as f64) / (2.0 * sigma * sigma)).exp()).collect();
     let total = super::summation::pairwise_sum(&raw);
     let (sin, cos) = angle.to_radians().sin_cos();
     let step = |i: usize, slope: f64| (i as f64 * slope - 0.5).ceil() as isize;
     raw.iter()
         .enumerate()
-        .map(|(i, weight)| Tap {
-            row: step(i, sin),
-            column: step(i, cos),
-            weight: weight / total,
-        })
+        .map(|(i, weight)| Tap { row: step(i, sin), column: step(i, cos), weight: weight / total })
         .collect()
 }
 
@@ -37,11 +31,7 @@ pub fn taps(radius: f64, sigma: f64, angle: f64) -> Vec<Tap> {
 pub fn directional_blur(bytes: &[u8], width: usize, channels: usize, taps: &[Tap]) -> Vec<u8> {
     let stride = width * channels;
     let height = bytes.len() / stride;
-    let reach = taps
-        .iter()
-        .map(|tap| tap.column.unsigned_abs())
-        .max()
-        .unwrap_or(0);
+    let reach = taps.iter().map(|tap| tap.column.unsigned_abs()).max().unwrap_or(0);
     let padded_stride = stride + 2 * reach * channels;
     let mut wide = Vec::with_capacity(padded_stride * height);
     for row in bytes.chunks_exact(stride) {
@@ -65,10 +55,7 @@ pub fn directional_blur(bytes: &[u8], width: usize, channels: usize, taps: &[Tap
             (&wide[row * padded_stride + column..][..stride], tap.weight)
         }));
         weighted_sum(&mut sums, &sources);
-        out.extend(
-            sums.iter()
-                .map(|sum| (((sum + 0.5) as u32).min(65535) / 257) as u8),
-        );
+        out.extend(sums.iter().map(|sum| (((sum + 0.5) as u32).min(65535) / 257) as u8));
     }
     out
 }
@@ -80,9 +67,7 @@ fn weighted_sum(sums: &mut [f64], sources: &[(&[f64], f64)]) {
     for (start, chunk) in (0..whole).step_by(LANES).zip(sums.chunks_exact_mut(LANES)) {
         let mut lanes = [0.0; LANES];
         for (source, weight) in sources {
-            let values: &[f64; LANES] = source[start..start + LANES]
-                .try_into()
-                .expect("slice of LANES");
+            let values: &[f64; LANES] = source[start..start + LANES].try_into().expect("slice of LANES");
             for (lane, value) in lanes.iter_mut().zip(values) {
                 *lane += weight * value;
             }
@@ -90,9 +75,7 @@ fn weighted_sum(sums: &mut [f64], sources: &[(&[f64], f64)]) {
         chunk.copy_from_slice(&lanes);
     }
     for (k, sum) in sums.iter_mut().enumerate().skip(whole) {
-        *sum = sources
-            .iter()
-            .fold(0.0, |total, (source, weight)| total + weight * source[k]);
+        *sum = sources.iter().fold(0.0, |total, (source, weight)| total + weight * source[k]);
     }
 }
 
@@ -103,10 +86,7 @@ mod tests {
     #[test]
     fn a_flat_image_is_unchanged() {
         let taps = taps(10.0, 3.0, 30.0);
-        assert_eq!(
-            directional_blur(&[77; 5 * 6 * 3], 6, 3, &taps),
-            [77; 5 * 6 * 3]
-        );
+        assert_eq!(directional_blur(&[77; 5 * 6 * 3], 6, 3, &taps), [77; 5 * 6 * 3]);
     }
 
     #[test]

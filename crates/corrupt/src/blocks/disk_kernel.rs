@@ -43,16 +43,11 @@ struct WeightClass {
 impl DiskKernel {
     /// A disk of `radius`, normalised, then smoothed with a Gaussian of `alias` (3 taps up to radius 8, else 5).
     pub fn new(radius: f64, alias: f64) -> Self {
-        let (first, side, taps) = if radius <= 8.0 {
-            (-8.0, 17, 3)
-        } else {
-            (-radius, (2.0 * radius + 1.0).ceil() as usize, 5)
-        };
+        let (first, side, taps) =
+            if radius <= 8.0 { (-8.0, 17, 3) } else { (-radius, (2.0 * radius + 1.0).ceil() as usize, 5) };
         let at = |i: usize| first + i as f64;
         let inside = |i: usize| at(i / side).powi(2) + at(i % side).powi(2) <= radius * radius;
-        let mut disk: Vec<f32> = (0..side * side)
-            .map(|i| if inside(i) { 1.0 } else { 0.0 })
-            .collect();
+        let mut disk: Vec<f32> = (0..side * side).map(|i| if inside(i) { 1.0 } else { 0.0 }).collect();
         let total: f32 = disk.iter().sum();
         disk.iter_mut().for_each(|v| *v /= total);
         let smooth = smoothing_taps(taps, alias);
@@ -91,20 +86,13 @@ impl DiskKernel {
         for (weight, row, column) in taps {
             let bytes = if row == 0 { 1 } else { 2 };
             match classes.last_mut() {
-                Some(class)
-                    if weight - class.weight <= SAME_WEIGHT * weight
-                        && class.bytes + bytes <= MAX_BYTES =>
-                {
+                Some(class) if weight - class.weight <= SAME_WEIGHT * weight && class.bytes + bytes <= MAX_BYTES => {
                     let sum = class.weight * class.bytes as f64 + weight * bytes as f64;
                     class.bytes += bytes;
                     class.weight = sum / class.bytes as f64;
                     class.offsets.push((row, column));
                 }
-                _ => classes.push(WeightClass {
-                    weight,
-                    offsets: vec![(row, column)],
-                    bytes,
-                }),
+                _ => classes.push(WeightClass { weight, offsets: vec![(row, column)], bytes }),
             }
         }
         classes
@@ -116,12 +104,8 @@ impl DiskKernel {
             return Vec::new();
         }
         let anchor = (self.side / 2) as isize;
-        let taps = self.weights[..self.side]
-            .iter()
-            .zip(-anchor..)
-            .filter(|(weight, _)| **weight > NEGLIGIBLE);
-        taps.map(|(&weight, column)| (f64::from(weight), column))
-            .collect()
+        let taps = self.weights[..self.side].iter().zip(-anchor..).filter(|(weight, _)| **weight > NEGLIGIBLE);
+        taps.map(|(&weight, column)| (f64::from(weight), column)).collect()
     }
 
     /// Correlates every channel of `image` with the kernel, mirrored without repeating the edge, and truncates.
@@ -130,20 +114,12 @@ impl DiskKernel {
     pub fn correlate(&self, image: &Image) -> Vec<u8> {
         let reach = self.side / 2 + 1;
         let classes = self.classes();
-        let rows = classes
-            .iter()
-            .flat_map(|class| &class.offsets)
-            .map(|&(row, _)| row + 1)
-            .max()
-            .unwrap_or(0);
+        let rows = classes.iter().flat_map(|class| &class.offsets).map(|&(row, _)| row + 1).max().unwrap_or(0);
         let (width, height) = (3 * image.width(), image.height());
         let stride = width + 6 * reach + LANES;
         let from = |column: isize| 3 * (reach as isize + column) as usize;
         let at = |row: usize, column: isize| row * stride + from(column);
-        let mut classes: Vec<Places> = classes
-            .into_iter()
-            .map(|class| class.places(rows, at))
-            .collect();
+        let mut classes: Vec<Places> = classes.into_iter().map(|class| class.places(rows, at)).collect();
         classes.extend(self.lone_row().into_iter().map(|(weight, column)| Places {
             weight,
             added: vec![at(2 * rows, column)],
@@ -193,11 +169,7 @@ impl WeightClass {
                 removed.push(at(rows + row, first));
             }
         }
-        Places {
-            weight: self.weight,
-            added,
-            removed,
-        }
+        Places { weight: self.weight, added, removed }
     }
 }
 
@@ -240,9 +212,7 @@ fn sum_places(out: &mut [Sums], values: &[u16], classes: &[Places]) {
 
 #[inline(always)]
 fn lanes_at(values: &[u16], place: usize) -> &[u16; LANES] {
-    values[place..]
-        .first_chunk()
-        .expect("rows end with a chunk of padding")
+    values[place..].first_chunk().expect("rows end with a chunk of padding")
 }
 
 /// Adds up the weighted sums of all classes and truncates.
@@ -315,17 +285,9 @@ fn truncate(value: f64) -> u8 {
 /// For every sample, the sum of the samples of its channel before it in its row, modulo 2^16.
 fn running_sums(padded: &[u16], stride: usize) -> Vec<u16> {
     let mut sums = vec![0_u16; padded.len()];
-    for (sums, row) in sums
-        .chunks_exact_mut(stride)
-        .zip(padded.chunks_exact(stride))
-    {
+    for (sums, row) in sums.chunks_exact_mut(stride).zip(padded.chunks_exact(stride)) {
         let mut before = [0_u16; 3];
-        for (sums, pixel) in sums
-            .as_chunks_mut()
-            .0
-            .iter_mut()
-            .zip(row.as_chunks::<3>().0)
-        {
+        for (sums, pixel) in sums.as_chunks_mut().0.iter_mut().zip(row.as_chunks::<3>().0) {
             *sums = before;
             for (before, &sample) in before.iter_mut().zip(pixel) {
                 *before = before.wrapping_add(sample);
@@ -340,9 +302,7 @@ fn pad_columns(image: &Image, reach: usize) -> Vec<u16> {
     let width = image.width();
     let outside = |x: isize| 3 * Border::Mirror101.map(x, width);
     let before: Vec<usize> = (-(reach as isize)..0).map(outside).collect();
-    let after: Vec<usize> = (width..width + reach)
-        .map(|x| outside(x as isize))
-        .collect();
+    let after: Vec<usize> = (width..width + reach).map(|x| outside(x as isize)).collect();
     let stride = 3 * (width + 2 * reach) + LANES;
     let mut padded = Vec::with_capacity(stride * image.height());
     for row in image.rgb().chunks_exact(3 * width) {
@@ -360,9 +320,7 @@ fn pad_columns(image: &Image, reach: usize) -> Vec<u16> {
 
 fn smoothing_taps(count: usize, alias: f64) -> Vec<f32> {
     let centre = (count / 2) as f64;
-    let raw: Vec<f64> = (0..count)
-        .map(|i| (-(i as f64 - centre).powi(2) / (2.0 * alias * alias)).exp())
-        .collect();
+    let raw: Vec<f64> = (0..count).map(|i| (-(i as f64 - centre).powi(2) / (2.0 * alias * alias)).exp()).collect();
     let total: f64 = raw.iter().sum();
     raw.iter().map(|v| (v / total) as f32).collect()
 }
@@ -375,8 +333,7 @@ fn smooth_axis(disk: &[f32], side: usize, taps: &[f32], step: usize) -> Vec<f32>
             let position = i / step % side;
             let line = i - position * step;
             taps.iter().zip(-half..).fold(0.0, |sum, (tap, offset)| {
-                sum + tap
-                    * disk[line + step * Border::Mirror101.map(position as isize + offset, side)]
+                sum + tap * disk[line + step * Border::Mirror101.map(position as isize + offset, side)]
             })
         })
         .collect()
@@ -389,10 +346,7 @@ mod tests {
     #[test]
     fn a_disk_smaller_than_a_pixel_is_a_point() {
         let kernel = DiskKernel::new(0.75, 0.025);
-        assert_eq!(
-            kernel.weights().iter().filter(|&&w| w > NEGLIGIBLE).count(),
-            1
-        );
+        assert_eq!(kernel.weights().iter().filter(|&&w| w > NEGLIGIBLE).count(), 1);
         assert_eq!(kernel.weights()[8 * 17 + 8], 1.0);
     }
 

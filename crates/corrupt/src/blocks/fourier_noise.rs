@@ -10,38 +10,22 @@ use super::summation::pairwise_sum;
 /// `amplitude` gives the spectrum at a distance from zero frequency. `phases` has `height` rows of
 /// `width.div_ceil(2)` angles; the other columns repeat them turned by 180 degrees without negating, so the spectrum is
 /// not Hermitian and the real part is taken, as published.
-pub fn fourier_noise(
-    phases: &[f64],
-    width: usize,
-    height: usize,
-    amplitude: impl Fn(f64) -> f64,
-) -> Vec<f64> {
+pub fn fourier_noise(phases: &[f64], width: usize, height: usize, amplitude: impl Fn(f64) -> f64) -> Vec<f64> {
     let half = width.div_ceil(2);
     let mut spectrum = vec![Complex64::default(); width * height];
     for y in 0..height {
         for x in 0..width {
-            let phase = if x < half {
-                phases[y * half + x]
-            } else {
-                phases[(height - 1 - y) * half + (width - 1 - x)]
-            };
+            let phase = if x < half { phases[y * half + x] } else { phases[(height - 1 - y) * half + (width - 1 - x)] };
             let radius = (x as f64 - width as f64 / 2.0).hypot(y as f64 - height as f64 / 2.0);
             let (row, column) = ((y + height / 2) % height, (x + width / 2) % width);
             spectrum[row * width + column] = Complex64::from_polar(amplitude(radius), phase);
         }
     }
     let mut planner = FftPlanner::new();
-    planner
-        .plan_fft(width, FftDirection::Inverse)
-        .process(&mut spectrum);
+    planner.plan_fft(width, FftDirection::Inverse).process(&mut spectrum);
     let mut columns = transpose(&spectrum, width, height);
-    planner
-        .plan_fft(height, FftDirection::Inverse)
-        .process(&mut columns);
-    let mut field: Vec<f64> = transpose(&columns, height, width)
-        .iter()
-        .map(|v| v.re)
-        .collect();
+    planner.plan_fft(height, FftDirection::Inverse).process(&mut columns);
+    let mut field: Vec<f64> = transpose(&columns, height, width).iter().map(|v| v.re).collect();
     let deviation = standard_deviation(&field);
     field.iter_mut().for_each(|v| *v /= deviation);
     field
@@ -69,9 +53,7 @@ mod tests {
     #[test]
     fn noise_has_unit_deviation_at_any_size() {
         for (width, height) in [(8_usize, 8_usize), (7, 5), (30, 14)] {
-            let phases: Vec<f64> = (0..height * width.div_ceil(2))
-                .map(|i| (i * 37 % 101) as f64)
-                .collect();
+            let phases: Vec<f64> = (0..height * width.div_ceil(2)).map(|i| (i * 37 % 101) as f64).collect();
             let noise = fourier_noise(&phases, width, height, |r| 1.0 / (r * r + 1.0));
             assert_eq!(noise.len(), width * height);
             assert!((standard_deviation(&noise) - 1.0).abs() < 1e-12);

@@ -36,9 +36,7 @@ impl GaussianKernel {
         let at = |i: usize| (scale * (i * i) as f64).exp();
         let both_sides: Vec<f64> = (0..=2 * radius).map(|i| at(i.abs_diff(radius))).collect();
         let total = pairwise_sum(&both_sides);
-        Self {
-            weights: (0..=radius).map(|i| at(i) / total).collect(),
-        }
+        Self { weights: (0..=radius).map(|i| at(i) / total).collect() }
     }
 
     /// Taps on each side of the centre.
@@ -54,13 +52,7 @@ impl GaussianKernel {
     }
 
     /// [`GaussianKernel::filter`], handing each finished row to `emit`.
-    pub fn filter_rows(
-        &self,
-        source: &[f64],
-        extent: Extent,
-        border: Border,
-        mut emit: impl FnMut(&[f64]),
-    ) {
+    pub fn filter_rows(&self, source: &[f64], extent: Extent, border: Border, mut emit: impl FnMut(&[f64])) {
         self.filter_through(source, extent, border, |value| value, &mut emit);
     }
 
@@ -69,9 +61,7 @@ impl GaussianKernel {
         let wide: Vec<f64> = source.iter().map(|&v| f64::from(v)).collect();
         let mut out = Vec::with_capacity(source.len());
         let to_single = |value: f64| f64::from(value as f32);
-        self.filter_through(&wide, extent, border, to_single, &mut |row| {
-            out.extend(row.iter().map(|&v| v as f32))
-        });
+        self.filter_through(&wide, extent, border, to_single, &mut |row| out.extend(row.iter().map(|&v| v as f32)));
         out
     }
 
@@ -84,11 +74,7 @@ impl GaussianKernel {
         store: impl Fn(f64) -> f64,
         emit: &mut dyn FnMut(&[f64]),
     ) {
-        let Extent {
-            height,
-            width,
-            channels,
-        } = extent;
+        let Extent { height, width, channels } = extent;
         let (radius, stride) = (self.radius(), width * channels);
         let row = |y: isize| &source[border.map(y, height) * stride..][..stride];
         if radius == 0 {
@@ -100,26 +86,13 @@ impl GaussianKernel {
         let mut out = vec![0.0; stride];
         let outside = |x: isize| lead + border.map(x, width) * channels;
         let before: Vec<usize> = (-(radius as isize)..0).map(outside).collect();
-        let after: Vec<usize> = (width..width + radius)
-            .map(|x| outside(x as isize))
-            .collect();
+        let after: Vec<usize> = (width..width + radius).map(|x| outside(x as isize)).collect();
         let mut pairs = Vec::with_capacity(radius);
         for y in 0..height as isize {
-            pairs.extend(
-                (1..=radius as isize)
-                    .rev()
-                    .map(|i| (row(y - i), row(y + i))),
-            );
-            symmetric_sum(
-                &mut padded[lead..lead + stride],
-                row(y),
-                &pairs,
-                &self.weights,
-            );
+            pairs.extend((1..=radius as isize).rev().map(|i| (row(y - i), row(y + i))));
+            symmetric_sum(&mut padded[lead..lead + stride], row(y), &pairs, &self.weights);
             pairs.clear();
-            padded[lead..lead + stride]
-                .iter_mut()
-                .for_each(|v| *v = store(*v));
+            padded[lead..lead + stride].iter_mut().for_each(|v| *v = store(*v));
             for (i, &from) in before.iter().enumerate() {
                 padded.copy_within(from..from + channels, i * channels);
             }
@@ -127,10 +100,7 @@ impl GaussianKernel {
                 padded.copy_within(from..from + channels, lead + stride + i * channels);
             }
             let shifted = |taps: usize| &padded[taps * channels..taps * channels + stride];
-            let neighbours: Vec<_> = (1..=radius)
-                .rev()
-                .map(|i| (shifted(radius - i), shifted(radius + i)))
-                .collect();
+            let neighbours: Vec<_> = (1..=radius).rev().map(|i| (shifted(radius - i), shifted(radius + i))).collect();
             symmetric_sum(&mut out, shifted(radius), &neighbours, &self.weights);
             emit(&out);
         }
@@ -139,11 +109,7 @@ impl GaussianKernel {
     /// [`GaussianKernel::filter`] of planes of this size, mirrored with the edge repeated, for kernels longer than the image.
     pub fn fold(&self, height: usize, width: usize) -> FoldedFilter {
         let down = Folded::new(&self.weights, height);
-        let across = if width == height {
-            down.clone()
-        } else {
-            Folded::new(&self.weights, width)
-        };
+        let across = if width == height { down.clone() } else { Folded::new(&self.weights, width) };
         FoldedFilter { down, across }
     }
 }
@@ -210,10 +176,7 @@ impl Folded {
     fn apply(&self, source: &[f64], width: usize) -> Vec<f64> {
         let (longer, shorter) = (self.n.div_ceil(2), self.n / 2);
         let row = |y: usize| &source[y * width..][..width];
-        let (mut sums, mut differences) = (
-            Vec::with_capacity(longer * width),
-            Vec::with_capacity(shorter * width),
-        );
+        let (mut sums, mut differences) = (Vec::with_capacity(longer * width), Vec::with_capacity(shorter * width));
         for y in 0..shorter {
             sums.extend(row(y).iter().zip(row(self.n - 1 - y)).map(|(a, b)| a + b));
             differences.extend(row(y).iter().zip(row(self.n - 1 - y)).map(|(a, b)| a - b));
@@ -270,12 +233,7 @@ fn multiply(left: &[f64], right: &[f64], out: &mut [f64], (inner, columns): (usi
 
 /// [`multiply`] for a `left` of `R` rows.
 #[inline(always)]
-fn multiply_rows<const R: usize>(
-    left: &[f64],
-    right: &[f64],
-    out: &mut [f64],
-    (inner, columns): (usize, usize),
-) {
+fn multiply_rows<const R: usize>(left: &[f64], right: &[f64], out: &mut [f64], (inner, columns): (usize, usize)) {
     let whole = columns - columns % COLUMNS;
     for start in (0..whole).step_by(COLUMNS) {
         let mut sums = [[0.0; COLUMNS]; R];
@@ -314,10 +272,7 @@ fn symmetric_sum(out: &mut [f64], centre: &[f64], pairs: &[(&[f64], &[f64])], we
             *sum *= weights[0];
         }
         for ((before, after), &weight) in pairs.iter().zip(weights[1..].iter().rev()) {
-            let (before, after) = (
-                &before.as_chunks::<LANES>().0[i],
-                &after.as_chunks::<LANES>().0[i],
-            );
+            let (before, after) = (&before.as_chunks::<LANES>().0[i], &after.as_chunks::<LANES>().0[i]);
             for k in 0..LANES {
                 sums[k] += (before[k] + after[k]) * weight;
             }
@@ -338,32 +293,19 @@ mod tests {
     use super::*;
 
     fn noise(len: usize) -> Vec<f64> {
-        (0..len)
-            .map(|i| ((i * 7919 + 13) % 1009) as f64 / 1009.0)
-            .collect()
+        (0..len).map(|i| ((i * 7919 + 13) % 1009) as f64 / 1009.0).collect()
     }
 
     #[test]
     fn a_tiny_sigma_is_the_identity() {
-        let extent = Extent {
-            height: 3,
-            width: 5,
-            channels: 2,
-        };
+        let extent = Extent { height: 3, width: 5, channels: 2 };
         let source = noise(30);
-        assert_eq!(
-            GaussianKernel::new(0.12, 4.0).filter(&source, extent, Border::Repeat),
-            source
-        );
+        assert_eq!(GaussianKernel::new(0.12, 4.0).filter(&source, extent, Border::Repeat), source);
     }
 
     #[test]
     fn a_flat_image_stays_flat_under_every_border() {
-        let extent = Extent {
-            height: 4,
-            width: 7,
-            channels: 3,
-        };
+        let extent = Extent { height: 4, width: 7, channels: 3 };
         for border in [Border::Repeat, Border::HalfMirror, Border::Mirror101] {
             for value in GaussianKernel::new(2.0, 4.0).filter(&vec![0.5; 84], extent, border) {
                 assert!((value - 0.5).abs() < 1e-15);
@@ -374,11 +316,7 @@ mod tests {
     #[test]
     fn folding_the_kernel_changes_only_the_rounding() {
         for (height, width) in [(9, 13), (10, 6), (1, 4), (2, 1)] {
-            let extent = Extent {
-                height,
-                width,
-                channels: 1,
-            };
+            let extent = Extent { height, width, channels: 1 };
             let source = noise(height * width);
             let kernel = GaussianKernel::new(11.0, 3.0);
             let plain = kernel.filter(&source, extent, Border::HalfMirror);
@@ -392,19 +330,12 @@ mod tests {
 
     #[test]
     fn single_precision_follows_double_precision() {
-        let extent = Extent {
-            height: 6,
-            width: 11,
-            channels: 3,
-        };
+        let extent = Extent { height: 6, width: 11, channels: 3 };
         let source = noise(198);
         let single: Vec<f32> = source.iter().map(|&v| v as f32).collect();
         let kernel = GaussianKernel::new(1.3, 4.0);
         let wide = kernel.filter(&source, extent, Border::Repeat);
-        for (a, b) in wide
-            .iter()
-            .zip(kernel.filter_f32(&single, extent, Border::Repeat))
-        {
+        for (a, b) in wide.iter().zip(kernel.filter_f32(&single, extent, Border::Repeat)) {
             assert!((a - f64::from(b)).abs() < 1e-6);
         }
     }

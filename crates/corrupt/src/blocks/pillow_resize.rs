@@ -54,10 +54,7 @@ impl Axis {
             (centre, start, end)
         };
         // Every row of weights has as many as the longest needs.
-        let taps = (0..output)
-            .map(|i| span(i).2 - span(i).1)
-            .max()
-            .unwrap_or(1);
+        let taps = (0..output).map(|i| span(i).2 - span(i).1).max().unwrap_or(1);
         let taps = taps.clamp(1, input);
         let (mut first, mut weights) = (Vec::with_capacity(output), vec![[0; 4]; output * taps]);
         for (i, row) in weights.chunks_exact_mut(taps).enumerate() {
@@ -71,18 +68,11 @@ impl Axis {
                 *slot = [(weight(tap) / total * f64::from(1 << PRECISION) + 0.5) as i32; 4];
             }
         }
-        Self {
-            first,
-            weights,
-            taps,
-        }
+        Self { first, weights, taps }
     }
 
     fn rows(&self) -> impl Iterator<Item = (usize, &[[i32; 4]])> {
-        self.first
-            .iter()
-            .copied()
-            .zip(self.weights.chunks_exact(self.taps))
+        self.first.iter().copied().zip(self.weights.chunks_exact(self.taps))
     }
 }
 
@@ -147,12 +137,7 @@ fn weigh_more_pixels(bytes: &[u8], weights: &[[i32; 4]]) -> [i32; 4] {
 
 /// `weigh` reads a byte more than its pixels have and gives a fourth sum, so that pixels are four lanes wide.
 #[inline(always)]
-fn along_rows_by(
-    rgb: &[u8],
-    width: usize,
-    axis: &Axis,
-    weigh: impl Fn(&[u8], &[[i32; 4]]) -> [i32; 4],
-) -> Vec<u8> {
+fn along_rows_by(rgb: &[u8], width: usize, axis: &Axis, weigh: impl Fn(&[u8], &[[i32; 4]]) -> [i32; 4]) -> Vec<u8> {
     let out_width = 3 * axis.first.len();
     let mut out = Vec::with_capacity(rgb.len() / width * axis.first.len());
     let (mut padded, mut line) = (vec![0; 3 * width + 1], vec![0; out_width + 1]);
@@ -161,12 +146,7 @@ fn along_rows_by(
         for ((i, &first), weights) in (0..).zip(&axis.first).zip(axis.weights.chunks(axis.taps)) {
             let [r, g, b, beyond] = weigh(&padded[3 * first..], weights);
             // The byte beyond the pixel is overwritten by the next one.
-            line[3 * i..3 * i + 4].copy_from_slice(&[
-                to_byte(r),
-                to_byte(g),
-                to_byte(b),
-                to_byte(beyond),
-            ]);
+            line[3 * i..3 * i + 4].copy_from_slice(&[to_byte(r), to_byte(g), to_byte(b), to_byte(beyond)]);
         }
         out.extend_from_slice(&line[..out_width]);
     }
@@ -197,14 +177,9 @@ fn down_columns(rgb: &[u8], stride: usize, axis: &Axis) -> Vec<u8> {
 fn repeat(image: &Image, width: usize, height: usize) -> Image {
     let origins = |input: usize, output: usize| -> Vec<usize> {
         let scale = input as f64 / output as f64;
-        (0..output)
-            .map(|i| (((i as f64 + 0.5) * scale) as usize).min(input - 1))
-            .collect()
+        (0..output).map(|i| (((i as f64 + 0.5) * scale) as usize).min(input - 1)).collect()
     };
-    let (rows, columns) = (
-        origins(image.height(), height),
-        origins(image.width(), width),
-    );
+    let (rows, columns) = (origins(image.height(), height), origins(image.width(), width));
     let mut rgb: Vec<u8> = Vec::with_capacity(3 * width * height);
     // Four bytes are moved at a time, and the fourth is overwritten by the next pixel.
     let (mut padded, mut line) = (vec![0; 3 * image.width() + 1], vec![0; 3 * width + 1]);
@@ -227,8 +202,7 @@ mod tests {
 
     #[test]
     fn halving_averages_pairs_with_rounding() {
-        let image =
-            Image::new(4, 1, vec![0, 10, 20, 1, 11, 21, 100, 0, 255, 103, 1, 255]).expect("4 x 1");
+        let image = Image::new(4, 1, vec![0, 10, 20, 1, 11, 21, 100, 0, 255, 103, 1, 255]).expect("4 x 1");
         let small = resize(&image, 2, 1, Filter::Box);
         assert_eq!(small.rgb(), [1, 11, 21, 102, 1, 255]);
     }
@@ -237,10 +211,7 @@ mod tests {
     fn enlarging_with_the_box_repeats_pixels() {
         let image = Image::new(2, 1, vec![1, 2, 3, 4, 5, 6]).expect("2 x 1");
         let big = resize(&image, 3, 2, Filter::Box);
-        assert_eq!(
-            big.rgb(),
-            [1, 2, 3, 4, 5, 6, 4, 5, 6, 1, 2, 3, 4, 5, 6, 4, 5, 6]
-        );
+        assert_eq!(big.rgb(), [1, 2, 3, 4, 5, 6, 4, 5, 6, 1, 2, 3, 4, 5, 6, 4, 5, 6]);
     }
 
     #[test]
@@ -249,10 +220,7 @@ mod tests {
         for filter in [Filter::Box, Filter::Bilinear] {
             for (width, height) in [(1, 1), (5, 7), (13, 3), (29, 2), (40, 40)] {
                 let after = resize(&image, width, height, filter);
-                assert!(
-                    after.rgb().iter().all(|&byte| byte == 211),
-                    "{filter:?} {width} x {height}"
-                );
+                assert!(after.rgb().iter().all(|&byte| byte == 211), "{filter:?} {width} x {height}");
             }
         }
     }

@@ -15,21 +15,13 @@ pub fn unit_table_f32() -> [f32; 256] {
 /// The samples of `image` on the 0 to 1 scale, double precision.
 pub fn to_unit(image: &Image) -> Vec<f64> {
     let table = unit_table();
-    image
-        .rgb()
-        .iter()
-        .map(|&byte| table[usize::from(byte)])
-        .collect()
+    image.rgb().iter().map(|&byte| table[usize::from(byte)]).collect()
 }
 
 /// The samples of `image` on the 0 to 1 scale, single precision.
 pub fn to_unit_f32(image: &Image) -> Vec<f32> {
     let table = unit_table_f32();
-    image
-        .rgb()
-        .iter()
-        .map(|&byte| table[usize::from(byte)])
-        .collect()
+    image.rgb().iter().map(|&byte| table[usize::from(byte)]).collect()
 }
 
 /// Clips to 0..1, scales to 255 and truncates; the published sets never round. NaN becomes 0.
@@ -49,8 +41,7 @@ pub fn finish_f32(unit: f32) -> u8 {
 /// # Panics
 /// When `rgb` does not hold three bytes per pixel of `like`: the callers make exactly that many.
 pub fn with_size_of(like: &Image, rgb: Vec<u8>) -> Image {
-    Image::new(like.width(), like.height(), rgb)
-        .expect("one output sample is made per input sample")
+    Image::new(like.width(), like.height(), rgb).expect("one output sample is made per input sample")
 }
 
 #[cfg(test)]

@@ -11,8 +11,7 @@ pub fn plasma_map(size: usize, decay: f64, mut uniform: impl FnMut() -> f64) -> 
     let (mut step, mut amplitude) = (size, 100.0_f64);
     while step >= 2 {
         let half = step / 2;
-        let mut jitter =
-            |sum: f64| sum / 4.0 + amplitude * (-amplitude + 2.0 * amplitude * uniform());
+        let mut jitter = |sum: f64| sum / 4.0 + amplitude * (-amplitude + 2.0 * amplitude * uniform());
         let at = |map: &[f64], y: usize, x: usize| map[(y & mask) * size + (x & mask)];
         for y in (0..size).step_by(step) {
             for x in (0..size).step_by(step) {

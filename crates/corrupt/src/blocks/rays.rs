@@ -35,10 +35,7 @@ mod tests {
 
     #[test]
     fn a_star_is_full_at_its_centre_and_fades_outwards() {
-        let star = Star {
-            centre: [10.0, 20.0],
-            lengths: vec![3.0; 60],
-        };
+        let star = Star { centre: [10.0, 20.0], lengths: vec![3.0; 60] };
         assert_eq!(star.falloff(10.0, 21.0, 1.0), 1.0);
         let (near, far) = (star.falloff(10.0, 26.0, 1.0), star.falloff(10.0, 40.0, 1.0));
         assert!(near > far && far > 0.0);

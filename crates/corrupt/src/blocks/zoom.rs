@@ -15,20 +15,12 @@ impl Axis {
         let lead = (n - kept) / 2;
         let enlarged = ((kept as f64 * factor).round_ties_even() as usize).max(n);
         let trim = (enlarged - n) / 2;
-        let step = if enlarged > 1 {
-            (kept - 1) as f64 / (enlarged - 1) as f64
-        } else {
-            1.0
-        };
+        let step = if enlarged > 1 { (kept - 1) as f64 / (enlarged - 1) as f64 } else { 1.0 };
         let taps = (trim..trim + n)
             .map(|i| {
                 let position = i as f64 * step;
                 let base = (position as usize).min(kept - 1);
-                (
-                    lead + base,
-                    lead + (base + 1).min(kept - 1),
-                    position - base as f64,
-                )
+                (lead + base, lead + (base + 1).min(kept - 1), position - base as f64)
             })
             .collect();
         Self { taps }
@@ -36,33 +28,18 @@ impl Axis {
 }
 
 /// Zooms in on the middle of `source` by `factor` (at least 1), keeping its size, and hands each finished row to `emit`.
-pub fn centre_zoom_rows(
-    source: &[f64],
-    extent: Extent,
-    factor: f64,
-    mut emit: impl FnMut(usize, &[f64]),
-) {
-    let Extent {
-        height,
-        width,
-        channels,
-    } = extent;
+pub fn centre_zoom_rows(source: &[f64], extent: Extent, factor: f64, mut emit: impl FnMut(usize, &[f64])) {
+    let Extent { height, width, channels } = extent;
     let (down, across) = (Axis::centred(height, factor), Axis::centred(width, factor));
     let stride = width * channels;
     let (mut blended, mut out) = (vec![0.0; stride], vec![0.0; stride]);
     for (y, &(upper, lower, weight)) in down.taps.iter().enumerate() {
-        let (upper, lower) = (
-            &source[upper * stride..][..stride],
-            &source[lower * stride..][..stride],
-        );
+        let (upper, lower) = (&source[upper * stride..][..stride], &source[lower * stride..][..stride]);
         for ((value, a), b) in blended.iter_mut().zip(upper).zip(lower) {
             *value = a * (1.0 - weight) + b * weight;
         }
         for (pixel, &(left, right, weight)) in out.chunks_exact_mut(channels).zip(&across.taps) {
-            let (left, right) = (
-                &blended[left * channels..][..channels],
-                &blended[right * channels..][..channels],
-            );
+            let (left, right) = (&blended[left * channels..][..channels], &blended[right * channels..][..channels]);
             for ((value, a), b) in pixel.iter_mut().zip(left).zip(right) {
                 *value = a * (1.0 - weight) + b * weight;
             }
@@ -91,22 +68,14 @@ mod tests {
 
     #[test]
     fn factor_one_is_the_identity() {
-        let extent = Extent {
-            height: 3,
-            width: 4,
-            channels: 3,
-        };
+        let extent = Extent { height: 3, width: 4, channels: 3 };
         let source: Vec<f64> = (0..36).map(f64::from).collect();
         assert_eq!(centre_zoom(&source, extent, 1.0), source);
     }
 
     #[test]
     fn a_linear_ramp_stays_linear() {
-        let extent = Extent {
-            height: 1,
-            width: 9,
-            channels: 1,
-        };
+        let extent = Extent { height: 1, width: 9, channels: 1 };
         let source: Vec<f64> = (0..9).map(f64::from).collect();
         let zoomed = centre_zoom(&source, extent, 1.5);
         for pair in zoomed.windows(2) {

@@ -20,9 +20,7 @@ pub struct Field {
 /// Draws the phases.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
     let count = image.height() * image.width().div_ceil(2);
-    Field {
-        phases: (0..count).map(|_| rng.uniform_in(0.0, TAU)).collect(),
-    }
+    Field { phases: (0..count).map(|_| rng.uniform_in(0.0, TAU)).collect() }
 }
 
 /// Blackens pixels.

@@ -20,9 +20,7 @@ pub struct Field {
 /// Draws the phases, channel by channel.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
     let count = image.height() * image.width().div_ceil(2);
-    Field {
-        phases: std::array::from_fn(|_| (0..count).map(|_| rng.uniform_in(0.0, TAU)).collect()),
-    }
+    Field { phases: std::array::from_fn(|_| (0..count).map(|_| rng.uniform_in(0.0, TAU)).collect()) }
 }
 
 /// Adds the noise.
@@ -30,9 +28,7 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
     let strength = level.of(64.0);
     let mut rgb = image.rgb().to_vec();
     for (channel, phases) in field.phases.iter().enumerate() {
-        let noise = fourier_noise(phases, image.width(), image.height(), |r| {
-            1.0 / (r * r + 1.0)
-        });
+        let noise = fourier_noise(phases, image.width(), image.height(), |r| 1.0 / (r * r + 1.0));
         for (byte, noise) in rgb.iter_mut().skip(channel).step_by(3).zip(&noise) {
             *byte = (f64::from(*byte) + strength * noise) as u8;
         }

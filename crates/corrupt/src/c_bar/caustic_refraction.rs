@@ -21,10 +21,7 @@ pub struct Field {
 
 /// Draws time and size.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
-    Field {
-        time: rng.uniform_in(0.5, 2.0),
-        size: rng.uniform_in(0.75, 1.25) * side(image),
-    }
+    Field { time: rng.uniform_in(0.5, 2.0), size: rng.uniform_in(0.75, 1.25) * side(image) }
 }
 
 /// Bends and lights the image.
@@ -33,11 +30,7 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
     let light = field.light(width, height);
     let at = |y: isize, x: isize| {
         let inside = (0..height as isize).contains(&y) && (0..width as isize).contains(&x);
-        if inside {
-            light[y as usize * width + x as usize]
-        } else {
-            0.0
-        }
+        if inside { light[y as usize * width + x as usize] } else { 0.0 }
     };
     let (reach, gain) = (level.of(0.5 * side(image)), level.of(2.0));
     let unit = to_unit_f32(image);
@@ -46,8 +39,7 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
     for y in 0..height as isize {
         for x in 0..width as isize {
             let (down, across) = (at(y + 1, x) - at(y - 1, x), at(y, x + 1) - at(y, x - 1));
-            let [shift_y, shift_x] =
-                refraction(down, across).map(|v| (v * reach * 1000.0).round_ties_even() / 1000.0);
+            let [shift_y, shift_x] = refraction(down, across).map(|v| (v * reach * 1000.0).round_ties_even() / 1000.0);
             let colour = samples.at(y as f64 + shift_y, x as f64 + shift_x);
             rgb.extend(colour.map(|v| finish(v + (down - across) * gain)));
         }
@@ -70,10 +62,7 @@ fn refraction(down: f64, across: f64) -> [f64; 2] {
 impl Field {
     /// The light on the ground, smoothed.
     fn light(&self, width: usize, height: usize) -> Vec<f64> {
-        #[expect(
-            clippy::approx_constant,
-            reason = "the published constant, a little short of a full turn"
-        )]
+        #[expect(clippy::approx_constant, reason = "the published constant, a little short of a full turn")]
         const TURN: f64 = 6.283_185_307_18;
         let place = |i: usize| (i as f64 / self.size).rem_euclid(1.0) * TURN - 250.0;
         let columns: Vec<f64> = (0..width).map(place).collect();
@@ -81,11 +70,7 @@ impl Field {
         for q0 in (0..height).map(place) {
             light.extend(columns.iter().map(|&q1| self.brightness(q0, q1)));
         }
-        let extent = Extent {
-            height,
-            width,
-            channels: 1,
-        };
+        let extent = Extent { height, width, channels: 1 };
         GaussianKernel::new(1.0, 4.0).filter(&light, extent, Border::HalfMirror)
     }
 
@@ -93,18 +78,12 @@ impl Field {
         let (mut i0, mut i1, mut total) = (q0, q1, 1.0);
         for k in 1..=5 {
             let t = self.time * (1.0 - 3.5 / f64::from(k));
-            (i0, i1) = (
-                q0 + (t - i0).cos() + (t + i1).sin(),
-                q1 + (t - i1).sin() + (t + i0).cos(),
-            );
+            (i0, i1) = (q0 + (t - i0).cos() + (t + i1).sin(), q1 + (t - i1).sin() + (t + i0).cos());
             let a = q0 / ((i0 + t).sin() / 0.005);
             let b = q1 / ((i1 + t).cos() / 0.005);
             total += 1.0 / (a * a + b * b).sqrt();
         }
-        (1.17 - (total / 5.0).powf(1.4))
-            .abs()
-            .powi(8)
-            .clamp(0.0, 1.0)
+        (1.17 - (total / 5.0).powf(1.4)).abs().powi(8).clamp(0.0, 1.0)
     }
 }
 

@@ -28,12 +28,7 @@ pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
     let scale = (rng.uniform_in(0.1, 0.25) * side(image)).max(1.0);
     let longer = image.width().max(image.height()) as f64;
     let cells = (4.0 * longer / scale) as usize;
-    Field {
-        angle,
-        scale,
-        cells,
-        uniform: (0..cells * cells).map(|_| rng.uniform()).collect(),
-    }
+    Field { angle, scale, cells, uniform: (0..cells * cells).map(|_| rng.uniform()).collect() }
 }
 
 /// Greys out the open cells.
@@ -44,10 +39,7 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
     let mut rgb = image.rgb().to_vec();
     for (i, pixel) in rgb.chunks_exact_mut(3).enumerate() {
         let (y, x) = ((i / image.width()) as f64, (i % image.width()) as f64);
-        let (u, v) = (
-            (cos * y + sin * x) / field.scale,
-            (-sin * y + cos * x) / field.scale,
-        );
+        let (u, v) = ((cos * y + sin * x) / field.scale, (-sin * y + cos * x) / field.scale);
         if u.rem_euclid(2.0) as u8 != v.rem_euclid(2.0) as u8 {
             continue;
         }

@@ -17,24 +17,13 @@ pub fn apply(image: &Image, level: Level) -> Image {
     let unit = to_unit_f32(image);
     let mut rgb = vec![0; unit.len()];
     for channel in 0..3 {
-        let mut plane: Vec<f64> = unit
-            .iter()
-            .skip(channel)
-            .step_by(3)
-            .map(|&v| f64::from(v))
-            .collect();
+        let mut plane: Vec<f64> = unit.iter().skip(channel).step_by(3).map(|&v| f64::from(v)).collect();
         prefilter(&mut plane, width, height);
         let mut sums = vec![0.0_f32; plane.len()];
         for (position, &weight) in positions.iter().zip(&weights) {
-            rotate(
-                &plane,
-                width,
-                height,
-                position * level.of(15.0),
-                |i, value| {
-                    sums[i] += weight as f32 * value as f32;
-                },
-            );
+            rotate(&plane, width, height, position * level.of(15.0), |i, value| {
+                sums[i] += weight as f32 * value as f32;
+            });
         }
         for (byte, sum) in rgb.iter_mut().skip(channel).step_by(3).zip(&sums) {
             *byte = (sum / total * 255.0) as u8;

@@ -22,10 +22,7 @@ pub struct Field {
 
 /// Draws the centre, the frequency, the amplitude and the width.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
-    let centre = [
-        rng.uniform_in(0.0, image.width() as f64),
-        rng.uniform_in(0.0, image.height() as f64),
-    ];
+    let centre = [rng.uniform_in(0.0, image.width() as f64), rng.uniform_in(0.0, image.height() as f64)];
     let tenth = side(image) / 10.0;
     Field {
         centre,

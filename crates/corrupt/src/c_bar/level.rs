@@ -30,12 +30,7 @@ pub(crate) fn add(image: &Image, mut added: impl FnMut(f64, f64) -> [f64; 3]) ->
         for (x, pixel) in row.chunks_exact(3).enumerate() {
             let added = added(y as f64, x as f64);
             // The conversion to a byte clips and truncates.
-            rgb.extend(
-                pixel
-                    .iter()
-                    .zip(added)
-                    .map(|(&byte, added)| (f64::from(byte) + added) as u8),
-            );
+            rgb.extend(pixel.iter().zip(added).map(|(&byte, added)| (f64::from(byte) + added) as u8));
         }
     }
     rgb

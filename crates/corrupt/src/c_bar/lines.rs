@@ -24,14 +24,8 @@ pub struct Field {
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
     let (angle, angle_variation) = (rng.uniform_in(0.0, TAU), rng.uniform_in(0.1, 1.0));
     let lines = side(image) as usize;
-    let uniform = (0..lines)
-        .map(|_| std::array::from_fn(|_| rng.uniform()))
-        .collect();
-    Field {
-        angle,
-        angle_variation,
-        uniform,
-    }
+    let uniform = (0..lines).map(|_| std::array::from_fn(|_| rng.uniform())).collect();
+    Field { angle, angle_variation, uniform }
 }
 
 /// Draws the first lines of the field, as many as the severity says.
@@ -52,8 +46,7 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
             let inside = (0..height as i64).contains(&y) && (0..width as i64).contains(&x);
             if inside {
                 let place = 3 * (y as usize * width + x as usize);
-                let blend =
-                    |byte: u8| ((1.0 - coverage) * f64::from(byte) + coverage * 128.0) as u8;
+                let blend = |byte: u8| ((1.0 - coverage) * f64::from(byte) + coverage * 128.0) as u8;
                 changed.push((place, [0, 1, 2].map(|channel| blend(rgb[place + channel]))));
             }
         });
@@ -68,22 +61,11 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
 ///
 /// Bresenham's line; the error of each step is the distance to the true line, and every step also covers the
 /// neighbours on both sides.
-fn draw_line(
-    [mut y, mut x]: [i64; 2],
-    [end_y, end_x]: [i64; 2],
-    mut plot: impl FnMut(i64, i64, f64),
-) {
+fn draw_line([mut y, mut x]: [i64; 2], [end_y, end_x]: [i64; 2], mut plot: impl FnMut(i64, i64, f64)) {
     let (dy, dx) = ((y - end_y).abs(), (x - end_x).abs());
-    let (sign_y, sign_x) = (
-        if y < end_y { 1 } else { -1 },
-        if x < end_x { 1 } else { -1 },
-    );
+    let (sign_y, sign_x) = (if y < end_y { 1 } else { -1 }, if x < end_x { 1 } else { -1 });
     let mut error = dx - dy;
-    let length = if dx + dy == 0 {
-        1.0
-    } else {
-        ((dx * dx + dy * dy) as f64).sqrt()
-    };
+    let length = if dx + dy == 0 { 1.0 } else { ((dx * dx + dy * dy) as f64).sqrt() };
     loop {
         plot(y, x, 1.0 - (error - dx + dy).abs() as f64 / length);
         let (before, last_x) = (error, x);
@@ -102,11 +84,7 @@ fn draw_line(
                 break;
             }
             if ((dx - before) as f64) < length {
-                plot(
-                    y,
-                    last_x + sign_x,
-                    1.0 - (dx - before).abs() as f64 / length,
-                );
+                plot(y, last_x + sign_x, 1.0 - (dx - before).abs() as f64 / length);
             }
             error += dx;
             y += sign_y;

@@ -32,10 +32,7 @@ pub fn draw(rng: &mut CounterRng) -> Field {
     for i in (0..256).rev() {
         permutation.swap(i, rng.index(256));
     }
-    Field {
-        permutation,
-        gradients,
-    }
+    Field { permutation, gradients }
 }
 
 /// Blends in the haze.
@@ -47,16 +44,10 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
     for (y, row) in image.rgb().chunks_exact(3 * image.width()).enumerate() {
         for (x, pixel) in row.chunks_exact(3).enumerate() {
             let (down, across) = (y as f64 / scale, x as f64 / scale);
-            let turbulence: f64 = [1.0, 2.0, 4.0, 8.0, 16.0]
-                .iter()
-                .map(|f| field.noise(f * down, f * across).abs() / f)
-                .sum();
+            let turbulence: f64 =
+                [1.0, 2.0, 4.0, 8.0, 16.0].iter().map(|f| field.noise(f * down, f * across).abs() / f).sum();
             let haze = (0.5 * turbulence + 0.5).clamp(0.0, 1.0);
-            rgb.extend(
-                pixel
-                    .iter()
-                    .map(|&byte| (f64::from(keep * f32::from(byte)) + 255.0 * share * haze) as u8),
-            );
+            rgb.extend(pixel.iter().map(|&byte| (f64::from(keep * f32::from(byte)) + 255.0 * share * haze) as u8));
         }
     }
     with_size_of(image, rgb)
@@ -77,15 +68,9 @@ impl Field {
         };
         let next = (column + 1) % 256;
         let (ease_y, ease_x) = (fy * fy * (3.0 - 2.0 * fy), fx * fx * (3.0 - 2.0 * fx));
-        let (near, far) = (
-            dot(upper + column, fy, fx),
-            dot(lower + column, fy - 1.0, fx),
-        );
+        let (near, far) = (dot(upper + column, fy, fx), dot(lower + column, fy - 1.0, fx));
         let left = near + ease_y * (far - near);
-        let (near, far) = (
-            dot(upper + next, fy, fx - 1.0),
-            dot(lower + next, fy - 1.0, fx - 1.0),
-        );
+        let (near, far) = (dot(upper + next, fy, fx - 1.0), dot(lower + next, fy - 1.0, fx - 1.0));
         let right = near + ease_y * (far - near);
         1.5 * (left + ease_x * (right - left))
     }

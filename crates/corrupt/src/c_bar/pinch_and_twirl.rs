@@ -35,11 +35,7 @@ fn grid(image: &Image) -> (usize, usize, usize) {
 /// Draws the signs.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
     let (_, across, down) = grid(image);
-    Field {
-        signs: (0..across * down)
-            .map(|_| if rng.below(2) == 0 { 1.0 } else { -1.0 })
-            .collect(),
-    }
+    Field { signs: (0..across * down).map(|_| if rng.below(2) == 0 { 1.0 } else { -1.0 }).collect() }
 }
 
 /// Pinches and turns every cell.
@@ -52,10 +48,7 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
             radius: cell as f64 / 2.0,
             amount: level.of(0.4) + 0.1,
             turn: sign * level.of(FRAC_PI_2),
-            centre: [
-                top as f64 + cell as f64 / 2.0,
-                left as f64 + cell as f64 / 2.0,
-            ],
+            centre: [top as f64 + cell as f64 / 2.0, left as f64 + cell as f64 / 2.0],
         };
         let samples = Samples::new(&work, image.width());
         let mut changed = Vec::with_capacity(3 * cell * cell);
@@ -92,10 +85,7 @@ impl Twist {
         let d = distance / self.radius;
         let stretch = (PI * 0.5 * d).sin().powf(-self.amount);
         let (sin, cos) = (self.turn * (1.0 - d) * (1.0 - d)).sin_cos();
-        [
-            self.centre[0] + stretch * (dy * cos - dx * sin),
-            self.centre[1] + stretch * (dy * sin + dx * cos),
-        ]
+        [self.centre[0] + stretch * (dy * cos - dx * sin), self.centre[1] + stretch * (dy * sin + dx * cos)]
     }
 }
 

@@ -40,12 +40,7 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
     for (y, row) in image.rgb().chunks_exact(3 * image.width()).enumerate() {
         for (x, pixel) in row.chunks_exact(3).enumerate() {
             let noise = field.colour(x as f64, y as f64);
-            rgb.extend(
-                pixel
-                    .iter()
-                    .zip(noise)
-                    .map(|(&byte, noise)| (keep * f64::from(byte) + amount * noise) as u8),
-            );
+            rgb.extend(pixel.iter().zip(noise).map(|(&byte, noise)| (keep * f64::from(byte) + amount * noise) as u8));
         }
     }
     with_size_of(image, rgb)
@@ -65,11 +60,7 @@ impl Field {
             slow *= 1.15;
             damping *= 2.25 - self.sharpness;
         }
-        [
-            (x - time).sin(),
-            ((x + y + time.sin()) * 0.5).sin(),
-            (y + time).sin(),
-        ]
+        [(x - time).sin(), ((x + y + time.sin()) * 0.5).sin(), (y + time).sin()]
     }
 }
 

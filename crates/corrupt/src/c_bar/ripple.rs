@@ -22,10 +22,7 @@ pub struct Field {
 /// Draws both wavelengths, then both phases.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
     let wavelengths = std::array::from_fn(|_| rng.uniform_in(0.1, 0.3) * side(image));
-    Field {
-        wavelengths,
-        phases: std::array::from_fn(|_| rng.uniform_in(0.0, TAU)),
-    }
+    Field { wavelengths, phases: std::array::from_fn(|_| rng.uniform_in(0.0, TAU)) }
 }
 
 /// Ripples the image.
@@ -33,10 +30,7 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
     let amplitude = level.of(0.025) * side(image);
     let moved = |n: usize, axis: usize| -> Vec<f64> {
         let (wavelength, phase) = (field.wavelengths[axis], field.phases[axis]);
-        (0..n)
-            .map(|i| i as f64)
-            .map(|i| i + amplitude * (TAU * i / wavelength + phase).sin())
-            .collect()
+        (0..n).map(|i| i as f64).map(|i| i + amplitude * (TAU * i / wavelength + phase).sin()).collect()
     };
     let (rows, columns) = (moved(image.height(), 0), moved(image.width(), 1));
     let bytes: Vec<f32> = image.rgb().iter().map(|&byte| f32::from(byte)).collect();

@@ -22,27 +22,15 @@ pub struct Field {
 pub fn draw(rng: &mut CounterRng) -> Field {
     let larger = rng.uniform_in(-PI, PI);
     let smaller = rng.uniform_in(-larger.abs(), larger.abs());
-    let frequency = if rng.below(2) == 0 {
-        [larger, smaller]
-    } else {
-        [smaller, larger]
-    };
-    Field {
-        frequency,
-        phase: rng.uniform_in(0.0, TAU),
-    }
+    let frequency = if rng.below(2) == 0 { [larger, smaller] } else { [smaller, larger] };
+    Field { frequency, phase: rng.uniform_in(0.0, TAU) }
 }
 
 /// Adds the wave.
 pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
     let strength = level.of(196.0);
     let [across, down] = field.frequency;
-    with_size_of(
-        image,
-        add(image, |y, x| {
-            [strength * (x * across + y * down + field.phase).sin(); 3]
-        }),
-    )
+    with_size_of(image, add(image, |y, x| [strength * (x * across + y * down + field.phase).sin(); 3]))
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Image {

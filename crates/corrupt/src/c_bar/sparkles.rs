@@ -20,12 +20,7 @@ pub struct Field {
 /// Draws five centres, then the number of rays and the rays of each.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
     let centres = (0..5)
-        .map(|_| {
-            [
-                rng.uniform_in(0.0, image.height() as f64),
-                rng.uniform_in(0.0, image.width() as f64),
-            ]
-        })
+        .map(|_| [rng.uniform_in(0.0, image.height() as f64), rng.uniform_in(0.0, image.width() as f64)])
         .collect();
     let ray_normals = (0..5)
         .map(|_| {
@@ -33,10 +28,7 @@ pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
             (0..rays).map(|_| rng.normal()).collect()
         })
         .collect();
-    Field {
-        centres,
-        ray_normals,
-    }
+    Field { centres, ray_normals }
 }
 
 /// Lights the stars. Values pass through single precision between two stars, as published.
@@ -47,10 +39,7 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
         .iter()
         .zip(&field.ray_normals)
         .map(|(&centre, normals)| {
-            let lengths = normals
-                .iter()
-                .map(|n| (radius + 0.25 * radius * n).max(1.0))
-                .collect();
+            let lengths = normals.iter().map(|n| (radius + 0.25 * radius * n).max(1.0)).collect();
             Star { centre, lengths }
         })
         .collect();
@@ -60,9 +49,7 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
             let mut colour: [f64; 3] = std::array::from_fn(|channel| f64::from(pixel[channel]));
             for star in &stars {
                 let shine = star.falloff(y as f64, x as f64, 1.0);
-                colour = colour
-                    .map(|v| f64::from(v as f32))
-                    .map(|v| v + shine * (255.0 - v));
+                colour = colour.map(|v| f64::from(v as f32)).map(|v| v + shine * (255.0 - v));
             }
             rgb.extend(colour.map(|v| v as u8));
         }

@@ -33,18 +33,10 @@ pub fn apply(image: &Image, level: Level, field: &Field) -> Image {
     let factors = [1.0, 1.0 + extra / 2.0, 1.0 + extra];
     let mut rgb = vec![0; image.rgb().len()];
     for (channel, &which) in field.order.iter().enumerate() {
-        let plane: Vec<f64> = image
-            .rgb()
-            .iter()
-            .skip(channel)
-            .step_by(3)
-            .map(|&byte| f64::from(byte))
-            .collect();
+        let plane: Vec<f64> = image.rgb().iter().skip(channel).step_by(3).map(|&byte| f64::from(byte)).collect();
         let rows = centred_zoom_positions(height, factors[which]);
         let columns = centred_zoom_positions(width, factors[which]);
-        let places = rows
-            .iter()
-            .flat_map(|&y| columns.iter().map(move |&x| (y, x)));
+        let places = rows.iter().flat_map(|&y| columns.iter().map(move |&x| (y, x)));
         for (byte, (y, x)) in rgb.iter_mut().skip(channel).step_by(3).zip(places) {
             *byte = (sample(&plane, width, height, y, x) + 0.5) as u8;
         }

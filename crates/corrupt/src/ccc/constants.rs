@@ -49,19 +49,9 @@ pub fn constants_at(name: &str, severity: QuarterSeverity) -> Result<Vec<f64>, C
     };
     let low = (severity.quarters() / 4).min(4);
     let fraction = severity.value() - low as f64;
-    let mut values: Vec<f64> = row(low)
-        .iter()
-        .zip(row(low + 1))
-        .map(|(a, b)| a + (b - a) * fraction)
-        .collect();
+    let mut values: Vec<f64> = row(low).iter().zip(row(low + 1)).map(|(a, b)| a + (b - a) * fraction).collect();
     match name {
-        "shot_noise" => {
-            values[0] = if values[0] == 0.0 {
-                NEARLY_NOISELESS
-            } else {
-                1.0 / values[0]
-            }
-        }
+        "shot_noise" => values[0] = if values[0] == 0.0 { NEARLY_NOISELESS } else { 1.0 / values[0] },
         "jpeg_compression" => values[0] = values[0].round_ties_even(),
         "glass_blur" => {
             values[1] = values[1].max(1.0).round_ties_even();
@@ -82,15 +72,8 @@ mod tests {
             for k in 1..=5 {
                 let severity = QuarterSeverity::from_quarters(4 * k).expect("at most 20");
                 let published = find(CorruptionSet::ImageNetC, name).expect("listed").rows[k - 1];
-                for (found, published) in constants_at(name, severity)
-                    .expect("listed")
-                    .iter()
-                    .zip(published)
-                {
-                    assert!(
-                        (found - published).abs() < 1e-12 * published.abs(),
-                        "{name} {k}"
-                    );
+                for (found, published) in constants_at(name, severity).expect("listed").iter().zip(published) {
+                    assert!((found - published).abs() < 1e-12 * published.abs(), "{name} {k}");
                 }
             }
         }

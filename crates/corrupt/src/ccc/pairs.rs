@@ -72,11 +72,7 @@ pub struct PairSequence {
 impl PairSequence {
     /// The published sequences have seeds 43, 44 and 45.
     pub fn new(difficulty: Difficulty, seed: u32) -> Self {
-        Self {
-            corruptions: difficulty.corruptions(),
-            random: PythonRandom::new(seed),
-            previous: None,
-        }
+        Self { corruptions: difficulty.corruptions(), random: PythonRandom::new(seed), previous: None }
     }
 
     fn choose(&mut self) -> &'static str {

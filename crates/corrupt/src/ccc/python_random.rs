@@ -86,9 +86,6 @@ mod tests {
     fn bits_are_those_of_python() {
         // [random.getrandbits(32) for _ in range(3)] after random.seed(42).
         let mut random = PythonRandom::new(42);
-        assert_eq!(
-            [0; 3].map(|_: i32| random.bits()),
-            [2_746_317_213, 478_163_327, 107_420_369]
-        );
+        assert_eq!([0; 3].map(|_: i32| random.bits()), [2_746_317_213, 478_163_327, 107_420_369]);
     }
 }

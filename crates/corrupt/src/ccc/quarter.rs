@@ -14,10 +14,7 @@ impl QuarterSeverity {
 
     /// `quarters / 4`, for 0 to 20 quarters.
     pub fn from_quarters(quarters: usize) -> Option<Self> {
-        u8::try_from(quarters)
-            .ok()
-            .filter(|&quarters| quarters <= 20)
-            .map(Self)
+        u8::try_from(quarters).ok().filter(|&quarters| quarters <= 20).map(Self)
     }
 
     /// The severity with this value.
@@ -53,10 +50,7 @@ mod tests {
 
     #[test]
     fn only_quarters_up_to_five_are_severities() {
-        assert_eq!(
-            QuarterSeverity::new(2.25).map(QuarterSeverity::quarters),
-            Ok(9)
-        );
+        assert_eq!(QuarterSeverity::new(2.25).map(QuarterSeverity::quarters), Ok(9));
         for bad in [-0.25, 5.25, 0.1, f64::NAN, f64::INFINITY] {
             assert!(QuarterSeverity::new(bad).is_err(), "{bad}");
         }

@@ -110,47 +110,27 @@ impl StreamPlan<'_> {
     /// The cells up to 7.5 million images. A missing table ends the stream with an error.
     pub fn cells(&self) -> impl Iterator<Item = Result<Cell, PlanError>> {
         let target = self.difficulty.target_percent();
-        let walked = PairSequence::new(self.difficulty, self.seed).map(move |pair| {
-            match self.tables.get(&pair) {
-                Some(table) => Ok((pair, table.walk(target))),
-                None => Err(PlanError::MissingTable {
-                    first: pair.first,
-                    second: pair.second,
-                }),
-            }
+        let walked = PairSequence::new(self.difficulty, self.seed).map(move |pair| match self.tables.get(&pair) {
+            Some(table) => Ok((pair, table.walk(target))),
+            None => Err(PlanError::MissingTable { first: pair.first, second: pair.second }),
         });
         let mut failed = false;
         walked
             .take_while(move |walk| !std::mem::replace(&mut failed, walk.is_err()))
             .flat_map(|walk| match walk {
-                Ok((pair, walk)) => walk
-                    .into_iter()
-                    .map(|severities| Ok((pair, severities)))
-                    .collect(),
+                Ok((pair, walk)) => walk.into_iter().map(|severities| Ok((pair, severities))).collect(),
                 Err(error) => vec![Err(error)],
             })
             .take(STREAM_IMAGES.div_ceil(self.speed.images()))
             .zip(0..)
-            .map(|(stop, number)| {
-                stop.map(|(pair, severities)| Cell {
-                    pair,
-                    severities,
-                    number,
-                })
-            })
+            .map(|(stop, number)| stop.map(|(pair, severities)| Cell { pair, severities, number }))
     }
 }
 
 impl Cell {
     /// The images of a dataset of `dataset_len` that the cell shows, in order: the start of a fresh shuffle.
     pub fn images(&self, seed: u64, dataset_len: usize, speed: Speed) -> Vec<usize> {
-        let key = StreamKey {
-            seed,
-            set: SET,
-            corruption: "order",
-            severity_hundredths: 0,
-            image_index: self.number,
-        };
+        let key = StreamKey { seed, set: SET, corruption: "order", severity_hundredths: 0, image_index: self.number };
         let mut rng = CounterRng::new(&key);
         let mut order: Vec<usize> = (0..dataset_len).collect();
         let shown = speed.images().min(dataset_len);
@@ -164,59 +144,30 @@ impl Cell {
     /// `image` as the cell shows it: a random view, both corruptions, JPEG of quality 85.
     ///
     /// `position` is the number of the image in the whole stream; the same picture may come again in another cell.
-    pub fn show(
-        &self,
-        corruptor: &Corruptor,
-        image: &Image,
-        position: u64,
-    ) -> Result<Image, CorruptError> {
+    pub fn show(&self, corruptor: &Corruptor, image: &Image, position: u64) -> Result<Image, CorruptError> {
         let shown = self.show_unstored(corruptor, image, position)?;
         Ok(Storage::Jpeg85.store(shown))
     }
 
     /// [`Cell::show`] without the JPEG, for callers that store the image themselves.
-    pub fn show_unstored(
-        &self,
-        corruptor: &Corruptor,
-        image: &Image,
-        position: u64,
-    ) -> Result<Image, CorruptError> {
+    pub fn show_unstored(&self, corruptor: &Corruptor, image: &Image, position: u64) -> Result<Image, CorruptError> {
         if image.rgb().is_empty() {
-            return Err(CorruptError::EmptyImage {
-                width: image.width(),
-                height: image.height(),
-            });
+            return Err(CorruptError::EmptyImage { width: image.width(), height: image.height() });
         }
-        let view = View::draw(
-            &mut CounterRng::new(&corruptor.key(SET, "view", 0, position)),
-            image,
-        );
+        let view = View::draw(&mut CounterRng::new(&corruptor.key(SET, "view", 0, position)), image);
         self.corrupt_unstored(corruptor, &view.apply(image), position)
     }
 
     /// Both corruptions on `image` as it is, then JPEG of quality 85. A severity of 0 skips its corruption.
-    pub fn corrupt(
-        &self,
-        corruptor: &Corruptor,
-        image: &Image,
-        position: u64,
-    ) -> Result<Image, CorruptError> {
+    pub fn corrupt(&self, corruptor: &Corruptor, image: &Image, position: u64) -> Result<Image, CorruptError> {
         let shown = self.corrupt_unstored(corruptor, image, position)?;
         Ok(Storage::Jpeg85.store(shown))
     }
 
     /// [`Cell::corrupt`] without the JPEG.
-    fn corrupt_unstored(
-        &self,
-        corruptor: &Corruptor,
-        image: &Image,
-        position: u64,
-    ) -> Result<Image, CorruptError> {
+    fn corrupt_unstored(&self, corruptor: &Corruptor, image: &Image, position: u64) -> Result<Image, CorruptError> {
         let mut shown = image.clone();
-        for (name, severity) in [
-            (self.pair.first, self.severities.0),
-            (self.pair.second, self.severities.1),
-        ] {
+        for (name, severity) in [(self.pair.first, self.severities.0), (self.pair.second, self.severities.1)] {
             if severity == QuarterSeverity::ZERO {
                 continue;
             }
@@ -233,22 +184,14 @@ mod tests {
     use super::*;
 
     fn flat_tables() -> BTreeMap<Pair, AccuracyTable> {
-        let table = AccuracyTable::new((0..441).map(|k| 70.0 - (k / 21 + k % 21) as f64).collect())
-            .expect("21 x 21");
+        let table = AccuracyTable::new((0..441).map(|k| 70.0 - (k / 21 + k % 21) as f64).collect()).expect("21 x 21");
         let names = Difficulty::Hard.corruptions();
-        let pairs = names
-            .iter()
-            .flat_map(|&first| names.iter().map(move |&second| Pair { first, second }));
+        let pairs = names.iter().flat_map(|&first| names.iter().map(move |&second| Pair { first, second }));
         pairs.map(|pair| (pair, table.clone())).collect()
     }
 
     fn plan(tables: &BTreeMap<Pair, AccuracyTable>) -> StreamPlan<'_> {
-        StreamPlan {
-            difficulty: Difficulty::Hard,
-            seed: 43,
-            speed: Speed::Slow,
-            tables,
-        }
+        StreamPlan { difficulty: Difficulty::Hard, seed: 43, speed: Speed::Slow, tables }
     }
 
     #[test]
@@ -260,15 +203,10 @@ mod tests {
     #[test]
     fn a_missing_table_is_named_and_ends_the_stream() {
         let mut tables = flat_tables();
-        let third = PairSequence::new(Difficulty::Hard, 43)
-            .nth(2)
-            .expect("endless");
+        let third = PairSequence::new(Difficulty::Hard, 43).nth(2).expect("endless");
         tables.remove(&third);
         let cells: Vec<_> = plan(&tables).cells().collect();
-        let missing = PlanError::MissingTable {
-            first: third.first,
-            second: third.second,
-        };
+        let missing = PlanError::MissingTable { first: third.first, second: third.second };
         assert_eq!(cells.last(), Some(&Err(missing)));
         assert_eq!(cells.iter().filter(|cell| cell.is_err()).count(), 1);
     }
@@ -276,11 +214,7 @@ mod tests {
     #[test]
     fn a_cell_shows_different_images_in_a_fixed_order() {
         let tables = flat_tables();
-        let cell = plan(&tables)
-            .cells()
-            .next()
-            .expect("endless")
-            .expect("all tables are there");
+        let cell = plan(&tables).cells().next().expect("endless").expect("all tables are there");
         let images = cell.images(5, 3000, Speed::Fast);
         assert_eq!(images, cell.images(5, 3000, Speed::Fast));
         let mut sorted = images.clone();
@@ -293,17 +227,10 @@ mod tests {
     #[test]
     fn a_cell_shows_224_pixels_whatever_the_image() {
         let tables = flat_tables();
-        let cell = plan(&tables)
-            .cells()
-            .nth(3)
-            .expect("endless")
-            .expect("all tables are there");
-        let image = Image::new(50, 37, (0..3 * 50 * 37).map(|i| (i % 251) as u8).collect())
-            .expect("50 x 37");
+        let cell = plan(&tables).cells().nth(3).expect("endless").expect("all tables are there");
+        let image = Image::new(50, 37, (0..3 * 50 * 37).map(|i| (i % 251) as u8).collect()).expect("50 x 37");
         let corruptor = Corruptor::new(9);
-        let shown = cell
-            .show(&corruptor, &image, 77)
-            .expect("within the limits");
+        let shown = cell.show(&corruptor, &image, 77).expect("within the limits");
         assert_eq!((shown.width(), shown.height()), (224, 224));
         assert_eq!(cell.show(&corruptor, &image, 77), Ok(shown.clone()));
         assert_ne!(cell.show(&corruptor, &image, 78), Ok(shown));

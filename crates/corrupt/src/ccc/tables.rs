@@ -50,9 +50,7 @@ pub enum TablesError {
         found: String,
     },
     /// A field that does not belong there, or none where one belongs.
-    #[error(
-        "{found} found, but an object with the fields `{FORMAT}` and `tables` expected, the latter an object"
-    )]
+    #[error("{found} found, but an object with the fields `{FORMAT}` and `tables` expected, the latter an object")]
     Fields {
         /// What was found.
         found: String,
@@ -102,10 +100,7 @@ pub fn load_tables(path: &Path) -> Result<BTreeMap<Pair, AccuracyTable>, TablesE
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|source| TablesError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
+        .map_err(|source| TablesError::Io { path: path.to_owned(), source })?;
     read_tables(&bytes)
 }
 
@@ -114,23 +109,15 @@ pub fn read_tables(bytes: &[u8]) -> Result<BTreeMap<Pair, AccuracyTable>, Tables
     if bytes.len() as u64 > MAX_BYTES {
         return Err(TablesError::TooLarge { limit: MAX_BYTES });
     }
-    let value: Value =
-        serde_json::from_slice(bytes).map_err(|source| TablesError::Json { source })?;
-    tables_of(&value)?
-        .iter()
-        .map(|(name, rows)| Ok((pair(name)?, table(name, rows)?)))
-        .collect()
+    let value: Value = serde_json::from_slice(bytes).map_err(|source| TablesError::Json { source })?;
+    tables_of(&value)?.iter().map(|(name, rows)| Ok((pair(name)?, table(name, rows)?))).collect()
 }
 
 /// The tables by name, after a look at the other fields.
 fn tables_of(value: &Value) -> Result<&Map<String, Value>, TablesError> {
     let fields = |found: String| TablesError::Fields { found };
-    let object = value
-        .as_object()
-        .ok_or_else(|| fields(kind(value).to_owned()))?;
-    let version = object
-        .get(FORMAT)
-        .ok_or_else(|| fields(format!("no field `{FORMAT}`")))?;
+    let object = value.as_object().ok_or_else(|| fields(kind(value).to_owned()))?;
+    let version = object.get(FORMAT).ok_or_else(|| fields(format!("no field `{FORMAT}`")))?;
     if version.as_u64() != Some(VERSION) {
         return Err(TablesError::Version {
             found: match version {
@@ -158,41 +145,27 @@ fn pair(name: &str) -> Result<Pair, TablesError> {
         .and_then(|(first, second)| Some((known(first)?, known(second)?)))
         .filter(|(first, second)| first != second)
         .map(|(first, second)| Pair { first, second })
-        .ok_or_else(|| TablesError::Name {
-            name: name.to_owned(),
-        })
+        .ok_or_else(|| TablesError::Name { name: name.to_owned() })
 }
 
 fn table(name: &str, rows: &Value) -> Result<AccuracyTable, TablesError> {
-    let shape = |found: String| TablesError::Shape {
-        name: name.to_owned(),
-        found,
-    };
-    let rows = rows
-        .as_array()
-        .ok_or_else(|| shape(kind(rows).to_owned()))?;
+    let shape = |found: String| TablesError::Shape { name: name.to_owned(), found };
+    let rows = rows.as_array().ok_or_else(|| shape(kind(rows).to_owned()))?;
     if rows.len() != SEVERITIES {
         return Err(shape(format!("{} rows", rows.len())));
     }
     let mut percent = Vec::with_capacity(SEVERITIES * SEVERITIES);
     for (number, row) in rows.iter().enumerate() {
-        let values = row
-            .as_array()
-            .ok_or_else(|| shape(format!("{} as row {number}", kind(row))))?;
+        let values = row.as_array().ok_or_else(|| shape(format!("{} as row {number}", kind(row))))?;
         if values.len() != SEVERITIES {
             return Err(shape(format!("{} values in row {number}", values.len())));
         }
         for value in values {
-            let value = value
-                .as_f64()
-                .ok_or_else(|| shape(format!("{} in row {number}", kind(value))))?;
+            let value = value.as_f64().ok_or_else(|| shape(format!("{} in row {number}", kind(value))))?;
             percent.push(value);
         }
     }
-    AccuracyTable::new(percent).map_err(|source| TablesError::Table {
-        name: name.to_owned(),
-        source,
-    })
+    AccuracyTable::new(percent).map_err(|source| TablesError::Table { name: name.to_owned(), source })
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -223,75 +196,33 @@ mod tests {
     #[test]
     fn tables_are_read_by_pair() {
         let tables =
-            read(&json!({FORMAT: 1, "tables": {"fog+snow": rows(40.5), "snow+fog": rows(3.0)}}))
-                .expect("well formed");
-        let fog_first = Pair {
-            first: "fog",
-            second: "snow",
-        };
+            read(&json!({FORMAT: 1, "tables": {"fog+snow": rows(40.5), "snow+fog": rows(3.0)}})).expect("well formed");
+        let fog_first = Pair { first: "fog", second: "snow" };
         assert_eq!(tables.len(), 2);
-        assert_eq!(
-            tables[&fog_first],
-            AccuracyTable::new(vec![40.5; 441]).expect("21 x 21")
-        );
-        assert!(
-            read(&json!({FORMAT: 1, "tables": {}}))
-                .expect("well formed")
-                .is_empty()
-        );
+        assert_eq!(tables[&fog_first], AccuracyTable::new(vec![40.5; 441]).expect("21 x 21"));
+        assert!(read(&json!({FORMAT: 1, "tables": {}})).expect("well formed").is_empty());
     }
 
     #[test]
     fn files_of_another_format_are_refused() {
         let refused = |value: Value| read(&value).expect_err("another format");
-        assert!(matches!(
-            read_tables(b"\x80\x04pickle"),
-            Err(TablesError::Json { .. })
-        ));
+        assert!(matches!(read_tables(b"\x80\x04pickle"), Err(TablesError::Json { .. })));
         assert!(matches!(refused(json!([])), TablesError::Fields { .. }));
-        assert!(matches!(
-            refused(json!({"tables": {}})),
-            TablesError::Fields { .. }
-        ));
-        assert!(matches!(
-            refused(json!({FORMAT: 1})),
-            TablesError::Fields { .. }
-        ));
-        assert!(matches!(
-            refused(json!({FORMAT: 1, "tables": []})),
-            TablesError::Fields { .. }
-        ));
-        assert!(matches!(
-            refused(json!({FORMAT: 1, "tables": {}, "more": 1})),
-            TablesError::Fields { .. }
-        ));
-        assert!(matches!(
-            refused(json!({FORMAT: 2, "tables": {}})),
-            TablesError::Version { .. }
-        ));
+        assert!(matches!(refused(json!({"tables": {}})), TablesError::Fields { .. }));
+        assert!(matches!(refused(json!({FORMAT: 1})), TablesError::Fields { .. }));
+        assert!(matches!(refused(json!({FORMAT: 1, "tables": []})), TablesError::Fields { .. }));
+        assert!(matches!(refused(json!({FORMAT: 1, "tables": {}, "more": 1})), TablesError::Fields { .. }));
+        assert!(matches!(refused(json!({FORMAT: 2, "tables": {}})), TablesError::Version { .. }));
         let long = vec![b' '; MAX_BYTES as usize + 1];
-        assert!(matches!(
-            read_tables(&long),
-            Err(TablesError::TooLarge { .. })
-        ));
+        assert!(matches!(read_tables(&long), Err(TablesError::TooLarge { .. })));
     }
 
     #[test]
     fn bad_tables_are_named() {
-        let refused = |name: &str, rows: Value| {
-            read(&json!({FORMAT: 1, "tables": {name: rows}})).expect_err("a bad table")
-        };
-        for name in [
-            "fog",
-            "fog+fog",
-            "fog+fogg",
-            "brightness+fog",
-            "fog+snow+frost",
-        ] {
-            assert!(
-                matches!(refused(name, rows(1.0)), TablesError::Name { .. }),
-                "{name}"
-            );
+        let refused =
+            |name: &str, rows: Value| read(&json!({FORMAT: 1, "tables": {name: rows}})).expect_err("a bad table");
+        for name in ["fog", "fog+fog", "fog+fogg", "brightness+fog", "fog+snow+frost"] {
+            assert!(matches!(refused(name, rows(1.0)), TablesError::Name { .. }), "{name}");
         }
         let ragged = {
             let mut all = rows(1.0);
@@ -310,14 +241,8 @@ mod tests {
             (worded, "a text in row 20"),
         ] {
             let error = refused("fog+snow", bad);
-            assert!(
-                matches!(&error, TablesError::Shape { found: f, .. } if f == found),
-                "{error}"
-            );
+            assert!(matches!(&error, TablesError::Shape { found: f, .. } if f == found), "{error}");
         }
-        assert!(matches!(
-            refused("fog+snow", rows(100.5)),
-            TablesError::Table { .. }
-        ));
+        assert!(matches!(refused("fog+snow", rows(100.5)), TablesError::Table { .. }));
     }
 }

@@ -39,13 +39,7 @@ impl View {
             if (1..=full_width).contains(&width) && (1..=full_height).contains(&height) {
                 let top = rng.index(full_height - height + 1);
                 let left = rng.index(full_width - width + 1);
-                return Self {
-                    mirrored,
-                    left,
-                    top,
-                    width,
-                    height,
-                };
+                return Self { mirrored, left, top, width, height };
             }
         }
         let ratio = full_width as f64 / full_height as f64;
@@ -53,16 +47,9 @@ impl View {
         if ratio < 0.75 {
             height = ((full_width as f64 / 0.75).round_ties_even() as usize).clamp(1, full_height);
         } else if ratio > 4.0 / 3.0 {
-            width =
-                ((full_height as f64 * 4.0 / 3.0).round_ties_even() as usize).clamp(1, full_width);
+            width = ((full_height as f64 * 4.0 / 3.0).round_ties_even() as usize).clamp(1, full_width);
         }
-        Self {
-            mirrored,
-            left: (full_width - width) / 2,
-            top: (full_height - height) / 2,
-            width,
-            height,
-        }
+        Self { mirrored, left: (full_width - width) / 2, top: (full_height - height) / 2, width, height }
     }
 
     /// The part of `image` at 224 x 224 pixels, bilinear.
@@ -71,16 +58,11 @@ impl View {
         for y in self.top..self.top + self.height {
             let row = &image.rgb()[3 * y * image.width()..][..3 * image.width()];
             for x in self.left..self.left + self.width {
-                let from = if self.mirrored {
-                    image.width() - 1 - x
-                } else {
-                    x
-                };
+                let from = if self.mirrored { image.width() - 1 - x } else { x };
                 rgb.extend_from_slice(&row[3 * from..3 * from + 3]);
             }
         }
-        let part =
-            Image::new(self.width, self.height, rgb).expect("three bytes are copied per pixel");
+        let part = Image::new(self.width, self.height, rgb).expect("three bytes are copied per pixel");
         resize(&part, SIDE, SIDE, Filter::Bilinear)
     }
 }
@@ -93,16 +75,9 @@ mod tests {
     #[test]
     fn every_view_lies_inside_the_image() {
         for (width, height) in [(1, 1), (500, 375), (30, 400), (400, 30)] {
-            let image =
-                Image::new(width, height, vec![7; 3 * width * height]).expect("sizes match");
+            let image = Image::new(width, height, vec![7; 3 * width * height]).expect("sizes match");
             for image_index in 0..50 {
-                let key = StreamKey {
-                    seed: 1,
-                    set: "ccc",
-                    corruption: "",
-                    severity_hundredths: 0,
-                    image_index,
-                };
+                let key = StreamKey { seed: 1, set: "ccc", corruption: "", severity_hundredths: 0, image_index };
                 let view = View::draw(&mut CounterRng::new(&key), &image);
                 assert!(view.left + view.width <= width && view.top + view.height <= height);
             }
@@ -112,13 +87,7 @@ mod tests {
     #[test]
     fn mirroring_exchanges_left_and_right() {
         let image = Image::new(2, 1, vec![1, 1, 1, 9, 9, 9]).expect("2 x 1");
-        let view = View {
-            mirrored: true,
-            left: 0,
-            top: 0,
-            width: 2,
-            height: 1,
-        };
+        let view = View { mirrored: true, left: 0, top: 0, width: 2, height: 1 };
         let shown = view.apply(&image);
         assert_eq!((shown.rgb()[0], shown.rgb()[3 * 223]), (9, 1));
     }

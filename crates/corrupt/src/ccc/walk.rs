@@ -56,19 +56,10 @@ impl AccuracyTable {
     /// A table from its rows, one after the other.
     pub fn new(percent: Vec<f64>) -> Result<Self, TableError> {
         if percent.len() != SEVERITIES * SEVERITIES {
-            return Err(TableError::Shape {
-                found: percent.len(),
-            });
+            return Err(TableError::Shape { found: percent.len() });
         }
-        if let Some(at) = percent
-            .iter()
-            .position(|value| !(0.0..=100.0).contains(value))
-        {
-            return Err(TableError::Value {
-                row: at / SEVERITIES,
-                column: at % SEVERITIES,
-                found: percent[at],
-            });
+        if let Some(at) = percent.iter().position(|value| !(0.0..=100.0).contains(value)) {
+            return Err(TableError::Value { row: at / SEVERITIES, column: at % SEVERITIES, found: percent[at] });
         }
         Ok(Self { percent })
     }
@@ -96,9 +87,7 @@ impl AccuracyTable {
         let (mut i, mut j) = (start, 0);
         let mut walk = Vec::new();
         while j < SEVERITIES {
-            let severity = |quarters| {
-                QuarterSeverity::from_quarters(quarters).expect("tables have 21 severities")
-            };
+            let severity = |quarters| QuarterSeverity::from_quarters(quarters).expect("tables have 21 severities");
             walk.push((severity(i), severity(j)));
             match tails[i * SEVERITIES + j].step {
                 Step::End => break,
@@ -111,40 +100,20 @@ impl AccuracyTable {
 
     /// The best continuation from every cell.
     fn tails(&self, target: f64) -> Vec<Tail> {
-        let off = Tail {
-            cost: OFF_THE_TABLE,
-            cells: 1,
-            step: Step::End,
-        };
+        let off = Tail { cost: OFF_THE_TABLE, cells: 1, step: Step::End };
         let mut tails = vec![off; SEVERITIES * SEVERITIES];
         for i in 0..SEVERITIES {
             for j in (0..SEVERITIES).rev() {
                 let here = self.at(i, j);
                 tails[i * SEVERITIES + j] = if i == 0 {
-                    Tail {
-                        cost: here,
-                        cells: 1,
-                        step: Step::End,
-                    }
+                    Tail { cost: here, cells: 1, step: Step::End }
                 } else {
                     let lower = tails[(i - 1) * SEVERITIES + j];
-                    let raise = if j + 1 < SEVERITIES {
-                        tails[i * SEVERITIES + j + 1]
-                    } else {
-                        off
-                    };
-                    let gap =
-                        |tail: Tail| ((tail.cost + here) / (tail.cells + 1) as f64 - target).abs();
-                    let (tail, step) = if gap(lower) < gap(raise) {
-                        (lower, Step::LowerFirst)
-                    } else {
-                        (raise, Step::RaiseSecond)
-                    };
-                    Tail {
-                        cost: tail.cost + here,
-                        cells: tail.cells + 1,
-                        step,
-                    }
+                    let raise = if j + 1 < SEVERITIES { tails[i * SEVERITIES + j + 1] } else { off };
+                    let gap = |tail: Tail| ((tail.cost + here) / (tail.cells + 1) as f64 - target).abs();
+                    let (tail, step) =
+                        if gap(lower) < gap(raise) { (lower, Step::LowerFirst) } else { (raise, Step::RaiseSecond) };
+                    Tail { cost: tail.cost + here, cells: tail.cells + 1, step }
                 };
             }
         }
@@ -158,9 +127,7 @@ mod tests {
 
     #[test]
     fn walks_run_from_the_left_edge_to_the_top_edge() {
-        let percent = (0..441)
-            .map(|k| 76.0 - (k / 21 + k % 21) as f64 * 1.5)
-            .collect();
+        let percent = (0..441).map(|k| 76.0 - (k / 21 + k % 21) as f64 * 1.5).collect();
         let walk = AccuracyTable::new(percent).expect("21 x 21").walk(40.0);
         assert_eq!(walk[0].1, QuarterSeverity::ZERO);
         assert_eq!(walk.last().expect("not empty").0, QuarterSeverity::ZERO);
@@ -173,19 +140,9 @@ mod tests {
 
     #[test]
     fn bad_tables_are_refused() {
-        assert_eq!(
-            AccuracyTable::new(vec![1.0; 440]),
-            Err(TableError::Shape { found: 440 })
-        );
+        assert_eq!(AccuracyTable::new(vec![1.0; 440]), Err(TableError::Shape { found: 440 }));
         let mut percent = vec![1.0; 441];
         percent[23] = f64::NAN;
-        assert!(matches!(
-            AccuracyTable::new(percent),
-            Err(TableError::Value {
-                row: 1,
-                column: 2,
-                ..
-            })
-        ));
+        assert!(matches!(AccuracyTable::new(percent), Err(TableError::Value { row: 1, column: 2, .. })));
     }
 }

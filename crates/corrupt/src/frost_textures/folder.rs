@@ -8,13 +8,7 @@ use flipcast_images::Image;
 use super::scale::FrostTextures;
 
 /// The files the published generator chooses from. Its sixth, `frost6.jpg`, is never used.
-pub const FROST_FILES: [&str; 5] = [
-    "frost1.png",
-    "frost2.png",
-    "frost3.png",
-    "frost4.jpg",
-    "frost5.jpg",
-];
+pub const FROST_FILES: [&str; 5] = ["frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg"];
 
 /// Longest frost file that is read.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -69,10 +63,7 @@ impl FrostError {
 
 impl FrostTextures {
     /// Reads the five published photographs from `folder`, decoding them as RGB with `decode`.
-    pub fn from_folder<E>(
-        folder: &Path,
-        decode: impl Fn(&[u8]) -> Result<Image, E>,
-    ) -> Result<Self, FrostError>
+    pub fn from_folder<E>(folder: &Path, decode: impl Fn(&[u8]) -> Result<Image, E>) -> Result<Self, FrostError>
     where
         E: Into<Box<dyn Error + Send + Sync>>,
     {
@@ -80,10 +71,8 @@ impl FrostTextures {
         for name in FROST_FILES {
             let path = folder.join(name);
             let bytes = read_bounded(&path)?;
-            let texture = decode(&bytes).map_err(|source| FrostError::Decode {
-                path: path.clone(),
-                source: source.into(),
-            })?;
+            let texture =
+                decode(&bytes).map_err(|source| FrostError::Decode { path: path.clone(), source: source.into() })?;
             if texture.rgb().is_empty() {
                 return Err(FrostError::Empty { path });
             }
@@ -94,17 +83,10 @@ impl FrostTextures {
 }
 
 fn read_bounded(path: &Path) -> Result<Vec<u8>, FrostError> {
-    let failed = |source| FrostError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| FrostError::Read { path: path.to_owned(), source };
     let found = std::fs::metadata(path).map_err(failed)?.len();
     if found > MAX_FILE_BYTES {
-        return Err(FrostError::TooLong {
-            path: path.to_owned(),
-            found,
-            limit: MAX_FILE_BYTES,
-        });
+        return Err(FrostError::TooLong { path: path.to_owned(), found, limit: MAX_FILE_BYTES });
     }
     std::fs::read(path).map_err(failed)
 }
@@ -116,8 +98,7 @@ mod tests {
     #[test]
     fn a_missing_file_is_named() {
         let decode = |_: &[u8]| Err::<Image, _>("never called");
-        let error = FrostTextures::from_folder(Path::new("no-such-folder"), decode)
-            .expect_err("nothing is there");
+        let error = FrostTextures::from_folder(Path::new("no-such-folder"), decode).expect_err("nothing is there");
         assert!(matches!(&error, FrostError::Read { path, .. } if path.ends_with("frost1.png")));
         assert!(error.hint().contains("frost4.jpg"));
     }

@@ -73,11 +73,7 @@ const RECIPES: [Recipe; 4] = [
 const CHOICES: [usize; 5] = [0, 1, 1, 2, 3];
 
 static PROCEDURAL: LazyLock<FrostTextures> = LazyLock::new(|| {
-    let pictures: Vec<Image> = RECIPES
-        .iter()
-        .enumerate()
-        .map(|(i, recipe)| paint(recipe, i as u64))
-        .collect();
+    let pictures: Vec<Image> = RECIPES.iter().enumerate().map(|(i, recipe)| paint(recipe, i as u64)).collect();
     FrostTextures::from_full(CHOICES.iter().map(|&i| pictures[i].clone()).collect())
 });
 
@@ -89,20 +85,11 @@ impl FrostTextures {
 }
 
 fn paint(recipe: &Recipe, number: u64) -> Image {
-    let key = StreamKey {
-        seed: 0,
-        set: "frost",
-        corruption: "texture",
-        severity_hundredths: 0,
-        image_index: number,
-    };
+    let key = StreamKey { seed: 0, set: "frost", corruption: "texture", severity_hundredths: 0, image_index: number };
     let mut rng = CounterRng::new(&key);
     let common = veins(&mut rng, recipe);
-    let own: Vec<Option<Vec<f64>>> = recipe
-        .shared
-        .iter()
-        .map(|&shared| (shared < 1.0).then(|| veins(&mut rng, recipe)))
-        .collect();
+    let own: Vec<Option<Vec<f64>>> =
+        recipe.shared.iter().map(|&shared| (shared < 1.0).then(|| veins(&mut rng, recipe))).collect();
     let mut rgb = Vec::with_capacity(3 * common.len());
     let noise_share = (1.0 - recipe.from_above * recipe.from_above).sqrt();
     for (i, common) in common.iter().enumerate() {
@@ -139,18 +126,14 @@ fn veins(rng: &mut CounterRng, recipe: &Recipe) -> Vec<f64> {
 fn smooth_noise(rng: &mut CounterRng, width: usize, height: usize, spacing: usize) -> Vec<f64> {
     let (across, down) = (width / spacing + 2, height / spacing + 2);
     let lattice: Vec<f64> = (0..across * down).map(|_| rng.normal()).collect();
-    let ease: Vec<f64> = (0..spacing)
-        .map(|i| i as f64 / spacing as f64)
-        .map(|t| t * t * (3.0 - 2.0 * t))
-        .collect();
+    let ease: Vec<f64> = (0..spacing).map(|i| i as f64 / spacing as f64).map(|t| t * t * (3.0 - 2.0 * t)).collect();
     let mut noise = Vec::with_capacity(width * height);
     for y in 0..height {
         let (row, fy) = (y / spacing * across, ease[y % spacing]);
         for x in 0..width {
             let (corner, fx) = (row + x / spacing, ease[x % spacing]);
             let upper = lattice[corner] + fx * (lattice[corner + 1] - lattice[corner]);
-            let lower = lattice[corner + across]
-                + fx * (lattice[corner + across + 1] - lattice[corner + across]);
+            let lower = lattice[corner + across] + fx * (lattice[corner + across + 1] - lattice[corner + across]);
             noise.push(upper + fy * (lower - upper));
         }
     }
@@ -173,29 +156,15 @@ mod tests {
     fn textures_have_the_measured_colours() {
         for (texture, &choice) in FrostTextures::procedural().full().iter().zip(&CHOICES) {
             let recipe = &RECIPES[choice];
-            assert_eq!(
-                (texture.width(), texture.height()),
-                (recipe.width, recipe.height)
-            );
+            assert_eq!((texture.width(), texture.height()), (recipe.width, recipe.height));
             for channel in 0..3 {
-                let samples: Vec<f64> = texture
-                    .rgb()
-                    .iter()
-                    .skip(channel)
-                    .step_by(3)
-                    .map(|&v| f64::from(v))
-                    .collect();
+                let samples: Vec<f64> = texture.rgb().iter().skip(channel).step_by(3).map(|&v| f64::from(v)).collect();
                 let mean = samples.iter().sum::<f64>() / samples.len() as f64;
-                let variance =
-                    samples.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / samples.len() as f64;
+                let variance = samples.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / samples.len() as f64;
                 assert!((mean - recipe.mean[channel]).abs() < 1.0, "mean {mean}");
                 // The whole texture varies more than a piece of it, most where light falls from above.
                 let ratio = variance.sqrt() / recipe.std[channel];
-                assert!(
-                    (0.9..1.25).contains(&ratio),
-                    "deviation {}",
-                    variance.sqrt()
-                );
+                assert!((0.9..1.25).contains(&ratio), "deviation {}", variance.sqrt());
             }
         }
     }

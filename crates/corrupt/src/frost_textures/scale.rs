@@ -79,10 +79,7 @@ mod tests {
         for y in 0..2 {
             for x in 0..4 {
                 let from = 3 * ((5 * y + 2) * 20 + 5 * x + 2);
-                assert_eq!(
-                    small.rgb()[3 * (4 * y + x)..][..3],
-                    texture.rgb()[from..from + 3]
-                );
+                assert_eq!(small.rgb()[3 * (4 * y + x)..][..3], texture.rgb()[from..from + 3]);
             }
         }
     }

@@ -27,9 +27,7 @@ pub fn apply(image: &Image, constants: &Constants) -> Image {
     for pixel in image.rgb().chunks_exact(3) {
         let x = [pixel[0], pixel[1], pixel[2]].map(|byte| unit[usize::from(byte)]);
         let [hue, saturation, value] = hsv::from_rgb(x);
-        rgb.extend(
-            hsv::to_rgb([hue, saturation, (value + constants.added).clamp(0.0, 1.0)]).map(finish),
-        );
+        rgb.extend(hsv::to_rgb([hue, saturation, (value + constants.added).clamp(0.0, 1.0)]).map(finish));
     }
     with_size_of(image, rgb)
 }

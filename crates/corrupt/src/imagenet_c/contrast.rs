@@ -35,8 +35,7 @@ pub fn apply(image: &Image, constants: &Constants) -> Image {
     });
     let mut rgb = Vec::with_capacity(image.rgb().len());
     for pixel in image.rgb().chunks_exact(3) {
-        let mapped: [u8; 3] =
-            std::array::from_fn(|channel| tables[channel][usize::from(pixel[channel])]);
+        let mapped: [u8; 3] = std::array::from_fn(|channel| tables[channel][usize::from(pixel[channel])]);
         rgb.extend_from_slice(&mapped);
     }
     with_size_of(image, rgb)

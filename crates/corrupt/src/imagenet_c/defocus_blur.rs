@@ -21,19 +21,13 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[radius, alias]`.
     pub fn from_row(row: &[f64]) -> Self {
-        Self {
-            radius: row[0],
-            alias: row[1],
-        }
+        Self { radius: row[0], alias: row[1] }
     }
 }
 
 /// Blurs the image.
 pub fn apply(image: &Image, constants: &Constants) -> Image {
-    with_size_of(
-        image,
-        DiskKernel::new(constants.radius, constants.alias).correlate(image),
-    )
+    with_size_of(image, DiskKernel::new(constants.radius, constants.alias).correlate(image))
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Image {

@@ -27,11 +27,7 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[alpha, sigma, jitter]`.
     pub fn from_row(row: &[f64]) -> Self {
-        Self {
-            alpha: row[0],
-            sigma: row[1],
-            jitter: row[2],
-        }
+        Self { alpha: row[0], sigma: row[1], jitter: row[2] }
     }
 }
 
@@ -50,16 +46,8 @@ pub struct Field {
 pub fn draw(rng: &mut CounterRng, image: &Image, constants: &Constants) -> Field {
     let jitter = constants.jitter;
     let corners = std::array::from_fn(|_| std::array::from_fn(|_| rng.uniform_in(-jitter, jitter)));
-    let mut plane = || {
-        (0..image.width() * image.height())
-            .map(|_| rng.uniform_in(-1.0, 1.0))
-            .collect()
-    };
-    Field {
-        corners,
-        dx: plane(),
-        dy: plane(),
-    }
+    let mut plane = || (0..image.width() * image.height()).map(|_| rng.uniform_in(-1.0, 1.0)).collect();
+    Field { corners, dx: plane(), dy: plane() }
 }
 
 /// The affine map that moves the three anchor points of a `width` x `height` image by `corners`.
@@ -69,11 +57,7 @@ pub fn affine_of(width: usize, height: usize, corners: &[[f64; 2]; 3]) -> Affine
         return Affine::IDENTITY;
     }
     let (mid_x, mid_y) = ((width / 2) as f64, (height / 2) as f64);
-    let anchors = [
-        [mid_x + arm, mid_y + arm],
-        [mid_x + arm, mid_y - arm],
-        [mid_x - arm, mid_y - arm],
-    ];
+    let anchors = [[mid_x + arm, mid_y + arm], [mid_x + arm, mid_y - arm], [mid_x - arm, mid_y - arm]];
     // Points are single precision in the published code.
     let moved: [[f64; 2]; 3] = std::array::from_fn(|i| {
         std::array::from_fn(|axis| f64::from(anchors[i][axis] as f32 + corners[i][axis] as f32))
@@ -81,23 +65,14 @@ pub fn affine_of(width: usize, height: usize, corners: &[[f64; 2]; 3]) -> Affine
     Affine([0, 1].map(|axis| {
         let per_x = (moved[1][axis] - moved[2][axis]) / (2.0 * arm);
         let per_y = (moved[0][axis] - moved[1][axis]) / (2.0 * arm);
-        [
-            per_x,
-            per_y,
-            moved[2][axis] - per_x * anchors[2][0] - per_y * anchors[2][1],
-        ]
+        [per_x, per_y, moved[2][axis] - per_x * anchors[2][0] - per_y * anchors[2][1]]
     }))
 }
 
 /// Warps the image.
 pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
     let (width, height) = (image.width(), image.height());
-    let warped = warp_affine(
-        &to_pixels(image),
-        width,
-        height,
-        &affine_of(width, height, &field.corners),
-    );
+    let warped = warp_affine(&to_pixels(image), width, height, &affine_of(width, height, &field.corners));
     let [dx, dy] = smooth([&field.dx, &field.dy], width, height, constants);
     let mut rgb = vec![0; image.rgb().len()];
     for (y, out) in rgb.chunks_exact_mut(3 * width).enumerate() {
@@ -111,16 +86,7 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
 fn to_pixels(image: &Image) -> Vec<[f32; 4]> {
     let unit = unit_table_f32();
     let pixels = image.rgb().as_chunks::<3>().0.iter();
-    pixels
-        .map(|&[r, g, b]| {
-            [
-                unit[usize::from(r)],
-                unit[usize::from(g)],
-                unit[usize::from(b)],
-                0.0,
-            ]
-        })
-        .collect()
+    pixels.map(|&[r, g, b]| [unit[usize::from(r)], unit[usize::from(g)], unit[usize::from(b)], 0.0]).collect()
 }
 
 /// Row `y` of the picture whose pixels come from `dx`, `dy` away.
@@ -154,18 +120,8 @@ fn displace_row(source: &[[f32; 4]], y: usize, dx: &[f32], dy: &[f32], out: &mut
 }
 
 /// The displacements of the two axes in pixels.
-fn smooth(
-    planes: [&[f64]; 2],
-    width: usize,
-    height: usize,
-    constants: &Constants,
-) -> [Vec<f32>; 2] {
-    let scaled = |values: &[f64]| -> Vec<f32> {
-        values
-            .iter()
-            .map(|v| (v * constants.alpha) as f32)
-            .collect()
-    };
+fn smooth(planes: [&[f64]; 2], width: usize, height: usize, constants: &Constants) -> [Vec<f32>; 2] {
+    let scaled = |values: &[f64]| -> Vec<f32> { values.iter().map(|v| (v * constants.alpha) as f32).collect() };
     if constants.sigma <= 0.0 {
         return planes.map(scaled);
     }
@@ -174,11 +130,7 @@ fn smooth(
         let folded = kernel.fold(height, width);
         return planes.map(|plane| scaled(&folded.filter(plane)));
     }
-    let extent = Extent {
-        height,
-        width,
-        channels: 1,
-    };
+    let extent = Extent { height, width, channels: 1 };
     planes.map(|plane| scaled(&kernel.filter(plane, extent, Border::HalfMirror)))
 }
 

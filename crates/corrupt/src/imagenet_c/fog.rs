@@ -21,10 +21,7 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[thickness, decay]`.
     pub fn from_row(row: &[f64]) -> Self {
-        Self {
-            thickness: row[0],
-            decay: row[1],
-        }
+        Self { thickness: row[0], decay: row[1] }
     }
 }
 
@@ -43,9 +40,7 @@ pub fn map_side(image: &Image) -> usize {
 /// Draws the map's values.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
     let side = map_side(image);
-    Field {
-        uniform: (1..side * side).map(|_| rng.uniform()).collect(),
-    }
+    Field { uniform: (1..side * side).map(|_| rng.uniform()).collect() }
 }
 
 /// Lays the fog over the image.
@@ -56,19 +51,11 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
     let unit = unit_table();
     let brightest = unit[usize::from(image.rgb().iter().copied().max().unwrap_or(0))];
     let mut rgb = Vec::with_capacity(image.rgb().len());
-    for (row, heights) in image
-        .rgb()
-        .chunks_exact(3 * image.width())
-        .zip(map.chunks_exact(side))
-    {
+    for (row, heights) in image.rgb().chunks_exact(3 * image.width()).zip(map.chunks_exact(side)) {
         for (pixel, height) in row.chunks_exact(3).zip(heights) {
             let fog = constants.thickness * height;
             let scale = brightest + constants.thickness;
-            rgb.extend(
-                pixel
-                    .iter()
-                    .map(|&byte| finish((unit[usize::from(byte)] + fog) * brightest / scale)),
-            );
+            rgb.extend(pixel.iter().map(|&byte| finish((unit[usize::from(byte)] + fog) * brightest / scale)));
         }
     }
     with_size_of(image, rgb)

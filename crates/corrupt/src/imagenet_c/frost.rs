@@ -22,10 +22,7 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[image_weight, frost_weight]`.
     pub fn from_row(row: &[f64]) -> Self {
-        Self {
-            image_weight: row[0],
-            frost_weight: row[1],
-        }
+        Self { image_weight: row[0], frost_weight: row[1] }
     }
 }
 
@@ -47,25 +44,16 @@ pub fn draw<'a>(rng: &mut CounterRng, image: &Image, textures: &'a FrostTextures
     let mut place = |texture: usize, image: usize| rng.index(texture.saturating_sub(image).max(1));
     let row = place(texture.height(), image.height());
     let column = place(texture.width(), image.width());
-    Field {
-        texture,
-        row,
-        column,
-    }
+    Field { texture, row, column }
 }
 
 /// Lays the frost over the image.
 pub fn apply(image: &Image, constants: &Constants, field: &Field<'_>) -> Image {
     let texture = field.texture;
-    let scaled =
-        |weight: f64| -> Vec<f64> { (0..256).map(|byte| weight * f64::from(byte)).collect() };
-    let (image_part, frost_part) = (
-        scaled(constants.image_weight),
-        scaled(constants.frost_weight),
-    );
-    let columns: Vec<usize> = (0..image.width())
-        .map(|x| 3 * Border::HalfMirror.map((field.column + x) as isize, texture.width()))
-        .collect();
+    let scaled = |weight: f64| -> Vec<f64> { (0..256).map(|byte| weight * f64::from(byte)).collect() };
+    let (image_part, frost_part) = (scaled(constants.image_weight), scaled(constants.frost_weight));
+    let columns: Vec<usize> =
+        (0..image.width()).map(|x| 3 * Border::HalfMirror.map((field.column + x) as isize, texture.width())).collect();
     let mut rgb = Vec::with_capacity(image.rgb().len());
     for (y, row) in image.rgb().chunks_exact(3 * image.width()).enumerate() {
         let from = Border::HalfMirror.map((field.row + y) as isize, texture.height());

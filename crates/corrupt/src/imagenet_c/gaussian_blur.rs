@@ -23,20 +23,11 @@ impl Constants {
 
 /// Blurs the image.
 pub fn apply(image: &Image, constants: &Constants) -> Image {
-    let extent = Extent {
-        height: image.height(),
-        width: image.width(),
-        channels: 3,
-    };
+    let extent = Extent { height: image.height(), width: image.width(), channels: 3 };
     let mut rgb = Vec::with_capacity(image.rgb().len());
-    GaussianKernel::new(constants.sigma, 4.0).filter_rows(
-        &to_unit(image),
-        extent,
-        Border::Repeat,
-        |row| {
-            rgb.extend(row.iter().map(|&v| finish(v)));
-        },
-    );
+    GaussianKernel::new(constants.sigma, 4.0).filter_rows(&to_unit(image), extent, Border::Repeat, |row| {
+        rgb.extend(row.iter().map(|&v| finish(v)));
+    });
     with_size_of(image, rgb)
 }
 

@@ -29,9 +29,7 @@ pub struct Field {
 
 /// Draws the noise of an image.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
-    Field {
-        normal: (0..image.rgb().len()).map(|_| rng.normal()).collect(),
-    }
+    Field { normal: (0..image.rgb().len()).map(|_| rng.normal()).collect() }
 }
 
 /// Adds the noise.

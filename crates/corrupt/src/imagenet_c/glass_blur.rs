@@ -26,11 +26,7 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[sigma, reach, passes]`.
     pub fn from_row(row: &[f64]) -> Self {
-        Self {
-            sigma: row[0],
-            reach: row[1] as usize,
-            passes: row[2] as usize,
-        }
+        Self { sigma: row[0], reach: row[1] as usize, passes: row[2] as usize }
     }
 
     /// How many pixels of an axis of `n` are visited: those from `n - reach` down to `reach + 1`.
@@ -48,13 +44,10 @@ pub struct Field {
 
 /// Draws the moves of an image.
 pub fn draw(rng: &mut CounterRng, image: &Image, constants: &Constants) -> Field {
-    let visits =
-        constants.passes * constants.visited(image.width()) * constants.visited(image.height());
+    let visits = constants.passes * constants.visited(image.width()) * constants.visited(image.height());
     let span = 2 * constants.reach as u32;
     let mut offset = || (rng.below(span) as i32 - constants.reach as i32) as i8;
-    Field {
-        moves: (0..visits).map(|_| (offset(), offset())).collect(),
-    }
+    Field { moves: (0..visits).map(|_| (offset(), offset())).collect() }
 }
 
 /// Blurs, copies pixels about, and blurs again.
@@ -69,8 +62,7 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
             for column in (0..constants.visited(width)).map(|i| width - constants.reach - i) {
                 let Some(&(dx, dy)) = moves.next() else { break };
                 let here = 3 * (row * width + column);
-                let from =
-                    (here as isize + isize::from(dy) * stride + 3 * isize::from(dx)) as usize;
+                let from = (here as isize + isize::from(dy) * stride + 3 * isize::from(dx)) as usize;
                 work.copy_within(from..from + 3, here);
             }
         }
@@ -80,15 +72,9 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
 }
 
 fn blur(image: &Image, kernel: &GaussianKernel) -> Vec<u8> {
-    let extent = Extent {
-        height: image.height(),
-        width: image.width(),
-        channels: 3,
-    };
+    let extent = Extent { height: image.height(), width: image.width(), channels: 3 };
     let mut rgb = Vec::with_capacity(image.rgb().len());
-    kernel.filter_rows(&to_unit(image), extent, Border::Repeat, |row| {
-        rgb.extend(row.iter().map(|&v| finish(v)))
-    });
+    kernel.filter_rows(&to_unit(image), extent, Border::Repeat, |row| rgb.extend(row.iter().map(|&v| finish(v))));
     rgb
 }
 
@@ -106,18 +92,8 @@ mod tests {
     fn a_pixel_is_copied_and_not_swapped() {
         let rgb: Vec<u8> = (0..9).flat_map(|v| [v * 20; 3]).collect();
         let image = Image::new(3, 3, rgb).expect("3 x 3");
-        let constants = Constants {
-            sigma: 0.05,
-            reach: 1,
-            passes: 1,
-        };
-        let after = apply(
-            &image,
-            &constants,
-            &Field {
-                moves: vec![(-1, -1)],
-            },
-        );
+        let constants = Constants { sigma: 0.05, reach: 1, passes: 1 };
+        let after = apply(&image, &constants, &Field { moves: vec![(-1, -1)] });
         // The one visited pixel is (2, 2); it takes the colour of (1, 1), which keeps its own.
         assert_eq!(after.rgb()[3 * 8], 80);
         assert_eq!(after.rgb()[3 * 4], 80);
@@ -126,14 +102,7 @@ mod tests {
     #[test]
     fn an_image_without_inner_pixels_is_only_blurred() {
         let image = Image::new(2, 1, vec![9; 6]).expect("2 x 1");
-        let constants = Constants {
-            sigma: 0.7,
-            reach: 4,
-            passes: 2,
-        };
-        assert_eq!(
-            apply(&image, &constants, &Field { moves: Vec::new() }),
-            image
-        );
+        let constants = Constants { sigma: 0.7, reach: 4, passes: 2 };
+        assert_eq!(apply(&image, &constants, &Field { moves: Vec::new() }), image);
     }
 }

@@ -59,11 +59,7 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
         .zip(field.hit.iter().zip(&field.salt))
         .map(|(&byte, (&hit, &salt))| {
             let impulse = if salt <= 0.5 { 255 } else { 0 };
-            if hit <= constants.fraction {
-                impulse
-            } else {
-                byte
-            }
+            if hit <= constants.fraction { impulse } else { byte }
         })
         .collect();
     with_size_of(image, rgb)

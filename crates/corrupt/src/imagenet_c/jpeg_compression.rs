@@ -15,9 +15,7 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[quality]`.
     pub fn from_row(row: &[f64]) -> Self {
-        Self {
-            quality: row[0] as u8,
-        }
+        Self { quality: row[0] as u8 }
     }
 }
 

@@ -19,10 +19,7 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[radius, sigma]`.
     pub fn from_row(row: &[f64]) -> Self {
-        Self {
-            radius: row[0],
-            sigma: row[1],
-        }
+        Self { radius: row[0], sigma: row[1] }
     }
 }
 
@@ -35,18 +32,13 @@ pub struct Field {
 
 /// Draws the direction.
 pub fn draw(rng: &mut CounterRng) -> Field {
-    Field {
-        angle: rng.uniform_in(-45.0, 45.0),
-    }
+    Field { angle: rng.uniform_in(-45.0, 45.0) }
 }
 
 /// Blurs the image.
 pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
     let taps = taps(constants.radius, constants.sigma, field.angle);
-    with_size_of(
-        image,
-        directional_blur(image.rgb(), image.width(), 3, &taps),
-    )
+    with_size_of(image, directional_blur(image.rgb(), image.width(), 3, &taps))
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Image {

@@ -22,12 +22,7 @@ impl Constants {
 /// Coarsens the image.
 pub fn apply(image: &Image, constants: &Constants) -> Image {
     let side = |n: usize| ((n as f64 * constants.scale) as usize).clamp(1, n);
-    let small = resize(
-        image,
-        side(image.width()),
-        side(image.height()),
-        Filter::Box,
-    );
+    let small = resize(image, side(image.width()), side(image.height()), Filter::Box);
     resize(&small, image.width(), image.height(), Filter::Box)
 }
 

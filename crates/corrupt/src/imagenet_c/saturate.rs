@@ -20,10 +20,7 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[factor, offset]`.
     pub fn from_row(row: &[f64]) -> Self {
-        Self {
-            factor: row[0],
-            offset: row[1],
-        }
+        Self { factor: row[0], offset: row[1] }
     }
 }
 

@@ -37,9 +37,7 @@ pub fn draw(rng: &mut CounterRng, image: &Image, constants: &Constants) -> Field
         .iter()
         .map(|&byte| {
             let byte = usize::from(byte);
-            distributions[byte]
-                .get_or_insert_with(|| Poisson::new(constants.rate * unit[byte]))
-                .draw(rng)
+            distributions[byte].get_or_insert_with(|| Poisson::new(constants.rate * unit[byte])).draw(rng)
         })
         .collect();
     Field { counts }
@@ -48,14 +46,8 @@ pub fn draw(rng: &mut CounterRng, image: &Image, constants: &Constants) -> Field
 /// Turns the counts into samples.
 pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
     let top = field.counts.iter().copied().max().unwrap_or(0);
-    let bytes: Vec<u8> = (0..=top)
-        .map(|count| finish(f64::from(count) / constants.rate))
-        .collect();
-    let rgb = field
-        .counts
-        .iter()
-        .map(|&count| bytes[count as usize])
-        .collect();
+    let bytes: Vec<u8> = (0..=top).map(|count| finish(f64::from(count) / constants.rate)).collect();
+    let rgb = field.counts.iter().map(|&count| bytes[count as usize]).collect();
     with_size_of(image, rgb)
 }
 

@@ -34,15 +34,7 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[mean, std, zoom, threshold, radius, sigma, keep]`.
     pub fn from_row(row: &[f64]) -> Self {
-        Self {
-            mean: row[0],
-            std: row[1],
-            zoom: row[2],
-            threshold: row[3],
-            radius: row[4],
-            sigma: row[5],
-            keep: row[6],
-        }
+        Self { mean: row[0], std: row[1], zoom: row[2], threshold: row[3], radius: row[4], sigma: row[5], keep: row[6] }
     }
 }
 
@@ -57,13 +49,8 @@ pub struct Field {
 
 /// Draws the plane, then the direction.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
-    let normal = (0..image.width() * image.height())
-        .map(|_| rng.normal())
-        .collect();
-    Field {
-        normal,
-        angle: rng.uniform_in(-135.0, -45.0),
-    }
+    let normal = (0..image.width() * image.height()).map(|_| rng.normal()).collect();
+    Field { normal, angle: rng.uniform_in(-135.0, -45.0) }
 }
 
 /// Lets it snow.
@@ -72,12 +59,7 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
     let (single, unit) = (unit_table_f32(), unit_table());
     let (keep, rest) = (constants.keep as f32, (1.0 - constants.keep) as f32);
     let mut rgb = Vec::with_capacity(image.rgb().len());
-    for ((pixel, &flake), &turned) in image
-        .rgb()
-        .chunks_exact(3)
-        .zip(&flakes)
-        .zip(flakes.iter().rev())
-    {
+    for ((pixel, &flake), &turned) in image.rgb().chunks_exact(3).zip(&flakes).zip(flakes.iter().rev()) {
         let x = [pixel[0], pixel[1], pixel[2]].map(|byte| single[usize::from(byte)]);
         let grey = x[0] * 0.299 + x[1] * 0.587 + x[2] * 0.114;
         let lit = grey * 1.5 + 0.5;
@@ -89,25 +71,11 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
 
 /// The blurred flakes as bytes.
 fn flakes(image: &Image, constants: &Constants, field: &Field) -> Vec<u8> {
-    let extent = Extent {
-        height: image.height(),
-        width: image.width(),
-        channels: 1,
-    };
-    let noise: Vec<f64> = field
-        .normal
-        .iter()
-        .map(|n| constants.mean + constants.std * n)
-        .collect();
+    let extent = Extent { height: image.height(), width: image.width(), channels: 1 };
+    let noise: Vec<f64> = field.normal.iter().map(|n| constants.mean + constants.std * n).collect();
     let sharp: Vec<u8> = centre_zoom(&noise, extent, constants.zoom)
         .into_iter()
-        .map(|v| {
-            if v < constants.threshold {
-                0
-            } else {
-                finish(v)
-            }
-        })
+        .map(|v| if v < constants.threshold { 0 } else { finish(v) })
         .collect();
     let taps = taps(constants.radius, constants.sigma, field.angle);
     directional_blur(&sharp, image.width(), 1, &taps)

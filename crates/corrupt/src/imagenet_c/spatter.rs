@@ -51,18 +51,8 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[mean, std, sigma, threshold, intensity or sigma, 0 for water or 1 for mud]`.
     pub fn from_row(row: &[f64]) -> Self {
-        let liquid = if row[5] == 0.0 {
-            Liquid::Water { intensity: row[4] }
-        } else {
-            Liquid::Mud { sigma: row[4] }
-        };
-        Self {
-            mean: row[0],
-            std: row[1],
-            sigma: row[2],
-            threshold: row[3],
-            liquid,
-        }
+        let liquid = if row[5] == 0.0 { Liquid::Water { intensity: row[4] } } else { Liquid::Mud { sigma: row[4] } };
+        Self { mean: row[0], std: row[1], sigma: row[2], threshold: row[3], liquid }
     }
 }
 
@@ -75,27 +65,14 @@ pub struct Field {
 
 /// Draws the noise.
 pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
-    Field {
-        normal: (0..image.width() * image.height())
-            .map(|_| rng.normal())
-            .collect(),
-    }
+    Field { normal: (0..image.width() * image.height()).map(|_| rng.normal()).collect() }
 }
 
 /// Spatters the image.
 pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
-    let extent = Extent {
-        height: image.height(),
-        width: image.width(),
-        channels: 1,
-    };
-    let noise: Vec<f64> = field
-        .normal
-        .iter()
-        .map(|n| constants.mean + constants.std * n)
-        .collect();
-    let mut layer =
-        GaussianKernel::new(constants.sigma, 4.0).filter(&noise, extent, Border::Repeat);
+    let extent = Extent { height: image.height(), width: image.width(), channels: 1 };
+    let noise: Vec<f64> = field.normal.iter().map(|n| constants.mean + constants.std * n).collect();
+    let mut layer = GaussianKernel::new(constants.sigma, 4.0).filter(&noise, extent, Border::Repeat);
     for value in &mut layer {
         if *value < constants.threshold {
             *value = 0.0;
@@ -111,28 +88,16 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {
 fn wet(image: &Image, layer: &[f64], intensity: f64) -> Vec<u8> {
     let liquid: Vec<u8> = layer.iter().map(|&v| (v * 255.0) as u8).collect();
     let stages = WaterStages::new(&liquid, image.width(), image.height());
-    let mut mask: Vec<f32> = liquid
-        .iter()
-        .zip(&stages.soft)
-        .map(|(&a, &b)| f32::from(a) * f32::from(b))
-        .collect();
+    let mut mask: Vec<f32> = liquid.iter().zip(&stages.soft).map(|(&a, &b)| f32::from(a) * f32::from(b)).collect();
     let top = mask.iter().copied().fold(0.0, f32::max);
-    mask.iter_mut()
-        .for_each(|v| *v = *v / top * intensity as f32);
+    mask.iter_mut().for_each(|v| *v = *v / top * intensity as f32);
     let tint = WATER.map(|v| (v / 255.0) as f32);
     blend(image, &mask, |x, mask, channel| x + mask * tint[channel])
 }
 
 fn soil(image: &Image, layer: &[f64], threshold: f64, sigma: f64) -> Vec<u8> {
-    let extent = Extent {
-        height: image.height(),
-        width: image.width(),
-        channels: 1,
-    };
-    let covered: Vec<f32> = layer
-        .iter()
-        .map(|&v| if v > threshold { 1.0 } else { 0.0 })
-        .collect();
+    let extent = Extent { height: image.height(), width: image.width(), channels: 1 };
+    let covered: Vec<f32> = layer.iter().map(|&v| if v > threshold { 1.0 } else { 0.0 }).collect();
     let mut mask = GaussianKernel::new(sigma, 4.0).filter_f32(&covered, extent, Border::Repeat);
     for value in &mut mask {
         if *value < 0.8 {
@@ -140,9 +105,7 @@ fn soil(image: &Image, layer: &[f64], threshold: f64, sigma: f64) -> Vec<u8> {
         }
     }
     let tint = MUD.map(|v| (v / 255.0) as f32);
-    blend(image, &mask, |x, mask, channel| {
-        x * (1.0 - mask) + tint[channel] * mask
-    })
+    blend(image, &mask, |x, mask, channel| x * (1.0 - mask) + tint[channel] * mask)
 }
 
 fn blend(image: &Image, mask: &[f32], colour: impl Fn(f32, f32, usize) -> f32) -> Vec<u8> {
@@ -174,21 +137,13 @@ impl WaterStages {
         let mut distance = chamfer_distance(&edges, width, height);
         distance.iter_mut().for_each(|d| *d = (*d).min(20 * ONE));
         // Truncated to whole pixels: the mean of nine.
-        let near = neighbourhood(&distance, width, height, |near| {
-            (total(near) / (9 * ONE)) as u8
-        });
+        let near = neighbourhood(&distance, width, height, |near| (total(near) / (9 * ONE)) as u8);
         let equalised: Vec<i32> = equalise(&near).into_iter().map(i32::from).collect();
         let relief = neighbourhood(&equalised, width, height, |[a, b, c]| {
             (-2 * a[0] - a[1] - b[0] + b[1] + b[2] + c[1] + 2 * c[2]).clamp(0, 255)
         });
-        let soft = neighbourhood(&relief, width, height, |near| {
-            ((2 * total(near) + 9) / 18) as u8
-        });
-        Self {
-            edges,
-            distance,
-            soft,
-        }
+        let soft = neighbourhood(&relief, width, height, |near| ((2 * total(near) + 9) / 18) as u8);
+        Self { edges, distance, soft }
     }
 }
 
@@ -219,18 +174,8 @@ fn neighbourhood<T: Copy + Default, F: Fn([[i32; 3]; 3]) -> T>(
         let (a0, a1, a2) = (&a[..width], &a[1..=width], &a[2..]);
         let (b0, b1, b2) = (&b[..width], &b[1..=width], &b[2..]);
         let (c0, c1, c2) = (&c[..width], &c[1..=width], &c[2..]);
-        for x in 0..out
-            .len()
-            .min(width)
-            .min(a2.len())
-            .min(b2.len())
-            .min(c2.len())
-        {
-            out[x] = map([
-                [a0[x], a1[x], a2[x]],
-                [b0[x], b1[x], b2[x]],
-                [c0[x], c1[x], c2[x]],
-            ]);
+        for x in 0..out.len().min(width).min(a2.len()).min(b2.len()).min(c2.len()) {
+            out[x] = map([[a0[x], a1[x], a2[x]], [b0[x], b1[x], b2[x]], [c0[x], c1[x], c2[x]]]);
         }
     }
     out
@@ -255,10 +200,7 @@ fn equalise(levels: &[u8]) -> Vec<u8> {
         running += histogram[level];
         table[level] = (running as f32 * scale).round_ties_even() as u8;
     }
-    levels
-        .iter()
-        .map(|&level| table[usize::from(level)])
-        .collect()
+    levels.iter().map(|&level| table[usize::from(level)]).collect()
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Image {
@@ -274,20 +216,8 @@ mod tests {
     fn no_liquid_at_all_gives_a_black_image_as_published() {
         let image = Image::new(4, 4, vec![200; 48]).expect("4 x 4");
         let liquid = Liquid::Water { intensity: 0.5 };
-        let constants = Constants {
-            mean: 0.0,
-            std: 0.0,
-            sigma: 1.0,
-            threshold: 0.5,
-            liquid,
-        };
-        let after = apply(
-            &image,
-            &constants,
-            &Field {
-                normal: vec![0.0; 16],
-            },
-        );
+        let constants = Constants { mean: 0.0, std: 0.0, sigma: 1.0, threshold: 0.5, liquid };
+        let after = apply(&image, &constants, &Field { normal: vec![0.0; 16] });
         assert!(after.rgb().iter().all(|&byte| byte == 0));
     }
 }

@@ -23,21 +23,13 @@ pub struct Constants {
 impl Constants {
     /// From a row of the registry: `[start, stop, step]`.
     pub fn from_row(row: &[f64]) -> Self {
-        Self {
-            start: row[0],
-            stop: row[1],
-            step: row[2],
-        }
+        Self { start: row[0], stop: row[1], step: row[2] }
     }
 }
 
 /// Averages the zooms.
 pub fn apply(image: &Image, constants: &Constants) -> Image {
-    let extent = Extent {
-        height: image.height(),
-        width: image.width(),
-        channels: 3,
-    };
+    let extent = Extent { height: image.height(), width: image.width(), channels: 3 };
     let single = to_unit_f32(image);
     let wide: Vec<f64> = single.iter().map(|&v| f64::from(v)).collect();
     let factors = arange(constants.start, constants.stop, constants.step);
@@ -51,11 +43,7 @@ pub fn apply(image: &Image, constants: &Constants) -> Image {
         });
     }
     let count = (factors.len() + 1) as f32;
-    let rgb = single
-        .iter()
-        .zip(&sums)
-        .map(|(x, sum)| finish_f32((x + sum) / count))
-        .collect();
+    let rgb = single.iter().zip(&sums).map(|(x, sum)| finish_f32((x + sum) / count)).collect();
     with_size_of(image, rgb)
 }
 

@@ -24,11 +24,7 @@ pub struct Entry {
 
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
-            .field("set", &self.set)
-            .field("name", &self.name)
-            .field("rows", &self.rows)
-            .finish()
+        f.debug_struct("Entry").field("set", &self.set).field("name", &self.name).field("rows", &self.rows).finish()
     }
 }
 
@@ -44,29 +40,17 @@ pub fn names(set: CorruptionSet) -> Vec<&'static str> {
 
 /// The entry `name` of `set`.
 pub fn find(set: CorruptionSet, name: &str) -> Result<&'static Entry, CorruptError> {
-    entries(set)
-        .find(|entry| entry.name == name)
-        .ok_or_else(|| unknown(Some(set), name))
+    entries(set).find(|entry| entry.name == name).ok_or_else(|| unknown(Some(set), name))
 }
 
 /// The first entry called `name` in any set.
 pub(crate) fn find_any(name: &str) -> Result<&'static Entry, CorruptError> {
-    TABLE
-        .iter()
-        .find(|entry| entry.name == name)
-        .ok_or_else(|| unknown(None, name))
+    TABLE.iter().find(|entry| entry.name == name).ok_or_else(|| unknown(None, name))
 }
 
 fn unknown(set: Option<CorruptionSet>, name: &str) -> CorruptError {
-    let known = TABLE
-        .iter()
-        .filter(|entry| set.is_none_or(|set| entry.set == set))
-        .map(|entry| entry.name);
-    CorruptError::UnknownCorruption {
-        name: name.to_owned(),
-        set,
-        nearest: nearest(name, known),
-    }
+    let known = TABLE.iter().filter(|entry| set.is_none_or(|set| entry.set == set)).map(|entry| entry.name);
+    CorruptError::UnknownCorruption { name: name.to_owned(), set, nearest: nearest(name, known) }
 }
 
 #[cfg(test)]
@@ -87,13 +71,7 @@ mod tests {
             sorted.dedup();
             assert_eq!(sorted.len(), names(set).len());
             for entry in entries(set) {
-                assert!(
-                    entry
-                        .rows
-                        .iter()
-                        .all(|row| row.len() == entry.rows[0].len()),
-                    "{entry:?}"
-                );
+                assert!(entry.rows.iter().all(|row| row.len() == entry.rows[0].len()), "{entry:?}");
             }
         }
     }

@@ -7,16 +7,10 @@ const COMPARED: usize = 64;
 
 /// The `known` names closest to `name` by edit distance, closest first, without repeats.
 pub fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
-    let mut ranked: Vec<(usize, &'static str)> = known
-        .map(|known| (edit_distance(name, known), known))
-        .collect();
+    let mut ranked: Vec<(usize, &'static str)> = known.map(|known| (edit_distance(name, known), known)).collect();
     ranked.sort_unstable();
     ranked.dedup();
-    ranked
-        .into_iter()
-        .take(LISTED)
-        .map(|(_, known)| known)
-        .collect()
+    ranked.into_iter().take(LISTED).map(|(_, known)| known).collect()
 }
 
 fn edit_distance(left: &str, right: &str) -> usize {
@@ -40,10 +34,7 @@ mod tests {
 
     #[test]
     fn one_letter_off_is_closest() {
-        assert_eq!(
-            nearest("forst", ["fog", "frost", "snow"].into_iter())[0],
-            "frost"
-        );
+        assert_eq!(nearest("forst", ["fog", "frost", "snow"].into_iter())[0], "frost");
         assert_eq!(edit_distance("kitten", "sitting"), 3);
         assert_eq!(edit_distance("", "abc"), 3);
     }

@@ -18,12 +18,7 @@ const fn entry(
     run: fn(&mut Job<'_>) -> Image,
     rows: [&'static [f64]; 5],
 ) -> Entry {
-    Entry {
-        set,
-        name,
-        rows,
-        run,
-    }
+    Entry { set, name, rows, run }
 }
 
 #[rustfmt::skip]

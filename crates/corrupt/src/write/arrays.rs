@@ -47,20 +47,12 @@ pub fn write_arrays(
     claim(out, &settings)?;
     write_labels(out, source)?;
     let per_file = 5 * source.len();
-    let mut progress = Progress {
-        done: 0,
-        skipped: 0,
-        total: names.len() * per_file,
-    };
+    let mut progress = Progress { done: 0, skipped: 0, total: names.len() * per_file };
     for name in names {
         let specs = Severity::ALL.map(|severity| CorruptionSpec::new(set, name, severity));
         let mut plan = Vec::with_capacity(specs.len());
         for spec in specs {
-            plan.push(spec.map_err(|source| WriteError::Corrupt {
-                index: 0,
-                path: String::new(),
-                source,
-            })?);
+            plan.push(spec.map_err(|source| WriteError::Corrupt { index: 0, path: String::new(), source })?);
         }
         let path = out.join(format!("{name}.npy"));
         if path.exists() {
@@ -69,24 +61,14 @@ pub fn write_arrays(
             (options.on_progress)(progress);
             continue;
         }
-        let array = Array {
-            source,
-            plan: &plan,
-            corruptor,
-            options,
-            size,
-        };
+        let array = Array { source, plan: &plan, corruptor, options, size };
         array.write(&path, &mut progress)?;
     }
     Ok(progress)
 }
 
 fn load(source: &dyn ImageSource, index: usize) -> Result<Image, WriteError> {
-    source.load(index).map_err(|cause| WriteError::Load {
-        index,
-        path: source.relative_path(index),
-        source: cause,
-    })
+    source.load(index).map_err(|cause| WriteError::Load { index, path: source.relative_path(index), source: cause })
 }
 
 /// `labels.npy`: the labels five times over. Without labels there is no such file.
@@ -113,10 +95,7 @@ struct Array<'a> {
 impl Array<'_> {
     fn write(&self, path: &Path, progress: &mut Progress) -> Result<(), WriteError> {
         let partial = partial_path(path);
-        let failed = |source| WriteError::Io {
-            path: partial.clone(),
-            source,
-        };
+        let failed = |source| WriteError::Io { path: partial.clone(), source };
         let count = self.source.len();
         let total = self.plan.len() * count;
         let header = header("|u1", &[total, self.size.1, self.size.0, 3]);
@@ -127,11 +106,7 @@ impl Array<'_> {
         let mut position = there;
         while position < total {
             // A chunk ends with its severity at the latest.
-            let chunk = (position
-                ..total
-                    .min(position + CHUNK)
-                    .min((position / count + 1) * count))
-                .collect::<Vec<_>>();
+            let chunk = (position..total.min(position + CHUNK).min((position / count + 1) * count)).collect::<Vec<_>>();
             let threads = self.options.threads;
             for image in map_in_order(&chunk, threads, |&position| self.corrupt_one(position))? {
                 file.write_all(image.rgb()).map_err(failed)?;
@@ -148,17 +123,11 @@ impl Array<'_> {
     /// Opens the unfinished file behind its last whole image, or a new one; says how many images are in it.
     fn resume(&self, partial: &Path, header: &[u8], total: usize) -> io::Result<(File, usize)> {
         let image_bytes = (3 * self.size.0 * self.size.1) as u64;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(partial)?;
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(partial)?;
         let length = fs::metadata(partial)?.len();
         let mut start = vec![0; header.len()];
-        let same_header = length >= header.len() as u64
-            && io::Read::read_exact(&mut file, &mut start).is_ok()
-            && start == header;
+        let same_header =
+            length >= header.len() as u64 && io::Read::read_exact(&mut file, &mut start).is_ok() && start == header;
         if !same_header {
             file.set_len(0)?;
             file.seek(SeekFrom::Start(0))?;
@@ -184,12 +153,10 @@ impl Array<'_> {
                 expected_height: self.size.1,
             });
         }
-        self.corruptor
-            .corrupt(&image, &self.plan[severity], index as u64)
-            .map_err(|cause| WriteError::Corrupt {
-                index,
-                path: self.source.relative_path(index),
-                source: cause,
-            })
+        self.corruptor.corrupt(&image, &self.plan[severity], index as u64).map_err(|cause| WriteError::Corrupt {
+            index,
+            path: self.source.relative_path(index),
+            source: cause,
+        })
     }
 }

@@ -18,22 +18,13 @@ pub fn partial_path(path: &Path) -> PathBuf {
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     let partial = partial_path(path);
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(|source| WriteError::Io {
-            path: folder.to_owned(),
-            source,
-        })?;
+        fs::create_dir_all(folder).map_err(|source| WriteError::Io { path: folder.to_owned(), source })?;
     }
-    fs::write(&partial, bytes).map_err(|source| WriteError::Io {
-        path: partial.clone(),
-        source,
-    })?;
+    fs::write(&partial, bytes).map_err(|source| WriteError::Io { path: partial.clone(), source })?;
     finish(&partial, path)
 }
 
 /// Gives a finished file its name.
 pub fn finish(partial: &Path, path: &Path) -> Result<(), WriteError> {
-    fs::rename(partial, path).map_err(|source| WriteError::Io {
-        path: path.to_owned(),
-        source,
-    })
+    fs::rename(partial, path).map_err(|source| WriteError::Io { path: path.to_owned(), source })
 }

@@ -54,9 +54,7 @@ pub enum WriteError {
         source: EncodeJpegError,
     },
     /// A path of the dataset would leave the output folder.
-    #[error(
-        "image path `{path}` found, but a path of plain names expected, such as `class/name.jpg`"
-    )]
+    #[error("image path `{path}` found, but a path of plain names expected, such as `class/name.jpg`")]
     UnsafePath {
         /// The path.
         path: String,
@@ -72,9 +70,7 @@ pub enum WriteError {
         path: String,
     },
     /// Arrays need images of one size.
-    #[error(
-        "image {index} of {width} x {height} pixels found, but {expected_width} x {expected_height} expected"
-    )]
+    #[error("image {index} of {width} x {height} pixels found, but {expected_width} x {expected_height} expected")]
     SizeMismatch {
         /// Position in the dataset.
         index: usize,
@@ -121,19 +117,11 @@ impl WriteError {
     /// What the user can do about it, where there is something to say.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::OtherSettings { .. } => {
-                Some("choose an empty folder, or use the settings of the earlier run")
-            }
-            Self::SizeMismatch { .. } => {
-                Some("resize and crop the images first, or write a folder tree")
-            }
-            Self::NoLabel { .. } => {
-                Some("put the images into class folders, or give a list with labels")
-            }
+            Self::OtherSettings { .. } => Some("choose an empty folder, or use the settings of the earlier run"),
+            Self::SizeMismatch { .. } => Some("resize and crop the images first, or write a folder tree"),
+            Self::NoLabel { .. } => Some("put the images into class folders, or give a list with labels"),
             Self::Plan { source } => Some(source.hint()),
-            Self::Load { .. } | Self::Io { .. } => {
-                Some("finished files are kept; start the same command again")
-            }
+            Self::Load { .. } | Self::Io { .. } => Some("finished files are kept; start the same command again"),
             _ => None,
         }
     }

@@ -47,11 +47,7 @@ pub fn write_folder(
         names,
         next: AtomicUsize::new(0),
         stopped: AtomicBool::new(false),
-        counts: Mutex::new(Progress {
-            done: 0,
-            skipped: 0,
-            total: specs.len() * source.len(),
-        }),
+        counts: Mutex::new(Progress { done: 0, skipped: 0, total: specs.len() * source.len() }),
     };
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
@@ -59,10 +55,7 @@ pub fn write_folder(
             scope.spawn(|| {
                 if let Err(error) = run.work() {
                     run.stopped.store(true, Ordering::Relaxed);
-                    failure
-                        .lock()
-                        .expect("no holder panics")
-                        .get_or_insert(error);
+                    failure.lock().expect("no holder panics").get_or_insert(error);
                 }
             });
         }
@@ -99,10 +92,7 @@ impl Run<'_> {
 
     fn write_image(&self, index: usize) -> Result<(), WriteError> {
         let path = || self.source.relative_path(index);
-        let outputs = self
-            .specs
-            .iter()
-            .map(|spec| (spec, self.output(spec, index)));
+        let outputs = self.specs.iter().map(|spec| (spec, self.output(spec, index)));
         let (there, missing): (Vec<_>, Vec<_>) = outputs.partition(|(_, output)| output.exists());
         for _ in &there {
             self.report(1);
@@ -110,20 +100,12 @@ impl Run<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        let image = self.source.load(index).map_err(|source| WriteError::Load {
-            index,
-            path: path(),
-            source,
-        })?;
+        let image = self.source.load(index).map_err(|source| WriteError::Load { index, path: path(), source })?;
         for (spec, output) in missing {
             let corrupted = self
                 .corruptor
                 .corrupt_unstored(&image, spec, index as u64)
-                .map_err(|source| WriteError::Corrupt {
-                    index,
-                    path: path(),
-                    source,
-                })?;
+                .map_err(|source| WriteError::Corrupt { index, path: path(), source })?;
             let file = encode(&corrupted, STORED_QUALITY).map_err(|source| WriteError::Encode {
                 index,
                 path: path(),
@@ -136,10 +118,7 @@ impl Run<'_> {
     }
 
     fn output(&self, spec: &CorruptionSpec, index: usize) -> PathBuf {
-        self.out
-            .join(spec.name)
-            .join(severity_folder(spec))
-            .join(&self.names[index])
+        self.out.join(spec.name).join(severity_folder(spec)).join(&self.names[index])
     }
 
     fn report(&self, skipped: usize) {
@@ -157,9 +136,7 @@ impl Run<'_> {
 fn severity_folder(spec: &CorruptionSpec) -> String {
     match spec.set {
         CorruptionSet::ImageNetCBar | CorruptionSet::CifarCBar => {
-            let number = spec
-                .entry()
-                .map_or(0.0, |entry| entry.rows[spec.severity.index()][0]);
+            let number = spec.entry().map_or(0.0, |entry| entry.rows[spec.severity.index()][0]);
             format!("{number:.2}")
         }
         _ => spec.severity.to_string(),
@@ -174,9 +151,7 @@ fn output_names(source: &dyn ImageSource) -> Result<Vec<PathBuf>, WriteError> {
         let path = source.relative_path(index);
         let plain = !path.is_empty()
             && !path.contains('\0')
-            && Path::new(&path)
-                .components()
-                .all(|part| matches!(part, Component::Normal(_)));
+            && Path::new(&path).components().all(|part| matches!(part, Component::Normal(_)));
         if !plain {
             return Err(WriteError::UnsafePath { path });
         }
@@ -186,11 +161,7 @@ fn output_names(source: &dyn ImageSource) -> Result<Vec<PathBuf>, WriteError> {
             name.set_extension("JPEG");
         }
         if let Some(&first) = seen.get(&name) {
-            return Err(WriteError::SamePath {
-                first,
-                second: index,
-                path: name.display().to_string(),
-            });
+            return Err(WriteError::SamePath { first, second: index, path: name.display().to_string() });
         }
         seen.insert(name.clone(), index);
         names.push(name);

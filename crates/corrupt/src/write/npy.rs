@@ -4,10 +4,8 @@
 pub fn header(element: &str, shape: &[usize]) -> Vec<u8> {
     let sides: Vec<String> = shape.iter().map(usize::to_string).collect();
     let comma = if shape.len() == 1 { "," } else { "" };
-    let mut text = format!(
-        "{{'descr': '{element}', 'fortran_order': False, 'shape': ({}{comma}), }}",
-        sides.join(", ")
-    );
+    let mut text =
+        format!("{{'descr': '{element}', 'fortran_order': False, 'shape': ({}{comma}), }}", sides.join(", "));
     // Data starts at a multiple of 64 bytes; ten come before the text and a line end after it.
     let padded = (10 + text.len() + 1).next_multiple_of(64);
     text.push_str(&" ".repeat(padded - 11 - text.len()));

@@ -11,17 +11,11 @@ pub fn map_in_order<I: Sync, T: Send>(
     let share = items.len().div_ceil(threads.max(1)).max(1);
     let work = &work;
     let parts: Vec<Result<Vec<T>, WriteError>> = std::thread::scope(|scope| {
-        let workers: Vec<_> = items
-            .chunks(share)
-            .map(|part| scope.spawn(move || part.iter().map(work).collect()))
-            .collect();
+        let workers: Vec<_> =
+            items.chunks(share).map(|part| scope.spawn(move || part.iter().map(work).collect())).collect();
         workers
             .into_iter()
-            .map(|worker| {
-                worker
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
+            .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
     let mut results = Vec::with_capacity(items.len());

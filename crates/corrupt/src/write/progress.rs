@@ -23,8 +23,6 @@ pub struct WriteOptions<'a> {
 
 impl fmt::Debug for WriteOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriteOptions")
-            .field("threads", &self.threads)
-            .finish_non_exhaustive()
+        f.debug_struct("WriteOptions").field("threads", &self.threads).finish_non_exhaustive()
     }
 }

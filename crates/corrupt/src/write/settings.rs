@@ -15,14 +15,9 @@ const MAX_BYTES: u64 = 4096;
 /// Leaves a settings file in `folder`, or checks the one that is there.
 pub fn claim(folder: &Path, settings: &str) -> Result<(), WriteError> {
     let path = folder.join(SETTINGS_FILE);
-    let failed = |source| WriteError::Io {
-        path: path.clone(),
-        source,
-    };
+    let failed = |source| WriteError::Io { path: path.clone(), source };
     match fs::metadata(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            write_whole(&path, settings.as_bytes())
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => write_whole(&path, settings.as_bytes()),
         Err(error) => Err(failed(error)),
         Ok(metadata) => {
             let found = if metadata.len() > MAX_BYTES {
@@ -33,11 +28,7 @@ pub fn claim(folder: &Path, settings: &str) -> Result<(), WriteError> {
             if found == settings {
                 return Ok(());
             }
-            Err(WriteError::OtherSettings {
-                path,
-                found,
-                expected: settings.to_owned(),
-            })
+            Err(WriteError::OtherSettings { path, found, expected: settings.to_owned() })
         }
     }
 }

@@ -36,44 +36,27 @@ impl ShardFile {
     /// Starts the shard `path` anew; what an earlier run left unfinished is lost.
     pub fn create(path: &Path) -> Result<Self, WriteError> {
         let partial = partial_path(path);
-        let created = path
-            .parent()
-            .map_or(Ok(()), fs::create_dir_all)
-            .and_then(|()| File::create(&partial));
+        let created = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(&partial));
         match created {
-            Ok(file) => Ok(Self {
-                path: path.to_owned(),
-                partial,
-                tar: Builder::new(BufWriter::new(file)),
-            }),
-            Err(source) => Err(WriteError::Io {
-                path: partial,
-                source,
-            }),
+            Ok(file) => Ok(Self { path: path.to_owned(), partial, tar: Builder::new(BufWriter::new(file)) }),
+            Err(source) => Err(WriteError::Io { path: partial, source }),
         }
     }
 
     /// Adds the three fields of a sample.
     pub fn append(&mut self, sample: &ShardSample) -> Result<(), WriteError> {
-        let Cell {
-            pair, severities, ..
-        } = sample.cell;
+        let Cell { pair, severities, .. } = sample.cell;
         let info = json!({
             "source": sample.source,
             "corruptions": [pair.first, pair.second],
             "severities": [severities.0.value(), severities.1.value()],
         });
         let (label, info) = (sample.label.to_string(), info.to_string());
-        for (field, bytes) in [
-            ("input.jpg", sample.jpeg.as_slice()),
-            ("output.cls", label.as_bytes()),
-            ("info", info.as_bytes()),
-        ] {
+        for (field, bytes) in
+            [("input.jpg", sample.jpeg.as_slice()), ("output.cls", label.as_bytes()), ("info", info.as_bytes())]
+        {
             let name = format!("sample_{}.{field}", sample.position);
-            self.add(&name, bytes).map_err(|source| WriteError::Io {
-                path: self.partial.clone(),
-                source,
-            })?;
+            self.add(&name, bytes).map_err(|source| WriteError::Io { path: self.partial.clone(), source })?;
         }
         Ok(())
     }
@@ -96,10 +79,7 @@ impl ShardFile {
         let ended = self.tar.into_inner().and_then(|mut file| file.flush());
         match ended {
             Ok(()) => finish(&self.partial, &self.path),
-            Err(source) => Err(WriteError::Io {
-                path: self.partial,
-                source,
-            }),
+            Err(source) => Err(WriteError::Io { path: self.partial, source }),
         }
     }
 }

@@ -70,18 +70,8 @@ fn write_planned(
         corruptor.frost_name()
     );
     claim(&folder, &settings)?;
-    let mut progress = Progress {
-        done: 0,
-        skipped: 0,
-        total,
-    };
-    let run = Run {
-        source,
-        labels: &labels,
-        speed: plan.speed,
-        corruptor,
-        options,
-    };
+    let mut progress = Progress { done: 0, skipped: 0, total };
+    let run = Run { source, labels: &labels, speed: plan.speed, corruptor, options };
     for (number, shard) in shards.iter().enumerate() {
         let path = folder.join(format!("serial_{number:05}.tar"));
         if path.exists() {
@@ -96,12 +86,8 @@ fn write_planned(
 }
 
 fn labels(source: &dyn ImageSource) -> Result<Vec<i64>, WriteError> {
-    let label = |index| {
-        source.label(index).ok_or_else(|| WriteError::NoLabel {
-            index,
-            path: source.relative_path(index),
-        })
-    };
+    let label =
+        |index| source.label(index).ok_or_else(|| WriteError::NoLabel { index, path: source.relative_path(index) });
     (0..source.len()).map(label).collect()
 }
 
@@ -141,10 +127,7 @@ fn plan_shards(
         open.images += shown;
         planned += shown;
         if open.images >= shard_images {
-            let next = Shard {
-                first: planned as u64,
-                ..Shard::default()
-            };
+            let next = Shard { first: planned as u64, ..Shard::default() };
             shards.push(std::mem::replace(&mut open, next));
         }
     }
@@ -206,32 +189,20 @@ impl Run<'_> {
         let image = match self.source.load(index) {
             Ok(image) => image,
             Err(source) => {
-                return Err(WriteError::Load {
-                    index,
-                    path,
-                    source,
-                });
+                return Err(WriteError::Load { index, path, source });
             }
         };
-        let shown = cell
-            .show_unstored(self.corruptor, &image, position)
-            .map_err(|source| WriteError::Corrupt {
-                index,
-                path: path.clone(),
-                source,
-            })?;
+        let shown = cell.show_unstored(self.corruptor, &image, position).map_err(|source| WriteError::Corrupt {
+            index,
+            path: path.clone(),
+            source,
+        })?;
         let jpeg = encode(&shown, STORED_QUALITY).map_err(|source| WriteError::Encode {
             index,
             path: path.clone(),
             source,
         })?;
-        Ok(ShardSample {
-            position,
-            jpeg,
-            label: self.labels[index],
-            source: path,
-            cell: *cell,
-        })
+        Ok(ShardSample { position, jpeg, label: self.labels[index], source: path, cell: *cell })
     }
 }
 

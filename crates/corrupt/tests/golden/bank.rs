@@ -10,10 +10,8 @@ use sha2::{Digest, Sha256};
 
 /// The golden folder of this crate.
 pub fn root() -> PathBuf {
-    let golden = std::env::var_os("FLIPCAST_GOLDEN").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
-        PathBuf::from,
-    );
+    let golden = std::env::var_os("FLIPCAST_GOLDEN")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")), PathBuf::from);
     golden.join("corruptions")
 }
 
@@ -24,15 +22,8 @@ pub fn load_png(relative: &str) -> Image {
     let mut decoder = png::Decoder::new(BufReader::new(file));
     decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
     let mut reader = decoder.read_info().expect("golden pictures are PNG");
-    let mut bytes = vec![
-        0;
-        reader
-            .output_buffer_size()
-            .expect("golden pictures are small")
-    ];
-    let info = reader
-        .next_frame(&mut bytes)
-        .expect("golden pictures are whole");
+    let mut bytes = vec![0; reader.output_buffer_size().expect("golden pictures are small")];
+    let info = reader.next_frame(&mut bytes).expect("golden pictures are whole");
     bytes.truncate(info.buffer_size());
     let rgb = match info.color_type {
         png::ColorType::Rgb => bytes,
@@ -55,13 +46,9 @@ pub fn load_npy(relative: &str) -> Vec<f64> {
     } else if kind("|u1") {
         data.iter().map(|&v| f64::from(v)).collect()
     } else if kind("<u2") {
-        data.chunks_exact(2)
-            .map(|v| f64::from(u16::from_le_bytes([v[0], v[1]])))
-            .collect()
+        data.chunks_exact(2).map(|v| f64::from(u16::from_le_bytes([v[0], v[1]]))).collect()
     } else if kind("<f4") {
-        data.chunks_exact(4)
-            .map(|v| f64::from(f32::from_le_bytes([v[0], v[1], v[2], v[3]])))
-            .collect()
+        data.chunks_exact(4).map(|v| f64::from(f32::from_le_bytes([v[0], v[1], v[2], v[3]]))).collect()
     } else {
         panic!("{relative}: {header}")
     }
@@ -75,18 +62,12 @@ pub fn load_json(relative: &str) -> Value {
 
 /// Standard normal values, one per sample of the picture of this side.
 pub fn normal_field(side: usize) -> Vec<f64> {
-    load_npy(&format!("fields/normal_{side}.npy"))
-        .into_iter()
-        .map(|v| v / 32.0)
-        .collect()
+    load_npy(&format!("fields/normal_{side}.npy")).into_iter().map(|v| v / 32.0).collect()
 }
 
 /// Uniform values, one per sample of the picture of this side.
 pub fn uniform_field(side: usize) -> Vec<f64> {
-    load_npy(&format!("fields/uniform_{side}.npy"))
-        .into_iter()
-        .map(|v| (v + 0.5) / 256.0)
-        .collect()
+    load_npy(&format!("fields/uniform_{side}.npy")).into_iter().map(|v| (v + 0.5) / 256.0).collect()
 }
 
 /// Every third value, starting with `channel`.
@@ -95,31 +76,19 @@ pub fn plane(field: &[f64], channel: usize) -> Vec<f64> {
 }
 
 pub fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 pub fn numbers(value: &Value) -> Vec<f64> {
-    value
-        .as_array()
-        .unwrap_or_else(|| panic!("{value} is no list"))
-        .iter()
-        .map(number)
-        .collect()
+    value.as_array().unwrap_or_else(|| panic!("{value} is no list")).iter().map(number).collect()
 }
 
 pub fn text(value: &Value) -> &str {
-    value
-        .as_str()
-        .unwrap_or_else(|| panic!("{value} is no text"))
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
 }
 
 pub fn sha256(image: &Image) -> String {
-    Sha256::digest(image.rgb())
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha256::digest(image.rgb()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// How two pictures differ.
@@ -135,16 +104,8 @@ pub struct Difference {
 
 impl Difference {
     pub fn between(found: &Image, expected: &Image) -> Self {
-        assert_eq!(
-            (found.width(), found.height()),
-            (expected.width(), expected.height())
-        );
-        let differences: Vec<u8> = found
-            .rgb()
-            .iter()
-            .zip(expected.rgb())
-            .map(|(a, b)| a.abs_diff(*b))
-            .collect();
+        assert_eq!((found.width(), found.height()), (expected.width(), expected.height()));
+        let differences: Vec<u8> = found.rgb().iter().zip(expected.rgb()).map(|(a, b)| a.abs_diff(*b)).collect();
         let worst = differences.iter().copied().max().unwrap_or(0);
         let at = differences.iter().position(|&d| d == worst).unwrap_or(0);
         let count = differences.iter().filter(|&&d| d > 0).count();
@@ -157,22 +118,13 @@ impl Difference {
             expected.rgb()[at],
             differences.len()
         );
-        Self {
-            worst,
-            count,
-            total: differences.len(),
-            description,
-        }
+        Self { worst, count, total: differences.len(), description }
     }
 
     /// `None` within the bounds, otherwise what is wrong.
     pub fn beyond(&self, max_abs: u8, max_fraction: f64) -> Option<String> {
         let fraction = self.count as f64 / self.total as f64;
-        (self.worst > max_abs || fraction > max_fraction).then(|| {
-            format!(
-                "{}; allowed: difference {max_abs}, share {max_fraction}",
-                self.description
-            )
-        })
+        (self.worst > max_abs || fraction > max_fraction)
+            .then(|| format!("{}; allowed: difference {max_abs}, share {max_fraction}", self.description))
     }
 }

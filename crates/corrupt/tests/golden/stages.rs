@@ -27,10 +27,7 @@ fn defocus_kernels_are_equal_to_the_last_bits() {
             assert_eq!(kernel.weights().len(), expected.len());
             for (found, expected) in kernel.weights().iter().zip(expected) {
                 // Two units in the last place of the largest weight, 1: products of three floats in another order.
-                assert!(
-                    (f64::from(*found) - expected).abs()
-                        <= 2.0 * f64::from(f32::EPSILON) * expected.max(1e-9)
-                );
+                assert!((f64::from(*found) - expected).abs() <= 2.0 * f64::from(f32::EPSILON) * expected.max(1e-9));
             }
         }
     }
@@ -45,12 +42,8 @@ fn motion_taps_and_zoom_factors_are_those_of_the_reference() {
             let motion = &stages["motion_taps"][&key];
             let row = rows(set, "motion_blur")[k];
             let found = taps(row[0], row[1], number(&motion["angle"]));
-            let steps: Vec<Vec<f64>> = motion["row_col_steps"]
-                .as_array()
-                .expect("a list")
-                .iter()
-                .map(numbers)
-                .collect();
+            let steps: Vec<Vec<f64>> =
+                motion["row_col_steps"].as_array().expect("a list").iter().map(numbers).collect();
             let weights = numbers(&motion["weights"]);
             assert_eq!(found.len(), steps.len());
             for ((tap, step), weight) in found.iter().zip(&steps).zip(weights) {
@@ -59,11 +52,7 @@ fn motion_taps_and_zoom_factors_are_those_of_the_reference() {
                 assert!((tap.weight - weight).abs() < 6e-10);
             }
             let row = rows(set, "zoom_blur")[k];
-            assert_eq!(
-                arange(row[0], row[1], row[2]),
-                numbers(&stages["zoom_factors"][&key]),
-                "{key}"
-            );
+            assert_eq!(arange(row[0], row[1], row[2]), numbers(&stages["zoom_factors"][&key]), "{key}");
         }
     }
 }
@@ -81,10 +70,7 @@ fn elastic_affine_maps_are_those_of_the_reference() {
             for (axis, row) in found.0.iter().enumerate() {
                 for (found, expected) in row.iter().zip(numbers(&expected[axis])) {
                     // A linear solver against a formula: rounding only.
-                    assert!(
-                        (found - expected).abs() < 1e-11 * expected.abs().max(1.0),
-                        "{found} for {expected}"
-                    );
+                    assert!((found - expected).abs() < 1e-11 * expected.abs().max(1.0), "{found} for {expected}");
                 }
             }
         }
@@ -94,9 +80,7 @@ fn elastic_affine_maps_are_those_of_the_reference() {
 #[test]
 fn the_plasma_map_is_that_of_the_reference() {
     let mut draws = uniform_field(32).into_iter();
-    let map = plasma_map(32, rows(CifarC, "fog")[2][1], || {
-        draws.next().expect("enough draws")
-    });
+    let map = plasma_map(32, rows(CifarC, "fog")[2][1], || draws.next().expect("enough draws"));
     for (found, expected) in map.into_iter().zip(load_npy("stages/plasma_cifar_s3.npy")) {
         assert_eq!(f64::from(found as f32), expected);
     }
@@ -105,25 +89,12 @@ fn the_plasma_map_is_that_of_the_reference() {
 #[test]
 fn the_spatter_chain_is_equal_stage_by_stage() {
     let first_channel = |name: &str| -> Vec<u8> {
-        load_png(&format!("stages/spatter_cifar_s3_{name}.png"))
-            .rgb()
-            .iter()
-            .step_by(3)
-            .copied()
-            .collect()
+        load_png(&format!("stages/spatter_cifar_s3_{name}.png")).rgb().iter().step_by(3).copied().collect()
     };
     let stages = WaterStages::new(&first_channel("liquid"), 32, 32);
-    let edges: Vec<u8> = stages
-        .edges
-        .iter()
-        .map(|&edge| if edge { 255 } else { 0 })
-        .collect();
+    let edges: Vec<u8> = stages.edges.iter().map(|&edge| if edge { 255 } else { 0 }).collect();
     assert_eq!(edges, first_channel("edges"));
-    let distance: Vec<f64> = stages
-        .distance
-        .iter()
-        .map(|&d| f64::from(d) / 65536.0)
-        .collect();
+    let distance: Vec<f64> = stages.distance.iter().map(|&d| f64::from(d) / 65536.0).collect();
     assert_eq!(distance, load_npy("stages/spatter_cifar_s3_distance.npy"));
     assert_eq!(stages.soft, first_channel("soft"));
 }

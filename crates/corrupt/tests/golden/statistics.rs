@@ -25,11 +25,7 @@ const GROUPS: [(&str, CorruptionSet, usize, u64); 4] = [
 ];
 
 /// Corruptions with rare extreme draws.
-const RARE_EXTREMES: [&str; 3] = [
-    "single_frequency_greyscale",
-    "cocentric_sine_waves",
-    "checkerboard_cutout",
-];
+const RARE_EXTREMES: [&str; 3] = ["single_frequency_greyscale", "cocentric_sine_waves", "checkerboard_cutout"];
 
 /// One corruption at one severity, and what the golden says about it.
 struct Cell {
@@ -43,9 +39,7 @@ impl Cell {
     /// The measures with own seeds `0..seeds`.
     fn draws(&self, seeds: u64) -> Vec<[f64; 8]> {
         let draw = |seed| corrupt(&self.clean, &self.spec, seed, 17).expect("within the limits");
-        (0..seeds)
-            .map(|seed| measure(&self.clean, &draw(seed)))
-            .collect()
+        (0..seeds).map(|seed| measure(&self.clean, &draw(seed))).collect()
     }
 }
 
@@ -74,32 +68,14 @@ fn measure(clean: &Image, corrupted: &Image) -> [f64; 8] {
     let pixels = (clean.width() * clean.height()) as f64;
     let mut row = [0.0; 8];
     for channel in 0..3 {
-        let samples = || {
-            corrupted
-                .rgb()
-                .iter()
-                .skip(channel)
-                .step_by(3)
-                .map(|&byte| f64::from(byte))
-        };
+        let samples = || corrupted.rgb().iter().skip(channel).step_by(3).map(|&byte| f64::from(byte));
         row[channel] = samples().sum::<f64>() / pixels;
-        row[3 + channel] =
-            (samples().map(|v| (v - row[channel]).powi(2)).sum::<f64>() / pixels).sqrt();
+        row[3 + channel] = (samples().map(|v| (v - row[channel]).powi(2)).sum::<f64>() / pixels).sqrt();
     }
-    let differences = || {
-        clean
-            .rgb()
-            .iter()
-            .zip(corrupted.rgb())
-            .map(|(a, b)| f64::from(a.abs_diff(*b)))
-    };
+    let differences = || clean.rgb().iter().zip(corrupted.rgb()).map(|(a, b)| f64::from(a.abs_diff(*b)));
     row[6] = differences().sum::<f64>() / (3.0 * pixels);
     let squared = differences().map(|d| d * d).sum::<f64>() / (3.0 * pixels);
-    row[7] = if squared == 0.0 {
-        60.0
-    } else {
-        (10.0 * (255.0_f64.powi(2) / squared).log10()).min(60.0)
-    };
+    row[7] = if squared == 0.0 { 60.0 } else { (10.0 * (255.0_f64.powi(2) / squared).log10()).min(60.0) };
     row
 }
 
@@ -137,17 +113,11 @@ fn draws_have_the_published_means() {
             let bound = 4.0 * sd * share.sqrt() + 0.02;
             checked += 1;
             if (own - mean).abs() > bound {
-                failures.push(format!(
-                    "{} measure {i}: {own:.3} found, {mean:.3} +- {bound:.3} expected",
-                    cell.spec
-                ));
+                failures.push(format!("{} measure {i}: {own:.3} found, {mean:.3} +- {bound:.3} expected", cell.spec));
             }
         }
     }
-    println!(
-        "{} of {checked} measures within their bounds",
-        checked - failures.len()
-    );
+    println!("{} of {checked} measures within their bounds", checked - failures.len());
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
@@ -155,12 +125,9 @@ fn draws_have_the_published_means() {
 fn distance(mut a: Vec<f64>, mut b: Vec<f64>) -> f64 {
     a.sort_by(f64::total_cmp);
     b.sort_by(f64::total_cmp);
-    let below =
-        |sorted: &[f64], x: f64| sorted.partition_point(|&v| v <= x) as f64 / sorted.len() as f64;
+    let below = |sorted: &[f64], x: f64| sorted.partition_point(|&v| v <= x) as f64 / sorted.len() as f64;
     let points = a.iter().chain(&b);
-    points.fold(0.0, |most, &x| {
-        most.max((below(&a, x) - below(&b, x)).abs())
-    })
+    points.fold(0.0, |most, &x| most.max((below(&a, x) - below(&b, x)).abs()))
 }
 
 #[test]
@@ -170,8 +137,7 @@ fn rare_extremes_have_the_published_distribution() {
     let cells = cells("draws.json");
     assert_eq!(cells.len(), 20);
     for cell in cells {
-        let published: Vec<Vec<f64>> =
-            serde_json::from_value(cell.golden.clone()).expect("rows of numbers");
+        let published: Vec<Vec<f64>> = serde_json::from_value(cell.golden.clone()).expect("rows of numbers");
         // Own pictures give whole sums, the golden rounds to 4 decimals: both to the same grid.
         let grid = |v: f64| (v * 1e3).round();
         // Exceeded once in 100,000 by equal distributions: sqrt(-ln(1e-5 / 2) / 2) = 2.470.
@@ -182,10 +148,8 @@ fn rare_extremes_have_the_published_distribution() {
             let own = draws.iter().map(|row| grid(row[i])).collect();
             let found = distance(own, published.iter().map(|row| grid(row[i])).collect());
             if found > bound {
-                failures.push(format!(
-                    "{} measure {i}: distance {found:.3} found, at most {bound:.3} expected",
-                    cell.spec
-                ));
+                failures
+                    .push(format!("{} measure {i}: distance {found:.3} found, at most {bound:.3} expected", cell.spec));
             }
         }
     }
@@ -202,13 +166,8 @@ fn z_scores_over_many_seeds_are_standard_normal() {
         for (i, (mean, sd)) in published(&cell.golden).into_iter().enumerate() {
             let (own, own_sd) = moments(&draws, i);
             // The last term is the golden's rounding to 4 decimals.
-            let variance = sd * sd / number(&cell.golden["seeds"])
-                + own_sd * own_sd / seeds as f64
-                + 1e-8 / 12.0;
-            scores.push((
-                (own - mean) / variance.sqrt(),
-                format!("{} measure {i}", cell.spec),
-            ));
+            let variance = sd * sd / number(&cell.golden["seeds"]) + own_sd * own_sd / seeds as f64 + 1e-8 / 12.0;
+            scores.push(((own - mean) / variance.sqrt(), format!("{} measure {i}", cell.spec)));
         }
     }
     scores.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));

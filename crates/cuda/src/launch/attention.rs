@@ -36,13 +36,7 @@ impl AttentionTables {
         let (rows, heads) = (attention.bias_rows(), attention.heads);
         let of_head = |head: usize| rows.iter().map(move |&row| row as usize * heads + head);
         let bias = || (0..heads).flat_map(of_head).map(|at| table[at]).collect();
-        let order = || {
-            groups
-                .tokens
-                .iter()
-                .map(|&token| token.cast_signed())
-                .collect()
-        };
+        let order = || groups.tokens.iter().map(|&token| token.cast_signed()).collect();
         Some(Self {
             order: attention.window().map(|_| order()),
             bias: attention.relative_bias.then(bias),
@@ -119,11 +113,7 @@ impl AttentionLayer {
         let args = [
             &[Arg::Slice(values)],
             self.tables().as_slice(),
-            &[
-                Arg::Slice(out),
-                Arg::optional(output),
-                Arg::optional(log_sums),
-            ],
+            &[Arg::Slice(out), Arg::optional(output), Arg::optional(log_sums)],
             &self.extents(),
         ]
         .concat();
@@ -135,12 +125,7 @@ impl AttentionLayer {
     }
 
     /// The gradient of queries, keys and values.
-    pub fn backward(
-        &self,
-        queue: &dyn Queue,
-        images: usize,
-        of: AttentionGradient,
-    ) -> Result<(), CudaError> {
+    pub fn backward(&self, queue: &dyn Queue, images: usize, of: AttentionGradient) -> Result<(), CudaError> {
         let name = "attention_backward";
         self.check(images, of.values)?;
         self.check_kept(images, of.kept)?;
@@ -151,43 +136,18 @@ impl AttentionLayer {
         let add = [of.target.add()];
         let slice = Arg::Slice;
         let log_sums = slice(of.kept.log_sums);
-        let places = [
-            slice(of.kept.output),
-            slice(of.gradient),
-            log_sums,
-            slice(of.pulls),
-            slice(of.target.slice),
-        ];
+        let places = [slice(of.kept.output), slice(of.gradient), log_sums, slice(of.pulls), slice(of.target.slice)];
         let all = [of.values, of.kept.output, of.gradient, of.target.slice].map(Some);
         let tensor = self.shared_tensor(queue, &all);
         let plain = 4 * BLOCK * (4 * self.head_channels + 2);
         let args = [values.as_slice(), &tables, &places, &extents, &add].concat();
-        self.launch(
-            queue,
-            images,
-            "attention_backward_queries",
-            tensor,
-            plain,
-            &args,
-        )?;
+        self.launch(queue, images, "attention_backward_queries", tensor, plain, &args)?;
         let args = [values.as_slice(), &tables, &places[1..], &extents, &add].concat();
-        self.launch(
-            queue,
-            images,
-            "attention_backward_keys",
-            tensor,
-            plain,
-            &args,
-        )
+        self.launch(queue, images, "attention_backward_keys", tensor, plain, &args)
     }
 
     fn check(&self, images: usize, values: DeviceSlice) -> Result<(), CudaError> {
-        let refuse = |what, found, expected: String| CudaError::Argument {
-            kernel: "attention",
-            what,
-            found,
-            expected,
-        };
+        let refuse = |what, found, expected: String| CudaError::Argument { kernel: "attention", what, found, expected };
         if self.head_channels == 0 || self.head_channels > WIDEST_HEAD {
             let expected = format!("from 1 to {WIDEST_HEAD}");
             return Err(refuse("the width of a head", self.head_channels, expected));
@@ -207,18 +167,8 @@ impl AttentionLayer {
     }
 
     fn check_kept(&self, images: usize, kept: KeptAttention) -> Result<(), CudaError> {
-        expect_len(
-            "attention",
-            "the kept result",
-            kept.output,
-            self.len(images),
-        )?;
-        expect_len(
-            "attention",
-            "the kept sums",
-            kept.log_sums,
-            self.rows(images),
-        )
+        expect_len("attention", "the kept result", kept.output, self.len(images))?;
+        expect_len("attention", "the kept sums", kept.log_sums, self.rows(images))
     }
 
     fn tables(&self) -> [Arg; 3] {

@@ -39,9 +39,7 @@ fn lens(images: usize, shape: &ConvShape) -> [usize; 2] {
 
 /// Whether the depthwise kernels run this shape.
 pub(crate) fn is_depthwise(shape: &ConvShape) -> bool {
-    shape.groups == shape.in_channels
-        && shape.in_channels == shape.out_channels
-        && shape.in_channels.is_multiple_of(4)
+    shape.groups == shape.in_channels && shape.in_channels == shape.out_channels && shape.in_channels.is_multiple_of(4)
 }
 
 /// Arguments of a kernel that reads `source` and weights and writes `to`, whose lengths are checked. `kernel` is its name and what it
@@ -57,12 +55,7 @@ fn arguments(
     let (name, what) = kernel;
     expect_len(name, what, source, from)?;
     expect_len(name, "the result", to.slice, out)?;
-    let fixed = [
-        Arg::Slice(source),
-        Arg::Slice(weights),
-        Arg::Slice(to.slice),
-        to.add(),
-    ];
+    let fixed = [Arg::Slice(source), Arg::Slice(weights), Arg::Slice(to.slice), to.add()];
     Ok([fixed.as_slice(), &extents(images, shape)].concat())
 }
 
@@ -118,12 +111,7 @@ pub(crate) fn depthwise(
     };
     let args = [
         source.args(shape.input[0] * shape.input[1]).as_slice(),
-        &[
-            Arg::Slice(weights),
-            Arg::optional(bias),
-            Arg::Slice(to.slice),
-            to.add(),
-        ],
+        &[Arg::Slice(weights), Arg::optional(bias), Arg::Slice(to.slice), to.add()],
         &extents(images, shape),
     ]
     .concat();
@@ -138,16 +126,8 @@ fn strips(images: usize, shape: &ConvShape) -> usize {
 /// The convolution that carries a depthwise gradient back, if its stride is one; its weights are turned by half a turn.
 pub(crate) fn turned(shape: &ConvShape) -> Option<ConvShape> {
     let reach = |axis: usize| shape.dilation * (shape.kernel[axis] - 1);
-    let padding = [
-        reach(0).checked_sub(shape.padding[0])?,
-        reach(1).checked_sub(shape.padding[1])?,
-    ];
-    (shape.stride == 1).then_some(ConvShape {
-        input: shape.output,
-        output: shape.input,
-        padding,
-        ..*shape
-    })
+    let padding = [reach(0).checked_sub(shape.padding[0])?, reach(1).checked_sub(shape.padding[1])?];
+    (shape.stride == 1).then_some(ConvShape { input: shape.output, output: shape.input, padding, ..*shape })
 }
 
 /// The gradient of a depthwise convolution of any stride.
@@ -175,22 +155,7 @@ pub(crate) fn depthwise_backward(
 }
 
 /// Adds a bias per channel, 32-bit.
-pub(crate) fn add_bias(
-    queue: &dyn Queue,
-    values: DeviceSlice,
-    bias: DeviceSlice,
-) -> Result<(), CudaError> {
-    let args = [
-        Arg::Slice(values),
-        Arg::Slice(bias),
-        Arg::I64(values.len as i64),
-        Arg::count(bias.len),
-    ];
-    queue.launch(
-        "add_bias",
-        [blocks(queue, values.len), 1, 1],
-        [256, 1, 1],
-        0,
-        &args,
-    )
+pub(crate) fn add_bias(queue: &dyn Queue, values: DeviceSlice, bias: DeviceSlice) -> Result<(), CudaError> {
+    let args = [Arg::Slice(values), Arg::Slice(bias), Arg::I64(values.len as i64), Arg::count(bias.len)];
+    queue.launch("add_bias", [blocks(queue, values.len), 1, 1], [256, 1, 1], 0, &args)
 }

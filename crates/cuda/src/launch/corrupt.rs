@@ -56,15 +56,7 @@ pub(crate) fn corrupt(
     let word = |word: u64| Arg::I64(word.cast_signed());
     let (from, to) = (Arg::Slice(images.from), Arg::Slice(images.to));
     let drawn = |[first, second]: [u64; 2]| {
-        vec![
-            from,
-            to,
-            Arg::Slice(images.numbers),
-            Arg::count(count),
-            Arg::count(len),
-            word(first),
-            word(second),
-        ]
+        vec![from, to, Arg::Slice(images.numbers), Arg::count(count), Arg::count(len), word(first), word(second)]
     };
     let rows = [blocks(queue, len.div_ceil(4)), count.min(1 << 15) as u32, 1];
     let colour = |saturate: bool, [factor, offset, added]: [f64; 3]| {
@@ -99,12 +91,7 @@ pub(crate) fn corrupt(
             args.extend([tables.integers, tables.doubles, tables.bytes].map(Arg::optional));
             queue.launch("corrupt_quantiles", rows, [256, 1, 1], 0, &args)?;
         }
-        ByteRecipe::NormalNoise {
-            stream,
-            std,
-            in_proportion,
-            ..
-        } => {
+        ByteRecipe::NormalNoise { stream, std, in_proportion, .. } => {
             let mut args = drawn(*stream);
             // One block per image, which needs no count.
             args.remove(3);

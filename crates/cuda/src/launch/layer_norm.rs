@@ -34,11 +34,7 @@ pub(crate) fn forward(
     [scale, shift]: [DeviceSlice; 2],
     out: DeviceSlice,
 ) -> Result<(), CudaError> {
-    let LayerNormShape {
-        tokens,
-        channels,
-        eps,
-    } = shape;
+    let LayerNormShape { tokens, channels, eps } = shape;
     expect_len("layer_norm", "the input", values, tokens * channels)?;
     expect_len("layer_norm", "the result", out, tokens * channels)?;
     expect_len("layer_norm", "the scale", scale, channels)?;
@@ -75,27 +71,14 @@ pub(crate) struct LayerNormGradient {
 }
 
 /// Gradients of scale and shift, and of the input if it is wanted.
-pub(crate) fn backward(
-    queue: &dyn Queue,
-    shape: LayerNormShape,
-    of: LayerNormGradient,
-) -> Result<(), CudaError> {
+pub(crate) fn backward(queue: &dyn Queue, shape: LayerNormShape, of: LayerNormGradient) -> Result<(), CudaError> {
     let name = "layer_norm_backward";
-    let LayerNormShape {
-        tokens,
-        channels,
-        eps,
-    } = shape;
+    let LayerNormShape { tokens, channels, eps } = shape;
     expect_len(name, "the input", of.values, tokens * channels)?;
     expect_len(name, "the gradient", of.gradient, tokens * channels)?;
     expect_len(name, "the scale", of.scale, channels)?;
     expect_len(name, "the affine gradient", of.affine, 2 * channels)?;
-    expect_len(
-        name,
-        "the partial sums",
-        of.partials,
-        partials_len(queue, shape),
-    )?;
+    expect_len(name, "the partial sums", of.partials, partials_len(queue, shape))?;
     let mut slices = vec![of.values, of.gradient, of.scale];
     if let Some(target) = of.target {
         expect_len(name, "the result", target.slice, tokens * channels)?;
@@ -104,12 +87,7 @@ pub(crate) fn backward(
     let runs = runs(queue, channels, &slices);
     let (warps, rows) = match runs {
         0 => (1, tokens.min(8 * queue.multiprocessors())),
-        _ => (
-            WARPS,
-            tokens
-                .div_ceil(WARPS)
-                .min(RESIDENT * queue.multiprocessors()),
-        ),
+        _ => (WARPS, tokens.div_ceil(WARPS).min(RESIDENT * queue.multiprocessors())),
     };
     let args = [
         Arg::Slice(of.values),
@@ -124,19 +102,8 @@ pub(crate) fn backward(
         Arg::count(runs),
     ];
     let threads = 32 * warps as u32;
-    queue.launch(
-        name,
-        [rows as u32, 1, 1],
-        [threads, 1, 1],
-        8 * channels,
-        &args,
-    )?;
-    let args = [
-        Arg::Slice(of.partials),
-        Arg::Slice(of.affine),
-        Arg::count(rows),
-        Arg::count(2 * channels),
-    ];
+    queue.launch(name, [rows as u32, 1, 1], [threads, 1, 1], 8 * channels, &args)?;
+    let args = [Arg::Slice(of.partials), Arg::Slice(of.affine), Arg::count(rows), Arg::count(2 * channels)];
     let columns = (2 * channels).div_ceil(32) as u32;
     queue.launch("sum_rows", [columns, 1, 1], [32, 8, 1], 0, &args)
 }

@@ -15,10 +15,9 @@ pub(crate) const RESULT_WORDS: usize = 6;
 fn code(loss: StepLoss) -> (i32, f64, f64) {
     match loss {
         StepLoss::Entropy => (0, 0.0, -1.0),
-        StepLoss::SelectedEntropy {
-            entropy_margin,
-            cosine_margin,
-        } => (1, entropy_margin, cosine_margin.unwrap_or(-1.0)),
+        StepLoss::SelectedEntropy { entropy_margin, cosine_margin } => {
+            (1, entropy_margin, cosine_margin.unwrap_or(-1.0))
+        }
         StepLoss::Robust { q } => (2, q, -1.0),
         StepLoss::Conjugate { epsilon } => (3, epsilon, -1.0),
     }

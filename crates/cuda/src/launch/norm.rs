@@ -69,11 +69,7 @@ pub(crate) struct Term {
 impl Term {
     /// A stored value.
     pub fn plain(values: DeviceSlice) -> Self {
-        Self {
-            values,
-            tables: None,
-            activation: Activation::Identity,
-        }
+        Self { values, tables: None, activation: Activation::Identity }
     }
 
     /// Whether it is what is stored.
@@ -111,11 +107,7 @@ pub(crate) fn join(
     let rows = extent.images * extent.pixels;
     let grid = RowGrid::new(queue, [1, rows, extent.channels], PASS_WAVES, &slices);
     let absent = [Arg::Null, Arg::Null, Arg::Null, Arg::I32(0), Arg::I32(0)];
-    let of = |at: usize| {
-        terms
-            .get(at)
-            .map_or(absent, |term| term.args(extent.pixels))
-    };
+    let of = |at: usize| terms.get(at).map_or(absent, |term| term.args(extent.pixels));
     let rest = [
         Arg::I32(activation_code(activation)),
         Arg::Slice(out),
@@ -130,11 +122,7 @@ pub(crate) fn join(
 /// Bytes of a join's mask.
 pub(crate) fn mask_len(extent: Extent) -> usize {
     // A bit per value where threads take eight channels, else a byte.
-    if extent.channels.is_multiple_of(8) {
-        extent.len() / 8
-    } else {
-        extent.len()
-    }
+    if extent.channels.is_multiple_of(8) { extent.len() / 8 } else { extent.len() }
 }
 
 /// Floats of partial sums that a reduction over `extent` may leave.
@@ -152,12 +140,7 @@ pub(super) fn partials(
     kinds: usize,
 ) -> Result<[DeviceSlice; 2], CudaError> {
     let slots = grid.parts() * grid.grid[2] as usize;
-    expect_len(
-        name,
-        "the partial sums",
-        room,
-        (kinds * channels + 1) * slots,
-    )?;
+    expect_len(name, "the partial sums", room, (kinds * channels + 1) * slots)?;
     let sums = kinds * channels * slots;
     Ok([room.first(sums), room.part(sums..sums + slots)])
 }
@@ -190,13 +173,7 @@ pub(crate) fn batch_tables(
         parts = grid.parts();
         places = partials("statistics", of.room, &grid, channels, 2)?;
     }
-    batch_finish(
-        queue,
-        of,
-        running,
-        (source_weight, unbiased),
-        (places, parts),
-    )
+    batch_finish(queue, of, running, (source_weight, unbiased), (places, parts))
 }
 
 /// The same from what so many blocks gathered: means, then sums of squared distances from them, and counts.
@@ -222,24 +199,12 @@ pub(super) fn batch_finish(
         Arg::Slice(of.tables.slice),
         Arg::count(channels),
     ];
-    queue.launch(
-        "batch_tables",
-        [channels.div_ceil(MERGED) as u32, 1, 1],
-        [MERGED as u32, SLICES, 1],
-        0,
-        &args,
-    )
+    queue.launch("batch_tables", [channels.div_ceil(MERGED) as u32, 1, 1], [MERGED as u32, SLICES, 1], 0, &args)
 }
 
 /// Tables of a group norm.
-pub(crate) fn group_tables(
-    queue: &dyn Queue,
-    of: Statistics,
-    groups: usize,
-) -> Result<(), CudaError> {
-    let Extent {
-        images, channels, ..
-    } = of.extent;
+pub(crate) fn group_tables(queue: &dyn Queue, of: Statistics, groups: usize) -> Result<(), CudaError> {
+    let Extent { images, channels, .. } = of.extent;
     let Some(values) = of.values else {
         return Ok(());
     };
@@ -256,30 +221,14 @@ pub(crate) fn group_tables(
         Arg::count(of.tables.len),
         Arg::count(channels),
     ];
-    queue.launch(
-        "group_tables",
-        [images as u32, groups as u32, 1],
-        [128, 1, 1],
-        0,
-        &args,
-    )
+    queue.launch("group_tables", [images as u32, groups as u32, 1], [128, 1, 1], 0, &args)
 }
 
-fn gather(
-    queue: &dyn Queue,
-    of: Statistics,
-    values: DeviceSlice,
-    images: usize,
-) -> Result<RowGrid, CudaError> {
+fn gather(queue: &dyn Queue, of: Statistics, values: DeviceSlice, images: usize) -> Result<RowGrid, CudaError> {
     let extent = of.extent;
     expect_len("statistics", "the input", values, extent.len())?;
     let rows = extent.images * extent.pixels / images;
-    let grid = RowGrid::reducing(
-        queue,
-        [images, rows, extent.channels],
-        STATISTICS_WAVES,
-        &[values],
-    );
+    let grid = RowGrid::reducing(queue, [images, rows, extent.channels], STATISTICS_WAVES, &[values]);
     let places = partials("statistics", of.room, &grid, extent.channels, 2)?;
     let args = [
         Arg::Slice(values),
@@ -288,12 +237,6 @@ fn gather(
         Arg::count(rows),
         Arg::count(extent.channels),
     ];
-    queue.launch(
-        &grid.name("statistics"),
-        grid.grid,
-        grid.block,
-        grid.shared(2),
-        &args,
-    )?;
+    queue.launch(&grid.name("statistics"), grid.grid, grid.block, grid.shared(2), &args)?;
     Ok(grid)
 }

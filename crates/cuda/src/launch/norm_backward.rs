@@ -36,12 +36,7 @@ pub(crate) fn batch_sums(
     let grid = sums(queue, of, gradient, values, activation, 1)?;
     let [room, _] = partials("norm_sums", of.room, &grid, of.extent.channels, 2)?;
     let half = room.len / 2;
-    batch_finish(
-        queue,
-        of,
-        [room.first(half), room.part(half..room.len)],
-        grid.parts(),
-    )
+    batch_finish(queue, of, [room.first(half), room.part(half..room.len)], grid.parts())
 }
 
 /// The same for a group norm. `merged` is room for two floats per image and channel; `scale` is the layer's.
@@ -53,19 +48,10 @@ pub(crate) fn group_sums(
     activation: Activation,
     (groups, scale, merged): (usize, DeviceSlice, DeviceSlice),
 ) -> Result<(), CudaError> {
-    let Extent {
-        images,
-        pixels,
-        channels,
-    } = of.extent;
+    let Extent { images, pixels, channels } = of.extent;
     let grid = sums(queue, of, gradient, values, activation, images)?;
     let [room, _] = partials("norm_sums", of.room, &grid, channels, 2)?;
-    expect_len(
-        "group_finish",
-        "the merged sums",
-        merged,
-        2 * images * channels,
-    )?;
+    expect_len("group_finish", "the merged sums", merged, 2 * images * channels)?;
     let tables = [Arg::Slice(of.tables.slice), Arg::count(of.tables.len)];
     let args = [
         Arg::Slice(room),
@@ -77,13 +63,7 @@ pub(crate) fn group_sums(
         Arg::count(channels),
         Arg::count(pixels),
     ];
-    queue.launch(
-        "group_finish",
-        [images as u32, groups as u32, 1],
-        [128, 1, 1],
-        0,
-        &args,
-    )?;
+    queue.launch("group_finish", [images as u32, groups as u32, 1], [128, 1, 1], 0, &args)?;
     let args = [
         Arg::Slice(merged),
         tables[0],
@@ -93,13 +73,7 @@ pub(crate) fn group_sums(
         Arg::count(images),
         Arg::count(channels),
     ];
-    queue.launch(
-        "group_affine",
-        [channels.div_ceil(128) as u32, 1, 1],
-        [128, 1, 1],
-        0,
-        &args,
-    )
+    queue.launch("group_affine", [channels.div_ceil(128) as u32, 1, 1], [128, 1, 1], 0, &args)
 }
 
 fn sums(
@@ -127,13 +101,7 @@ fn sums(
         Arg::count(rows),
         Arg::count(extent.channels),
     ];
-    queue.launch(
-        &grid.name("norm_sums"),
-        grid.grid,
-        grid.block,
-        grid.shared(1),
-        &args,
-    )?;
+    queue.launch(&grid.name("norm_sums"), grid.grid, grid.block, grid.shared(1), &args)?;
     Ok(grid)
 }
 
@@ -156,13 +124,7 @@ pub(super) fn batch_finish(
         Arg::Slice(of.affine[1]),
         Arg::count(channels),
     ];
-    queue.launch(
-        "batch_finish",
-        [channels.div_ceil(MERGED) as u32, 1, 1],
-        [MERGED as u32, SLICES, 1],
-        0,
-        &args,
-    )
+    queue.launch("batch_finish", [channels.div_ceil(MERGED) as u32, 1, 1], [MERGED as u32, SLICES, 1], 0, &args)
 }
 
 /// The gradient of a join on its way.
@@ -185,9 +147,7 @@ pub(crate) fn join_backward(
     of: JoinGradient,
     norms: &[(NormGradient, DeviceSlice)],
 ) -> Result<(), CudaError> {
-    let JoinGradient {
-        extent, gradient, ..
-    } = of;
+    let JoinGradient { extent, gradient, .. } = of;
     expect_len("join_back", "the gradient", gradient, extent.len())?;
     let mut slices = vec![gradient];
     slices.extend(of.other);
@@ -203,33 +163,14 @@ pub(crate) fn join_backward(
         None => [Arg::Null, Arg::Null],
     };
     let args = [
-        [
-            Arg::Slice(gradient),
-            Arg::optional(of.other),
-            Arg::optional(of.mask),
-        ]
-        .as_slice(),
+        [Arg::Slice(gradient), Arg::optional(of.other), Arg::optional(of.mask)].as_slice(),
         &norm(0),
         &norm(1),
-        &[
-            Arg::Slice(room),
-            Arg::count(rows),
-            Arg::count(extent.channels),
-        ],
+        &[Arg::Slice(room), Arg::count(rows), Arg::count(extent.channels)],
     ]
     .concat();
-    let name = if of.other.is_some() {
-        "join_back_other"
-    } else {
-        "join_back"
-    };
-    queue.launch(
-        &grid.name(name),
-        grid.grid,
-        grid.block,
-        grid.shared(1),
-        &args,
-    )?;
+    let name = if of.other.is_some() { "join_back_other" } else { "join_back" };
+    queue.launch(&grid.name(name), grid.grid, grid.block, grid.shared(1), &args)?;
     let third = room.len / 3;
     for (at, (of, _)) in norms.iter().enumerate() {
         let products = room.part((1 + at) * third..(2 + at) * third);

@@ -35,11 +35,7 @@ pub(crate) struct Pull {
 }
 
 /// Queues one step: the pull joins the gradient, and unless that is broken the parameters move.
-pub(crate) fn step(
-    queue: &dyn Queue,
-    optimiser: StepOptimiser,
-    places: OptimiserPlaces,
-) -> Result<(), CudaError> {
+pub(crate) fn step(queue: &dyn Queue, optimiser: StepOptimiser, places: OptimiserPlaces) -> Result<(), CudaError> {
     let count = places.params.len;
     expect_len("optimiser", "the gradient", places.gradient, count)?;
     expect_len("optimiser", "the memory", places.first, count)?;
@@ -62,35 +58,15 @@ pub(crate) fn step(
         Arg::count(count),
     ];
     queue.launch("settle_gradient", grid, [256, 1, 1], 0, &args)?;
-    let moved = [
-        Arg::Slice(places.params),
-        Arg::Slice(places.gradient),
-        Arg::optional(places.mask),
-        Arg::Slice(places.first),
-    ];
-    let counted = [
-        Arg::Slice(places.steps),
-        Arg::Slice(places.result),
-        Arg::count(count),
-    ];
+    let moved =
+        [Arg::Slice(places.params), Arg::Slice(places.gradient), Arg::optional(places.mask), Arg::Slice(places.first)];
+    let counted = [Arg::Slice(places.steps), Arg::Slice(places.result), Arg::count(count)];
     let (name, args) = match optimiser {
-        StepOptimiser::Sgd {
-            lr,
-            momentum,
-            nesterov,
-        } => {
-            let settings = [
-                Arg::F32(lr),
-                Arg::F32(momentum),
-                Arg::I32(i32::from(nesterov)),
-            ];
+        StepOptimiser::Sgd { lr, momentum, nesterov } => {
+            let settings = [Arg::F32(lr), Arg::F32(momentum), Arg::I32(i32::from(nesterov))];
             ("sgd", [&moved, counted.as_slice(), &settings].concat())
         }
-        StepOptimiser::Adam {
-            lr,
-            betas: [beta1, beta2],
-            eps,
-        } => {
+        StepOptimiser::Adam { lr, betas: [beta1, beta2], eps } => {
             expect_len("optimiser", "the mean squares", places.second, count)?;
             let second = [Arg::Slice(places.second)];
             let settings = [lr, beta1, beta2, eps].map(Arg::F32);

@@ -44,10 +44,7 @@ impl Layout {
 
     /// For a convolution of images, if it reads lines of 64 bytes and its weights fit: stride 1 and no padding.
     pub fn patches(queue: &dyn Queue, shape: &ConvShape) -> Option<Self> {
-        let plain = shape.stride == 1
-            && shape.padding == [0, 0]
-            && shape.dilation == 1
-            && shape.groups == 1;
+        let plain = shape.stride == 1 && shape.padding == [0, 0] && shape.dilation == 1 && shape.groups == 1;
         let element = queue.precision().element().bytes();
         let line = shape.kernel[1] * shape.in_channels;
         let pieces = [line * element, shape.in_channels * element];
@@ -77,12 +74,7 @@ impl Layout {
         let mut layouts = layouts.map(|share| {
             let columns = outs / share;
             let floats = warps * (DOWN * (groups + 16) + FORWARD_KINDS * columns) + 2 * ins;
-            Self {
-                slices: Some(slices),
-                columns,
-                warps,
-                shared: columns / SIDE * slices * PANEL + 4 * floats,
-            }
+            Self { slices: Some(slices), columns, warps, shared: columns / SIDE * slices * PANEL + 4 * floats }
         });
         layouts.find(|layout| layout.shared <= queue.shared_bytes())
     }
@@ -90,16 +82,13 @@ impl Layout {
     /// One group to a block, as many warps as fit.
     fn narrow(queue: &dyn Queue, ins: [usize; 2], outs: usize, kinds: usize) -> Option<Self> {
         let [bytes, more] = ins.map(|ins| ins * queue.precision().element().bytes());
-        let fits = bytes.is_multiple_of(2 * SLICE)
-            && more.is_multiple_of(SLICE)
-            && outs.is_multiple_of(SIDE);
+        let fits = bytes.is_multiple_of(2 * SLICE) && more.is_multiple_of(SLICE) && outs.is_multiple_of(SIDE);
         let normed = if more > 0 { ins[1] } else { ins[0] };
         let layouts = [16, 12, 8].map(|warps| Self {
             slices: None,
             columns: SIDE,
             warps,
-            shared: (bytes + more) / SLICE * PANEL
-                + 4 * (warps * (DOWN * (SIDE + 16) + kinds * SIDE) + 2 * normed),
+            shared: (bytes + more) / SLICE * PANEL + 4 * (warps * (DOWN * (SIDE + 16) + kinds * SIDE) + 2 * normed),
         });
         let mut layouts = layouts.into_iter().filter(|_| fits);
         layouts.find(|layout| layout.shared <= queue.shared_bytes())
@@ -127,12 +116,7 @@ pub(crate) fn pack(
 ) -> Result<(), CudaError> {
     expect_len("panel_pack", "the weights", weights, ins * outs)?;
     expect_len("panel_pack", "the packed weights", packed, ins * outs)?;
-    let args = [
-        Arg::Slice(weights),
-        Arg::Slice(packed),
-        Arg::count(ins),
-        Arg::count(outs),
-    ];
+    let args = [Arg::Slice(weights), Arg::Slice(packed), Arg::count(ins), Arg::count(outs)];
     let blocks = (ins * outs).div_ceil(256) as u32;
     queue.launch("panel_pack", [blocks, 1, 1], [256, 1, 1], 0, &args)
 }
@@ -146,11 +130,7 @@ pub(crate) fn forward(
     mixture: (f32, bool),
 ) -> Result<(), CudaError> {
     let from = of.source;
-    let normed = if from.tables.is_some() {
-        "normed"
-    } else {
-        "stored"
-    };
+    let normed = if from.tables.is_some() { "normed" } else { "stored" };
     let name = match layout.slices {
         Some(slices) => format!("widen_{normed}_{slices}"),
         None => format!("narrow_{normed}"),
@@ -158,20 +138,9 @@ pub(crate) fn forward(
     let extent = of.statistics.extent;
     let rows = extent.images * extent.pixels;
     expect_len("panel_forward", "the input", from.values, rows * of.ins)?;
-    let more = [
-        Arg::optional(from.tables.map(|tables| tables.slice)),
-        Arg::I32(activation_code(from.activation)),
-    ];
+    let more = [Arg::optional(from.tables.map(|tables| tables.slice)), Arg::I32(activation_code(from.activation))];
     let columns = [Arg::count(layout.columns)];
-    run(
-        queue,
-        layout,
-        &name,
-        of,
-        [&more, &columns],
-        running,
-        mixture,
-    )
+    run(queue, layout, &name, of, [&more, &columns], running, mixture)
 }
 
 /// The same for a convolution of images. `of.ins` counts the elements of a patch.
@@ -187,12 +156,7 @@ pub(crate) fn patches(
     let (line, channels) = (width * shape.in_channels, shape.in_channels);
     let images = of.statistics.extent.images;
     let values = of.source.values;
-    expect_len(
-        "narrow_patches",
-        "the images",
-        values,
-        images * height * line,
-    )?;
+    expect_len("narrow_patches", "the images", values, images * height * line)?;
     let pack = SLICE / 2 / queue.precision().element().bytes();
     let more = [
         shape.output[0] * shape.output[1],
@@ -203,15 +167,7 @@ pub(crate) fn patches(
         shape.kernel[1] * channels / pack,
     ];
     let more = more.map(Arg::count);
-    run(
-        queue,
-        layout,
-        "narrow_patches",
-        of,
-        [&[], &more],
-        running,
-        mixture,
-    )
+    run(queue, layout, "narrow_patches", of, [&[], &more], running, mixture)
 }
 
 /// Queues a kernel that has its own arguments after the values and at the end.

@@ -24,10 +24,7 @@ pub(crate) fn fits(precision: Precision, columns: usize, summed: usize) -> bool 
 
 /// Whether the kernels know an activation: those that are clamps.
 pub(crate) fn knows(activation: Activation) -> bool {
-    matches!(
-        activation,
-        Activation::Identity | Activation::Relu | Activation::Relu6
-    )
+    matches!(activation, Activation::Identity | Activation::Relu | Activation::Relu6)
 }
 
 /// Floats of partial sums that are left of a gradient of `extent`.
@@ -123,21 +120,14 @@ pub(crate) enum End<'a> {
 /// Carries a gradient back.
 pub(crate) fn back(queue: &dyn Queue, of: Back, end: End<'_>) -> Result<(), CudaError> {
     let (rows, ins) = (of.extent.images * of.extent.pixels, of.extent.channels);
-    let Some(tables) = of.above.tables else {
-        unreachable!("only gradients of norms are carried this way")
-    };
+    let Some(tables) = of.above.tables else { unreachable!("only gradients of norms are carried this way") };
     let len = rows * of.outs;
     expect_len("pointwise_back", "the gradient", of.gradient, len)?;
     expect_len("pointwise_back", "the values", of.above.values, len)?;
     expect_len("pointwise_back", "the weights", of.weights, of.outs * ins)?;
     expect_len("pointwise_back", "the result", of.to.slice, rows * ins)?;
     let parts = rows.div_ceil(ROWS);
-    expect_len(
-        "pointwise_back",
-        "the sums",
-        of.room,
-        partials_len(of.extent),
-    )?;
+    expect_len("pointwise_back", "the sums", of.room, partials_len(of.extent))?;
     let third = parts * ins;
     let columns = columns_of(ins);
     let absent = [Arg::Null, Arg::Null];
@@ -157,11 +147,7 @@ pub(crate) fn back(queue: &dyn Queue, of: Back, end: End<'_>) -> Result<(), Cuda
         }
     };
     let [_, scale, shift, activation, _] = below.map_or([Arg::Null; 5], |term| term.args(0));
-    let activation = if below.is_some() {
-        activation
-    } else {
-        Arg::I32(0)
-    };
+    let activation = if below.is_some() { activation } else { Arg::I32(0) };
     let args = [
         Arg::Slice(of.gradient),
         Arg::Slice(of.above.values),
@@ -209,11 +195,7 @@ pub(crate) fn back(queue: &dyn Queue, of: Back, end: End<'_>) -> Result<(), Cuda
 }
 
 fn below(tables: Tables, activation: Activation, values: DeviceSlice) -> Term {
-    Term {
-        values,
-        tables: Some(tables),
-        activation,
-    }
+    Term { values, tables: Some(tables), activation }
 }
 
 /// Two stages of both factors, the second of so many rows and columns, or the result as 32-bit floats. Rows of the first factor, and of

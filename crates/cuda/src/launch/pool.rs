@@ -48,11 +48,7 @@ fn lens(images: usize, shape: PoolShape) -> [usize; 2] {
 
 fn variant(name: &str, channels: usize, slices: &[DeviceSlice]) -> (String, usize) {
     let wide = channels.is_multiple_of(8) && slices.iter().all(|s| s.address.is_multiple_of(16));
-    if wide {
-        (format!("{name}_wide"), 8)
-    } else {
-        (format!("{name}_narrow"), 1)
-    }
+    if wide { (format!("{name}_wide"), 8) } else { (format!("{name}_narrow"), 1) }
 }
 
 /// Whether a max pool can walk strips.
@@ -73,12 +69,7 @@ fn max_pool_strips(
 ) -> Result<(), CudaError> {
     let args = [
         source.args(shape.input[0] * shape.input[1]).as_slice(),
-        &[
-            Arg::Slice(out),
-            Arg::Slice(choices),
-            Arg::count(images),
-            Arg::count(STRIP_ROWS),
-        ],
+        &[Arg::Slice(out), Arg::Slice(choices), Arg::count(images), Arg::count(STRIP_ROWS)],
         &window(shape),
     ]
     .concat();
@@ -140,14 +131,7 @@ pub(crate) fn pool_backward(
     };
     let (name, pack) = variant("pool_back", shape.channels, &[gradient, to.slice]);
     let args = [
-        [
-            Arg::Slice(gradient),
-            Arg::optional(choices),
-            Arg::Slice(to.slice),
-            to.add(),
-            Arg::count(images),
-        ]
-        .as_slice(),
+        [Arg::Slice(gradient), Arg::optional(choices), Arg::Slice(to.slice), to.add(), Arg::count(images)].as_slice(),
         &window(shape),
     ]
     .concat();
@@ -202,37 +186,17 @@ pub(crate) fn max_pool_sums(
 }
 
 /// Mean over all pixels of an image.
-pub(crate) fn global_mean(
-    queue: &dyn Queue,
-    extent: Extent,
-    source: Term,
-    out: DeviceSlice,
-) -> Result<(), CudaError> {
+pub(crate) fn global_mean(queue: &dyn Queue, extent: Extent, source: Term, out: DeviceSlice) -> Result<(), CudaError> {
     expect_len("global_mean", "the input", source.values, extent.len())?;
-    expect_len(
-        "global_mean",
-        "the result",
-        out,
-        extent.images * extent.channels,
-    )?;
+    expect_len("global_mean", "the result", out, extent.images * extent.channels)?;
     let rows = RowGrid::new(queue, [1, 1, extent.channels], 1, &[source.values, out]);
     let grid = [extent.images as u32, rows.grid[1], 1];
     let args = [
         source.args(extent.pixels).as_slice(),
-        &[
-            Arg::Slice(out),
-            Arg::count(extent.pixels),
-            Arg::count(extent.channels),
-        ],
+        &[Arg::Slice(out), Arg::count(extent.pixels), Arg::count(extent.channels)],
     ]
     .concat();
-    queue.launch(
-        &rows.name("global_mean"),
-        grid,
-        rows.block,
-        rows.shared(1),
-        &args,
-    )
+    queue.launch(&rows.name("global_mean"), grid, rows.block, rows.shared(1), &args)
 }
 
 /// The gradient of [`global_mean`].
@@ -242,12 +206,7 @@ pub(crate) fn global_mean_backward(
     gradient: DeviceSlice,
     to: Target,
 ) -> Result<(), CudaError> {
-    expect_len(
-        "global_mean_back",
-        "the gradient",
-        gradient,
-        extent.images * extent.channels,
-    )?;
+    expect_len("global_mean_back", "the gradient", gradient, extent.images * extent.channels)?;
     expect_len("global_mean_back", "the result", to.slice, extent.len())?;
     let rows = extent.images * extent.pixels;
     let grid = RowGrid::new(queue, [1, rows, extent.channels], 16, &[gradient, to.slice]);
@@ -259,11 +218,5 @@ pub(crate) fn global_mean_backward(
         Arg::count(rows),
         Arg::count(extent.channels),
     ];
-    queue.launch(
-        &grid.name("global_mean_back"),
-        grid.grid,
-        grid.block,
-        0,
-        &args,
-    )
+    queue.launch(&grid.name("global_mean_back"), grid.grid, grid.block, 0, &args)
 }

@@ -24,14 +24,9 @@ impl BatchSource<'_> {
     pub fn write(&self, place: DeviceSlice, words: &mut [f32]) -> usize {
         let positions = self.positions.unwrap_or_default();
         let after = place.address + 4 * SOURCE_WORDS as u64;
-        let addresses = [
-            self.pixels.address,
-            self.scale.map_or(0, |scale| scale.address),
-            self.positions.map_or(0, |_| after),
-        ];
-        let halves = addresses
-            .iter()
-            .flat_map(|address| [*address as u32, (address >> 32) as u32]);
+        let addresses =
+            [self.pixels.address, self.scale.map_or(0, |scale| scale.address), self.positions.map_or(0, |_| after)];
+        let halves = addresses.iter().flat_map(|address| [*address as u32, (address >> 32) as u32]);
         let all = halves.chain(positions.iter().copied());
         for (to, word) in words.iter_mut().zip(all) {
             *to = f32::from_bits(word);
@@ -56,12 +51,7 @@ pub(crate) struct InputLayout {
 impl InputLayout {
     /// Pixels and channels as they are.
     pub fn as_given(dims: Dims) -> Self {
-        Self {
-            block: 1,
-            extents: [dims.height, dims.width],
-            channels: dims.channels,
-            before: [0, 0],
-        }
+        Self { block: 1, extents: [dims.height, dims.width], channels: dims.channels, before: [0, 0] }
     }
 
     /// Elements of an image.
@@ -84,24 +74,9 @@ pub(crate) fn spread_input(
     let [height, width, channels] = dims;
     let ([rows, columns], [top, left]) = (layout.extents, layout.before);
     let wide = wide(queue.precision(), layout.channels, &[to]);
-    let counts = [
-        images,
-        height,
-        width,
-        channels,
-        layout.block,
-        rows,
-        columns,
-        layout.channels,
-        top,
-        left,
-        usize::from(wide),
-    ];
-    let args = [
-        [Arg::Slice(from), Arg::Slice(to)].as_slice(),
-        &counts.map(Arg::count),
-    ]
-    .concat();
+    let counts =
+        [images, height, width, channels, layout.block, rows, columns, layout.channels, top, left, usize::from(wide)];
+    let args = [[Arg::Slice(from), Arg::Slice(to)].as_slice(), &counts.map(Arg::count)].concat();
     // Threads take several pieces each, so that the scale is read by few blocks.
     let group = match wide {
         true => 16 / queue.precision().element().bytes(),

@@ -66,10 +66,7 @@ impl Target {
 impl From<DeviceSlice> for Target {
     /// A place that is overwritten.
     fn from(slice: DeviceSlice) -> Self {
-        Self {
-            slice,
-            accumulate: false,
-        }
+        Self { slice, accumulate: false }
     }
 }
 

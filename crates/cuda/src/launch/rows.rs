@@ -23,22 +23,12 @@ pub(crate) struct RowGrid {
 
 impl RowGrid {
     /// A grid of at most `waves` blocks per multiprocessor. Each of the `images` gets its own part of it.
-    pub fn new(
-        queue: &dyn Queue,
-        extents: [usize; 3],
-        waves: usize,
-        slices: &[DeviceSlice],
-    ) -> Self {
+    pub fn new(queue: &dyn Queue, extents: [usize; 3], waves: usize, slices: &[DeviceSlice]) -> Self {
         Self::of(queue, extents, waves, slices, 1)
     }
 
     /// The same for a reduction over rows.
-    pub fn reducing(
-        queue: &dyn Queue,
-        extents: [usize; 3],
-        waves: usize,
-        slices: &[DeviceSlice],
-    ) -> Self {
+    pub fn reducing(queue: &dyn Queue, extents: [usize; 3], waves: usize, slices: &[DeviceSlice]) -> Self {
         Self::of(queue, extents, waves, slices, REDUCED_ROWS)
     }
 
@@ -49,19 +39,14 @@ impl RowGrid {
         slices: &[DeviceSlice],
         least: usize,
     ) -> Self {
-        let wide = channels.is_multiple_of(PACK)
-            && slices.iter().all(|slice| slice.address.is_multiple_of(16));
+        let wide = channels.is_multiple_of(PACK) && slices.iter().all(|slice| slice.address.is_multiple_of(16));
         let packs = channels / if wide { PACK } else { 1 };
         let along = packs.clamp(1, THREADS);
         let down = THREADS / along;
         let tiles = packs.div_ceil(along).max(1);
         let most = (waves * queue.multiprocessors()).div_ceil(tiles * images.max(1));
         let blocks = rows.div_ceil(down * least).min(most.max(1));
-        Self {
-            wide,
-            block: [along as u32, down as u32, 1],
-            grid: [blocks as u32, tiles as u32, images as u32],
-        }
+        Self { wide, block: [along as u32, down as u32, 1], grid: [blocks as u32, tiles as u32, images as u32] }
     }
 
     /// The kernel's variant.

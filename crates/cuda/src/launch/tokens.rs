@@ -26,9 +26,7 @@ pub(crate) struct Moves {
 pub(crate) fn move_table(cells: &[u32], learned_rows: usize) -> Vec<i32> {
     let mut learned = 0..learned_rows as u32;
     let entry = |&cell: &u32| match cell {
-        Arrangement::VACANT => learned
-            .next()
-            .map_or(Arrangement::VACANT, |row| LEARNED + row),
+        Arrangement::VACANT => learned.next().map_or(Arrangement::VACANT, |row| LEARNED + row),
         token => token,
     };
     cells.iter().map(entry).map(u32::cast_signed).collect()
@@ -54,12 +52,7 @@ pub(crate) fn arrange(
     values: DeviceSlice,
     to: Target,
 ) -> Result<(), CudaError> {
-    let Moves {
-        images,
-        tokens,
-        cells,
-        channels,
-    } = moves;
+    let Moves { images, tokens, cells, channels } = moves;
     expect_len("arrange", "the table", table, cells)?;
     expect_len("arrange", "the input", values, images * tokens * channels)?;
     expect_len("arrange", "the result", to.slice, images * cells * channels)?;
@@ -79,13 +72,7 @@ pub(crate) fn arrange(
         to.add(),
         Arg::I32(i32::from(wide)),
     ];
-    queue.launch(
-        "arrange",
-        [blocks(queue, count), 1, 1],
-        [256, 1, 1],
-        0,
-        &args,
-    )
+    queue.launch("arrange", [blocks(queue, count), 1, 1], [256, 1, 1], 0, &args)
 }
 
 /// Adds the same `position`, 32-bit floats, to every image.
@@ -109,13 +96,7 @@ pub(crate) fn add_position(
         Arg::count(len),
         Arg::I32(i32::from(wide)),
     ];
-    queue.launch(
-        "add_position",
-        [blocks(queue, count), 1, 1],
-        [256, 1, 1],
-        0,
-        &args,
-    )
+    queue.launch("add_position", [blocks(queue, count), 1, 1], [256, 1, 1], 0, &args)
 }
 
 /// A factor per channel, 32-bit floats; forward, and backward with the gradient for `values`.
@@ -129,11 +110,7 @@ pub(crate) fn scale_channels(
     expect_len("scale_channels", "the input", values, extent.len())?;
     expect_len("scale_channels", "the factors", factors, extent.channels)?;
     expect_len("scale_channels", "the result", to.slice, extent.len())?;
-    let wide = wide(
-        queue.precision(),
-        extent.channels,
-        &[values, factors, to.slice],
-    );
+    let wide = wide(queue.precision(), extent.channels, &[values, factors, to.slice]);
     let count = extent.len() / width(queue, wide);
     let args = [
         Arg::Slice(values),
@@ -144,13 +121,7 @@ pub(crate) fn scale_channels(
         to.add(),
         Arg::I32(i32::from(wide)),
     ];
-    queue.launch(
-        "scale_channels",
-        [blocks(queue, count), 1, 1],
-        [256, 1, 1],
-        0,
-        &args,
-    )
+    queue.launch("scale_channels", [blocks(queue, count), 1, 1], [256, 1, 1], 0, &args)
 }
 
 /// Product with a gate of `gate_pixels` pixels, all or one. With the gradient for `values` it is the gradient of the values;
@@ -166,11 +137,7 @@ pub(crate) fn multiply(
     expect_len("multiply", "the input", values, extent.len())?;
     expect_len("multiply", "the gate", gate, extent.images * gate_len)?;
     expect_len("multiply", "the result", to.slice, extent.len())?;
-    let wide = wide(
-        queue.precision(),
-        extent.channels,
-        &[values, gate, to.slice],
-    );
+    let wide = wide(queue.precision(), extent.channels, &[values, gate, to.slice]);
     let count = extent.len() / width(queue, wide);
     let args = [
         Arg::Slice(values),
@@ -182,13 +149,7 @@ pub(crate) fn multiply(
         to.add(),
         Arg::I32(i32::from(wide)),
     ];
-    queue.launch(
-        "multiply",
-        [blocks(queue, count), 1, 1],
-        [256, 1, 1],
-        0,
-        &args,
-    )
+    queue.launch("multiply", [blocks(queue, count), 1, 1], [256, 1, 1], 0, &args)
 }
 
 /// The gradient of a gate of `gate_pixels` pixels, all or one, from that of the product.
@@ -206,17 +167,8 @@ pub(crate) fn multiply_backward_gate(
     let name = "multiply_backward_gate";
     expect_len(name, "the gradient", gradient, extent.len())?;
     expect_len(name, "the values", values, extent.len())?;
-    expect_len(
-        name,
-        "the result",
-        to.slice,
-        extent.images * extent.channels,
-    )?;
-    let wide = wide(
-        queue.precision(),
-        extent.channels,
-        &[gradient, values, to.slice],
-    );
+    expect_len(name, "the result", to.slice, extent.images * extent.channels)?;
+    let wide = wide(queue.precision(), extent.channels, &[gradient, values, to.slice]);
     let columns = extent.channels / width(queue, wide);
     let grid = [columns.div_ceil(32) as u32, extent.images as u32, 1];
     let args = [
@@ -238,13 +190,7 @@ pub(crate) fn flatten(
     values: DeviceSlice,
     out: DeviceSlice,
 ) -> Result<(), CudaError> {
-    transpose(
-        queue,
-        extent,
-        [extent.pixels, extent.channels],
-        values,
-        out.into(),
-    )
+    transpose(queue, extent, [extent.pixels, extent.channels], values, out.into())
 }
 
 /// The gradient of [`flatten`].
@@ -254,13 +200,7 @@ pub(crate) fn flatten_backward(
     gradient: DeviceSlice,
     to: Target,
 ) -> Result<(), CudaError> {
-    transpose(
-        queue,
-        extent,
-        [extent.channels, extent.pixels],
-        gradient,
-        to,
-    )
+    transpose(queue, extent, [extent.channels, extent.pixels], gradient, to)
 }
 
 fn transpose(
@@ -273,13 +213,7 @@ fn transpose(
     expect_len("transpose", "the input", values, extent.len())?;
     expect_len("transpose", "the result", to.slice, extent.len())?;
     let grid = [columns.div_ceil(32), rows.div_ceil(32), extent.images].map(|n| n as u32);
-    let args = [
-        Arg::Slice(values),
-        Arg::Slice(to.slice),
-        Arg::count(rows),
-        Arg::count(columns),
-        to.add(),
-    ];
+    let args = [Arg::Slice(values), Arg::Slice(to.slice), Arg::count(rows), Arg::count(columns), to.add()];
     queue.launch("transpose", grid, [32, 8, 1], 0, &args)
 }
 
@@ -294,18 +228,8 @@ pub(crate) fn shortcut_a(
     let [from, to] = shortcut_lens(images, shape);
     expect_len("shortcut_a", "the input", values, from)?;
     expect_len("shortcut_a", "the result", out, to)?;
-    let args = [
-        &[Arg::Slice(values), Arg::Slice(out)],
-        shortcut_args(images, shape).as_slice(),
-    ]
-    .concat();
-    queue.launch(
-        "shortcut_a",
-        [blocks(queue, to), 1, 1],
-        [256, 1, 1],
-        0,
-        &args,
-    )
+    let args = [&[Arg::Slice(values), Arg::Slice(out)], shortcut_args(images, shape).as_slice()].concat();
+    queue.launch("shortcut_a", [blocks(queue, to), 1, 1], [256, 1, 1], 0, &args)
 }
 
 /// The gradient of [`shortcut_a`].
@@ -321,48 +245,21 @@ pub(crate) fn shortcut_a_backward(
     expect_len(name, "the gradient", gradient, from)?;
     expect_len(name, "the result", to.slice, len)?;
     let places = [Arg::Slice(gradient), Arg::Slice(to.slice)];
-    let args = [
-        &places,
-        shortcut_args(images, shape).as_slice(),
-        &[to.add()],
-    ]
-    .concat();
+    let args = [&places, shortcut_args(images, shape).as_slice(), &[to.add()]].concat();
     queue.launch(name, [blocks(queue, len), 1, 1], [256, 1, 1], 0, &args)
 }
 
 fn shortcut_lens(images: usize, shape: ShortcutShape) -> [usize; 2] {
     let len = |[height, width]: [usize; 2], channels| images * height * width * channels;
-    [
-        len(shape.input, shape.channels[0]),
-        len(shape.output, shape.channels[1]),
-    ]
+    [len(shape.input, shape.channels[0]), len(shape.output, shape.channels[1])]
 }
 
 fn shortcut_args(images: usize, shape: ShortcutShape) -> [Arg; 8] {
-    let ShortcutShape {
-        input,
-        output,
-        channels,
-        stride,
-    } = shape;
-    [
-        images,
-        input[0],
-        input[1],
-        output[0],
-        output[1],
-        channels[0],
-        channels[1],
-        stride,
-    ]
-    .map(Arg::count)
+    let ShortcutShape { input, output, channels, stride } = shape;
+    [images, input[0], input[1], output[0], output[1], channels[0], channels[1], stride].map(Arg::count)
 }
 
 /// Elements a thread takes at a time.
 fn width(queue: &dyn Queue, wide: bool) -> usize {
-    if wide {
-        16 / queue.precision().element().bytes()
-    } else {
-        1
-    }
+    if wide { 16 / queue.precision().element().bytes() } else { 1 }
 }

@@ -9,28 +9,20 @@ type Curve = (&'static str, fn(f64) -> [f64; 2]);
 const CURVES: [Curve; 9] = [
     ("identity", |z| [z, 1.0]),
     ("relu", |z| [z.max(0.0), f64::from(u8::from(z > 0.0))]),
-    ("relu6", |z| {
-        [z.clamp(0.0, 6.0), f64::from(u8::from(z > 0.0 && z < 6.0))]
-    }),
+    ("relu6", |z| [z.clamp(0.0, 6.0), f64::from(u8::from(z > 0.0 && z < 6.0))]),
     ("silu", |z| {
         let s = sigmoid(z);
         [z * s, s * (1.0 + z * (1.0 - s))]
     }),
     ("gelu", |z| {
         let phi = 0.5 * (1.0 + libm::erf(z / 2f64.sqrt()));
-        [
-            z * phi,
-            phi + z * (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt(),
-        ]
+        [z * phi, phi + z * (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt()]
     }),
     ("gelu_tanh", |z| {
         let root = (2.0 / std::f64::consts::PI).sqrt();
         let t = (root * (z + 0.044715 * z.powi(3))).tanh();
         let inner = root * (1.0 + 3.0 * 0.044715 * z * z);
-        [
-            0.5 * z * (1.0 + t),
-            0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * inner,
-        ]
+        [0.5 * z * (1.0 + t), 0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * inner]
     }),
     ("tanh", |z| [z.tanh(), 1.0 - z.tanh().powi(2)]),
     ("sigmoid", |z| [sigmoid(z), sigmoid(z) * (1.0 - sigmoid(z))]),
@@ -70,9 +62,7 @@ fn activations_and_their_slopes_equal_the_definitions() {
         let [mut value, mut slope] = [(); 2].map(|()| Place::new(Element::F32, z.len()));
         let places = [input.slice(), value.slice(), slope.slice()].map(Arg::Slice);
         let args = [&places[..], &[Arg::count(number), Arg::count(z.len())]].concat();
-        emulator
-            .launch("activate_all", [6, 1, 1], [32, 1, 1], 0, &args)
-            .unwrap();
+        emulator.launch("activate_all", [6, 1, 1], [32, 1, 1], 0, &args).unwrap();
         let expected: Vec<[f64; 2]> = z.iter().map(|&z| curve(f64::from(z))).collect();
         for (found, which) in [(value.values(), 0), (slope.values(), 1)] {
             let expected: Vec<f32> = expected.iter().map(|pair| pair[which] as f32).collect();

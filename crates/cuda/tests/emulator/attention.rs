@@ -20,29 +20,14 @@ fn case(tokens: Tokens, map: [usize; 2], [heads, width, images]: [usize; 3]) -> 
     if tokens != Tokens::All {
         attention = attention.with_relative_bias();
     }
-    Case {
-        attention,
-        map,
-        width,
-        images,
-    }
+    Case { attention, map, width, images }
 }
 
 const WINDOW: Tokens = Tokens::Window { size: 4, shift: 2 };
 
 /// Runs both passes of `case`, and compares the result and the gradient with the CPU kernel in double precision.
-fn compare(
-    emulator: &Emulator,
-    precision: Precision,
-    case: &Case,
-    [value_bound, gradient_bound]: [f32; 2],
-) {
-    let Case {
-        attention,
-        map: [height, width],
-        images,
-        ..
-    } = *case;
+fn compare(emulator: &Emulator, precision: Precision, case: &Case, [value_bound, gradient_bound]: [f32; 2]) {
+    let Case { attention, map: [height, width], images, .. } = *case;
     let heads = attention.heads;
     let channels = heads * case.width;
     let dims = Dims::new(height, width, 3 * channels);
@@ -71,45 +56,30 @@ fn compare(
         head_channels: case.width,
         scale: attention.scale,
     };
-    let [mut x, mut g, mut to] =
-        [&values, &gradient, &before].map(|x| Place::elements(precision, x));
+    let [mut x, mut g, mut to] = [&values, &gradient, &before].map(|x| Place::elements(precision, x));
     let [mut y, mut output] = [(); 2].map(|()| Place::new(precision.element(), len));
     let [mut log_sums, mut pulls] = [(); 2].map(|()| Place::new(Element::F32, layer.rows(images)));
-    let kept = KeptAttention {
-        output: output.slice(),
-        log_sums: log_sums.slice(),
-    };
+    let kept = KeptAttention { output: output.slice(), log_sums: log_sums.slice() };
     let what = |pass: &str| {
         let size = (tables.group, case.width);
         format!("{pass} of {size:?} in {}", precision.name())
     };
-    layer
-        .forward(emulator, images, x.slice(), y.slice(), Some(kept))
-        .unwrap();
+    layer.forward(emulator, images, x.slice(), y.slice(), Some(kept)).unwrap();
     assert_close(&what("forward"), &y.values(), &out, value_bound);
     assert_eq!(y.values(), output.values());
     // Long groups take their time, and the flag is the same for all.
-    let flags: &[bool] = if tables.group > 100 {
-        &[true]
-    } else {
-        &[true, false]
-    };
+    let flags: &[bool] = if tables.group > 100 { &[true] } else { &[true, false] };
     for &accumulate in flags {
         let of = AttentionGradient {
             values: x.slice(),
             kept,
             gradient: g.slice(),
             pulls: pulls.slice(),
-            target: Target {
-                slice: to.slice(),
-                accumulate,
-            },
+            target: Target { slice: to.slice(), accumulate },
         };
         layer.backward(emulator, images, of).unwrap();
         let both = passed.iter().zip(&before);
-        let expected: Vec<f32> = both
-            .map(|(a, b)| if accumulate { a + b } else { *a })
-            .collect();
+        let expected: Vec<f32> = both.map(|(a, b)| if accumulate { a + b } else { *a }).collect();
         assert_close(&what("backward"), &to.values(), &expected, gradient_bound);
     }
 }
@@ -129,28 +99,14 @@ fn twin(case: &Case, tables: &AttentionTables, values: &[f32], gradient: &[f32])
         group: tables.group,
         order: &order,
         bias: tables.bias.as_deref(),
-        regions: tables
-            .regions
-            .as_deref()
-            .map(|regions| (regions, Attention::MASK)),
+        regions: tables.regions.as_deref().map(|regions| (regions, Attention::MASK)),
     };
     let attention = k::Attention::new(Isa::detect(), &shape, Exactness::Double);
     let workers = &mut Workers::new(1);
-    let scratch = &mut Scratch::new(
-        1,
-        attention.scratch_floats(),
-        attention.scratch_offsets(),
-        0,
-    );
+    let scratch = &mut Scratch::new(1, attention.scratch_floats(), attention.scratch_offsets(), 0);
     let (mut out, mut passed) = (vec![0.0; gradient.len()], vec![0.0; values.len()]);
     attention.forward(workers, scratch, case.images, values, &mut out);
-    attention.backward(
-        workers,
-        scratch,
-        case.images,
-        (values, gradient),
-        (&mut passed, false),
-    );
+    attention.backward(workers, scratch, case.images, (values, gradient), (&mut passed, false));
     [out, passed]
 }
 
@@ -163,10 +119,7 @@ fn attention_equals_the_cpu_kernel_for_any_head() {
         case(WINDOW, [8, 12], [2, 5, 1]),
         case(Tokens::Grid { size: 3 }, [6, 9], [1, 40, 2]),
     ];
-    for (precision, bounds) in [
-        (Precision::F32, [2e-6, 2e-6]),
-        (Precision::Bf16, [4e-3, 1e-2]),
-    ] {
+    for (precision, bounds) in [(Precision::F32, [2e-6, 2e-6]), (Precision::Bf16, [4e-3, 1e-2])] {
         let Some(emulator) = Emulator::new("attention.cu", precision) else {
             return;
         };
@@ -185,10 +138,7 @@ fn attention_on_tensor_cores_equals_the_cpu_kernel() {
         case(WINDOW, [8, 12], [2, 32, 1]),
         case(Tokens::Grid { size: 7 }, [7, 7], [1, 32, 2]),
     ];
-    for (precision, bounds) in [
-        (Precision::Tf32, [2e-3, 2e-3]),
-        (Precision::Bf16, [1e-2, 1e-2]),
-    ] {
+    for (precision, bounds) in [(Precision::Tf32, [2e-3, 2e-3]), (Precision::Bf16, [1e-2, 1e-2])] {
         let Some(emulator) = Emulator::new("attention_tensor.cu", precision) else {
             return;
         };

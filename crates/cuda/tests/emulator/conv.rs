@@ -51,13 +51,7 @@ fn products(images: usize, s: &ConvShape) -> Vec<[usize; 3]> {
 }
 
 /// Sums `a * b` into `len` places.
-fn sums(
-    len: usize,
-    products: &[[usize; 3]],
-    [to, a, b]: [usize; 3],
-    x: &[f32],
-    y: &[f32],
-) -> Vec<f32> {
+fn sums(len: usize, products: &[[usize; 3]], [to, a, b]: [usize; 3], x: &[f32], y: &[f32]) -> Vec<f32> {
     let mut out = vec![0.0f64; len];
     for product in products {
         out[product[to]] += f64::from(x[product[a]]) * f64::from(y[product[b]]);
@@ -90,14 +84,9 @@ fn convolutions_equal_the_definition_both_ways() {
             let w = normals(&mut random, precision, count);
             let forward = sums(outputs, &products, [2, 0, 1], &x, &w);
             let backward = sums(inputs, &products, [0, 2, 1], &g, &w);
-            let (mut values, mut gradient) = (
-                Place::elements(precision, &x),
-                Place::elements(precision, &g),
-            );
-            let (mut out, mut back) = (
-                Place::new(precision.element(), outputs),
-                Place::new(precision.element(), inputs),
-            );
+            let (mut values, mut gradient) = (Place::elements(precision, &x), Place::elements(precision, &g));
+            let (mut out, mut back) =
+                (Place::new(precision.element(), outputs), Place::new(precision.element(), inputs));
             let (to, from) = (out.slice(), back.slice());
             if depthwise {
                 let of_tap = |tap: usize| (0..s.out_channels).map(move |c| c * taps + tap);
@@ -117,15 +106,7 @@ fn convolutions_equal_the_definition_both_ways() {
                     }
                     None => {
                         let weights = straight.slice();
-                        conv::depthwise_backward(
-                            &kernels,
-                            IMAGES,
-                            &s,
-                            gradient,
-                            weights,
-                            from.into(),
-                        )
-                        .unwrap();
+                        conv::depthwise_backward(&kernels, IMAGES, &s, gradient, weights, from.into()).unwrap();
                     }
                 }
             } else {

@@ -8,21 +8,9 @@ use flipcast_tensor::{ByteChange, ByteRecipe};
 use std::sync::Arc;
 
 /// By the file of their kernels: ImageNet-C's in `corrupt.cu`, C-bar's in `corrupt_bar.cu`.
-const NOISES: [&str; 7] = [
-    "gaussian_noise",
-    "speckle_noise",
-    "impulse_noise",
-    "shot_noise",
-    "contrast",
-    "brightness",
-    "saturate",
-];
-const FIELDS: [&str; 4] = [
-    "single_frequency_greyscale",
-    "cocentric_sine_waves",
-    "checkerboard_cutout",
-    "perlin_noise",
-];
+const NOISES: [&str; 7] =
+    ["gaussian_noise", "speckle_noise", "impulse_noise", "shot_noise", "contrast", "brightness", "saturate"];
+const FIELDS: [&str; 4] = ["single_frequency_greyscale", "cocentric_sine_waves", "checkerboard_cutout", "perlin_noise"];
 
 fn change(name: &str) -> Arc<dyn ByteChange> {
     let rule = Preprocess::normalise_only(Normalise::imagenet());
@@ -56,16 +44,9 @@ fn run(
     let words: Vec<f64> = numbers.iter().map(|&n| f64::from_bits(n as u64)).collect();
     let [mut doubles, mut integers, mut results] = match recipe {
         ByteRecipe::NormalNoise { ziggurat, .. } => [Some(Place::doubles(ziggurat)), None, None],
-        ByteRecipe::Quantiles {
-            starts,
-            cumulative,
-            results,
-            ..
-        } => [
-            Some(Place::doubles(cumulative)),
-            Some(Place::integers(starts)),
-            Some(Place::raw(results)),
-        ],
+        ByteRecipe::Quantiles { starts, cumulative, results, .. } => {
+            [Some(Place::doubles(cumulative)), Some(Place::integers(starts)), Some(Place::raw(results))]
+        }
         _ => [None, None, None],
     };
     let (mut from, mut to) = (Place::raw(bytes), Place::new(Element::U8, bytes.len()));
@@ -113,9 +94,7 @@ fn hold(file: &'static str, set: &str, names: &[&str]) {
                 let (found, doubtful) = run(&emulator, &recipe, &bytes, (extents, &numbers), SLACK);
                 for (at, image) in bytes.chunks(len).enumerate() {
                     let mut expected = image.to_vec();
-                    change
-                        .change(numbers[at], extents, &mut expected)
-                        .expect("small");
+                    change.change(numbers[at], extents, &mut expected).expect("small");
                     let found = &found[at * len..(at + 1) * len];
                     let differ = (0..len).find(|&i| found[i] != expected[i]);
                     assert_eq!(differ, None, "{what} of {extents:?}, image {at}");

@@ -45,19 +45,13 @@ impl Emulator {
             let text = std::fs::read_to_string(kernels.join(file)).expect("the source is there");
             Compiled::new(&own_shared(&text), &kernel_names(&text), precision).map(Arc::new)
         });
-        Some(Self {
-            compiled: Arc::clone(compiled.as_ref()?),
-            precision,
-        })
+        Some(Self { compiled: Arc::clone(compiled.as_ref()?), precision })
     }
 
     /// Compiles a source that includes what it needs and defines the kernels called `names`.
     pub fn build(source: &str, names: &[String], precision: Precision) -> Option<Self> {
         let compiled = Compiled::new(source, names, precision)?;
-        Some(Self {
-            compiled: Arc::new(compiled),
-            precision,
-        })
+        Some(Self { compiled: Arc::new(compiled), precision })
     }
 }
 
@@ -66,10 +60,7 @@ impl Compiled {
         let folder = scratch_folder();
         std::fs::create_dir_all(&folder).expect("the temporary folder can be written");
         let (code, object) = (folder.join("kernels.cpp"), folder.join("kernels.so"));
-        let exports: String = names
-            .iter()
-            .map(|name| format!("EMULATE({name})\n"))
-            .collect();
+        let exports: String = names.iter().map(|name| format!("EMULATE({name})\n")).collect();
         let text = format!("#include \"cuda_shim.hpp\"\n{source}{exports}");
         std::fs::write(&code, text).expect("the temporary folder can be written");
         let compiled = compile(&code, &object, precision);
@@ -82,10 +73,7 @@ impl Compiled {
             let symbol = unsafe { library.get::<Emulated>(format!("emulate_{name}").as_bytes()) };
             (name.clone(), *symbol.expect("every kernel is exported"))
         };
-        Some(Self {
-            kernels: names.iter().map(export).collect(),
-            _library: library,
-        })
+        Some(Self { kernels: names.iter().map(export).collect(), _library: library })
     }
 }
 
@@ -118,14 +106,7 @@ fn compile(code: &Path, object: &Path, precision: Precision) -> bool {
     let brain = i32::from(precision.element() == Element::Bf16);
     let mut compiler = Command::new("g++");
     compiler
-        .args([
-            "-std=c++20",
-            "-O1",
-            "-shared",
-            "-fPIC",
-            "-ffp-contract=off",
-            "-w",
-        ])
+        .args(["-std=c++20", "-O1", "-shared", "-fPIC", "-ffp-contract=off", "-w"])
         // Jumping between stacks is what fibers do; a fortified `longjmp` takes it for damage.
         .args(["-U_FORTIFY_SOURCE", "-fno-stack-protector"])
         .arg(format!("-DFLIPCAST_BF16={brain}"))
@@ -138,18 +119,12 @@ fn compile(code: &Path, object: &Path, precision: Precision) -> bool {
         .arg(object);
     match compiler.output() {
         Err(error) => {
-            println!(
-                "skipped: kernels are not run on the host, since g++ cannot be started: {error}"
-            );
+            println!("skipped: kernels are not run on the host, since g++ cannot be started: {error}");
             false
         }
         Ok(output) => {
             let log = String::from_utf8_lossy(&output.stderr);
-            assert!(
-                output.status.success(),
-                "{} does not compile:\n{log}",
-                code.display()
-            );
+            assert!(output.status.success(), "{} does not compile:\n{log}", code.display());
             true
         }
     }
@@ -164,41 +139,19 @@ impl Queue for Emulator {
         shared_bytes: usize,
         args: &[Arg],
     ) -> Result<(), CudaError> {
-        let unknown = || CudaError::UnknownKernel {
-            name: name.to_owned(),
-        };
+        let unknown = || CudaError::UnknownKernel { name: name.to_owned() };
         let kernel = *self.compiled.kernels.get(name).ok_or_else(unknown)?;
-        assert!(
-            block.iter().product::<u32>() <= 1024,
-            "`{name}`: a block of {block:?}"
-        );
-        assert!(
-            shared_bytes <= self.shared_bytes(),
-            "`{name}`: {shared_bytes} shared bytes"
-        );
+        assert!(block.iter().product::<u32>() <= 1024, "`{name}`: a block of {block:?}");
+        assert!(shared_bytes <= self.shared_bytes(), "`{name}`: {shared_bytes} shared bytes");
         let mut words: Vec<u64> = args.iter().map(|arg| arg.word()).collect();
-        let mut pointers: Vec<*mut c_void> = words
-            .iter_mut()
-            .map(|word| std::ptr::from_mut(word).cast())
-            .collect();
+        let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
         // SAFETY: the count is that of the list and is compared with the kernel's; every pointer leads to eight bytes, at
         // least as many as the parameter has, and addresses among them are those of `Place`s that the test holds.
         let status = unsafe {
-            kernel(
-                grid.as_ptr(),
-                block.as_ptr(),
-                shared_bytes as u32,
-                pointers.as_mut_ptr(),
-                pointers.len() as u32,
-            )
+            kernel(grid.as_ptr(), block.as_ptr(), shared_bytes as u32, pointers.as_mut_ptr(), pointers.len() as u32)
         };
         assert_ne!(status, 1, "`{name}`: threads wait for each other");
-        assert_ne!(
-            status,
-            2,
-            "`{name}`: {} arguments are not as many as it has",
-            args.len()
-        );
+        assert_ne!(status, 2, "`{name}`: {} arguments are not as many as it has", args.len());
         Ok(())
     }
 

@@ -11,22 +11,14 @@ const EPS: f32 = 1e-6;
 fn expected(channels: usize, [values, gradient, scale, shift]: [&[f32]; 4]) -> [Vec<f32>; 3] {
     let (mut out, mut passed) = (Vec::new(), Vec::new());
     let mut affine = vec![0.0f64; 2 * channels];
-    let rows = values
-        .chunks_exact(channels)
-        .zip(gradient.chunks_exact(channels));
+    let rows = values.chunks_exact(channels).zip(gradient.chunks_exact(channels));
     for (x, g) in rows {
         let count = channels as f64;
         let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / count;
-        let variance = x
-            .iter()
-            .map(|&x| (f64::from(x) - mean).powi(2))
-            .sum::<f64>()
-            / count;
+        let variance = x.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / count;
         let inverse = 1.0 / (variance + f64::from(EPS)).sqrt();
         let normal: Vec<f64> = x.iter().map(|&x| (f64::from(x) - mean) * inverse).collect();
-        let scaled: Vec<f64> = (0..channels)
-            .map(|c| f64::from(g[c]) * f64::from(scale[c]))
-            .collect();
+        let scaled: Vec<f64> = (0..channels).map(|c| f64::from(g[c]) * f64::from(scale[c])).collect();
         let total = scaled.iter().sum::<f64>() / count;
         let along = scaled.iter().zip(&normal).map(|(g, x)| g * x).sum::<f64>() / count;
         for c in 0..channels {
@@ -48,27 +40,15 @@ fn layer_norm_and_its_gradients_equal_the_definition() {
         };
         let mut random = Random::new(11);
         for (tokens, channels) in [(19, 96), (5, 200), (6, 384), (7, 768), (3, 1056), (9, 13)] {
-            let shape = LayerNormShape {
-                tokens,
-                channels,
-                eps: EPS,
-            };
+            let shape = LayerNormShape { tokens, channels, eps: EPS };
             let len = tokens * channels;
             let [values, gradient, before] = [(); 3].map(|()| normals(&mut random, precision, len));
             let [scale, shift] = [(); 2].map(|()| normals(&mut random, Precision::F32, channels));
             let [out, passed, affine] = expected(channels, [&values, &gradient, &scale, &shift]);
-            let [mut x, mut g, mut to] =
-                [&values, &gradient, &before].map(|x| Place::elements(precision, x));
+            let [mut x, mut g, mut to] = [&values, &gradient, &before].map(|x| Place::elements(precision, x));
             let [mut a, mut b] = [&scale, &shift].map(|x| Place::floats(x));
             let mut y = Place::new(precision.element(), len);
-            layer_norm::forward(
-                &emulator,
-                shape,
-                x.slice(),
-                [a.slice(), b.slice()],
-                y.slice(),
-            )
-            .unwrap();
+            layer_norm::forward(&emulator, shape, x.slice(), [a.slice(), b.slice()], y.slice()).unwrap();
             assert_close(&format!("forward of {channels}"), &y.values(), &out, bound);
             let mut partials = Place::new(Element::F32, layer_norm::partials_len(&emulator, shape));
             let mut sums = Place::new(Element::F32, 2 * channels);
@@ -77,25 +57,16 @@ fn layer_norm_and_its_gradients_equal_the_definition() {
                     values: x.slice(),
                     gradient: g.slice(),
                     scale: a.slice(),
-                    target: target.map(|accumulate| Target {
-                        slice: to.slice(),
-                        accumulate,
-                    }),
+                    target: target.map(|accumulate| Target { slice: to.slice(), accumulate }),
                     partials: partials.slice(),
                     affine: sums.slice(),
                 };
                 layer_norm::backward(&emulator, shape, of).unwrap();
                 // Sums over tokens are in 32 bits whatever the element.
-                assert_close(
-                    &format!("affine of {channels}"),
-                    &sums.values(),
-                    &affine,
-                    5e-7,
-                );
+                assert_close(&format!("affine of {channels}"), &sums.values(), &affine, 5e-7);
                 let added = |accumulate: bool| -> Vec<f32> {
                     let both = passed.iter().zip(&before);
-                    both.map(|(a, b)| if accumulate { a + b } else { *a })
-                        .collect()
+                    both.map(|(a, b)| if accumulate { a + b } else { *a }).collect()
                 };
                 if let Some(accumulate) = target {
                     let what = format!("gradient of {channels}, add {accumulate}");
@@ -116,35 +87,13 @@ fn layer_norm_equals_the_cpu_kernel() {
     let mut random = Random::new(3);
     let values = normals(&mut random, Precision::F32, tokens * channels);
     let [scale, shift] = [(); 2].map(|()| normals(&mut random, Precision::F32, channels));
-    let extent = Extent {
-        images: 1,
-        pixels: tokens,
-        channels,
-    };
+    let extent = Extent { images: 1, pixels: tokens, channels };
     let mut out = vec![0.0; values.len()];
     let affine = (scale.as_slice(), shift.as_slice(), EPS);
-    flipcast_kernels::layer_norm(
-        Isa::detect(),
-        &mut Workers::new(1),
-        extent,
-        &values,
-        affine,
-        &mut out,
-    );
-    let shape = LayerNormShape {
-        tokens,
-        channels,
-        eps: EPS,
-    };
+    flipcast_kernels::layer_norm(Isa::detect(), &mut Workers::new(1), extent, &values, affine, &mut out);
+    let shape = LayerNormShape { tokens, channels, eps: EPS };
     let [mut x, mut a, mut b] = [&values, &scale, &shift].map(|x| Place::floats(x));
     let mut y = Place::new(Element::F32, out.len());
-    layer_norm::forward(
-        &emulator,
-        shape,
-        x.slice(),
-        [a.slice(), b.slice()],
-        y.slice(),
-    )
-    .unwrap();
+    layer_norm::forward(&emulator, shape, x.slice(), [a.slice(), b.slice()], y.slice()).unwrap();
     assert_close("forward", &y.values(), &out, 2.5e-7);
 }

@@ -3,8 +3,8 @@ use crate::launch::loss::{LossPlaces, RESULT_WORDS, loss, read_result};
 use crate::launch::optimiser::{OptimiserPlaces, step};
 use crate::precision::{Element, Precision};
 use flipcast_adapt::{
-    Adapter, Cpl, CplConfig, EntropyMargin, Eta, EtaConfig, OptimiserConfig, RedundancyMargin, Rpl,
-    RplConfig, Tent, TentConfig,
+    Adapter, Cpl, CplConfig, EntropyMargin, Eta, EtaConfig, OptimiserConfig, RedundancyMargin, Rpl, RplConfig, Tent,
+    TentConfig,
 };
 use flipcast_exec::{ExecError, Executor, Logits, NormMode, StepLoss};
 use flipcast_graph::{AffineTable, GraphBuilder, NormKind};
@@ -73,15 +73,9 @@ fn affine_table() -> AffineTable {
 
 /// Logits of which a share is certain, some of them of one class that soon is redundant.
 fn draw_logits(random: &mut Random, images: usize, classes: usize) -> Vec<f32> {
-    let mut logits: Vec<f32> = (0..images * classes)
-        .map(|_| random.normal() as f32)
-        .collect();
+    let mut logits: Vec<f32> = (0..images * classes).map(|_| random.normal() as f32).collect();
     for (image, row) in logits.chunks_exact_mut(classes).enumerate() {
-        let class = if image % 3 == 0 {
-            1
-        } else {
-            random.below(classes)
-        };
+        let class = if image % 3 == 0 { 1 } else { random.below(classes) };
         row[class] += random.between(0.0, 12.0) as f32;
     }
     logits
@@ -101,11 +95,7 @@ fn follow(
     let losses = Emulator::new("loss.cu", Precision::F32)?;
     let optimisers = Emulator::new("optimiser.cu", Precision::F32)?;
     let mut random = Random::new(23);
-    let draw = |random: &mut Random| {
-        (0..PARAMS)
-            .map(|_| random.normal() as f32)
-            .collect::<Vec<f32>>()
-    };
+    let draw = |random: &mut Random| (0..PARAMS).map(|_| random.normal() as f32).collect::<Vec<f32>>();
     let affine = draw(&mut random);
     let batch = Batch::new([images, 1, 1, 1], vec![0.0; images]).unwrap();
     let mut net = Script {
@@ -147,15 +137,8 @@ fn follow(
         loss(&losses, of, [images, classes], logits, to, places).unwrap();
         let (found, broken) = read_result(words(&result));
         assert!(!broken);
-        assert!(
-            (found.mean_entropy - said.0).abs() < 1e-12,
-            "{found:?} {said:?}"
-        );
-        assert_eq!(
-            (found.reliable, found.used),
-            (said.1, said.2),
-            "round {round}"
-        );
+        assert!((found.mean_entropy - said.0).abs() < 1e-12, "{found:?} {said:?}");
+        assert_eq!((found.reliable, found.used), (said.1, said.2), "round {round}");
         match &net.asked {
             Some(asked) => assert_close("logit gradient", &logit_gradient.values(), asked, 1e-7),
             None => assert!(logit_gradient.values().iter().all(|&g| g == 0.0)),
@@ -172,11 +155,7 @@ fn follow(
             pull: None,
         };
         step(&optimisers, optimiser.on_device(), places).unwrap();
-        assert_eq!(
-            params.values(),
-            net.affine,
-            "round {round}: to the last bit"
-        );
+        assert_eq!(params.values(), net.affine, "round {round}: to the last bit");
         used.push(found.used);
     }
     Some(used)
@@ -191,10 +170,7 @@ fn tents_steps_are_those_of_the_host() {
 
 #[test]
 fn etas_steps_are_those_of_the_host() {
-    for (optimiser, classes) in [
-        (OptimiserConfig::sgd(0.1), 10),
-        (OptimiserConfig::adam(1e-3), 600),
-    ] {
+    for (optimiser, classes) in [(OptimiserConfig::sgd(0.1), 10), (OptimiserConfig::adam(1e-3), 600)] {
         let config = EtaConfig {
             optimiser,
             redundancy_margin: RedundancyMargin::default(),
@@ -210,10 +186,7 @@ fn etas_steps_are_those_of_the_host() {
             return;
         };
         assert_eq!(used[2], 0, "{used:?}");
-        assert!(
-            used[0] > used[1] && used[4] > 0,
-            "some are redundant, not all: {used:?}"
-        );
+        assert!(used[0] > used[1] && used[4] > 0, "some are redundant, not all: {used:?}");
     }
 }
 
@@ -221,20 +194,14 @@ fn etas_steps_are_those_of_the_host() {
 fn rpls_steps_are_those_of_the_host() {
     let config = RplConfig::cifar();
     let mut rpl = Rpl::new(config.clone()).unwrap();
-    follow(
-        &mut rpl,
-        (StepLoss::Robust { q: config.q }, config.optimiser),
-        [9, 100],
-    );
+    follow(&mut rpl, (StepLoss::Robust { q: config.q }, config.optimiser), [9, 100]);
 }
 
 #[test]
 fn cpls_steps_are_those_of_the_host() {
     let config = CplConfig::cifar();
     let mut cpl = Cpl::new(config.clone()).unwrap();
-    let of = StepLoss::Conjugate {
-        epsilon: config.epsilon,
-    };
+    let of = StepLoss::Conjugate { epsilon: config.epsilon };
     follow(&mut cpl, (of, config.optimiser), [9, 100]);
 }
 
@@ -243,10 +210,7 @@ fn a_logit_that_is_no_number_lets_nothing_move() {
     let Some(losses) = Emulator::new("loss.cu", Precision::F32) else {
         return;
     };
-    let of = StepLoss::SelectedEntropy {
-        entropy_margin: 50.0,
-        cosine_margin: None,
-    };
+    let of = StepLoss::SelectedEntropy { entropy_margin: 50.0, cosine_margin: None };
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let (images, classes) = (3, 40);
         let mut logits = draw_logits(&mut Random::new(5), images, classes);

@@ -54,20 +54,12 @@ fn statistics_of_many_parts_are_merged() {
         let mut table = Place::new(Element::F32, Tables::floats(channels));
         let whole = affine.slice();
         let of = Statistics {
-            extent: Extent {
-                images: 1,
-                pixels: all as usize,
-                channels,
-            },
+            extent: Extent { images: 1, pixels: all as usize, channels },
             values: None,
             room: partial.slice(),
             affine: [whole.first(channels), whole.part(channels..2 * channels)],
             eps: EPS,
-            tables: Tables {
-                slice: table.slice(),
-                len: channels,
-                per_image: false,
-            },
+            tables: Tables { slice: table.slice(), len: channels, per_image: false },
         };
         let places = [partial.slice(), sizes.slice()];
         let running = [whole.first(channels); 2];
@@ -81,34 +73,22 @@ fn statistics_of_many_parts_are_merged() {
 #[test]
 fn batch_statistics_joins_and_means_equal_the_definition() {
     for (precision, bound) in [(Precision::F32, 2e-6), (Precision::Bf16, 1.0 / 256.0)] {
-        let (Some(norms), Some(pools)) = (
-            Emulator::new("norm.cu", precision),
-            Emulator::new("pool.cu", precision),
-        ) else {
+        let (Some(norms), Some(pools)) = (Emulator::new("norm.cu", precision), Emulator::new("pool.cu", precision))
+        else {
             return;
         };
         let mut random = Random::new(29);
         for (images, pixels, channels) in [(3, 20, 16), (2, 9, 5)] {
-            let extent = Extent {
-                images,
-                pixels,
-                channels,
-            };
+            let extent = Extent { images, pixels, channels };
             let values = normals(&mut random, precision, extent.len());
-            let [scale, shift, mean] =
-                [(); 3].map(|()| normals(&mut random, Precision::F32, channels));
+            let [scale, shift, mean] = [(); 3].map(|()| normals(&mut random, Precision::F32, channels));
             let variance = vec![1.0; channels];
             let joined = expected(extent, &values, &scale, &shift);
             let mut x = Place::elements(precision, &values);
-            let [mut a, mut b, mut c, mut d] =
-                [&scale, &shift, &mean, &variance].map(|x| Place::floats(x));
+            let [mut a, mut b, mut c, mut d] = [&scale, &shift, &mean, &variance].map(|x| Place::floats(x));
             let mut room = Place::new(Element::F32, norm::partials_len(&norms, extent));
             let mut table = Place::new(Element::F32, Tables::floats(channels));
-            let tables = Tables {
-                slice: table.slice(),
-                len: channels,
-                per_image: false,
-            };
+            let tables = Tables { slice: table.slice(), len: channels, per_image: false };
             let of = Statistics {
                 extent,
                 values: Some(x.slice()),
@@ -118,21 +98,9 @@ fn batch_statistics_joins_and_means_equal_the_definition() {
                 tables,
             };
             norm::batch_tables(&norms, of, [c.slice(), d.slice()], 0.0, false).unwrap();
-            let term = Term {
-                values: x.slice(),
-                tables: Some(tables),
-                activation: Activation::Relu,
-            };
+            let term = Term { values: x.slice(), tables: Some(tables), activation: Activation::Relu };
             let mut out = Place::new(precision.element(), extent.len());
-            norm::join(
-                &norms,
-                extent,
-                &[term],
-                Activation::Identity,
-                out.slice(),
-                None,
-            )
-            .unwrap();
+            norm::join(&norms, extent, &[term], Activation::Identity, out.slice(), None).unwrap();
             assert_close("join", &out.values(), &joined, bound);
             let mut means = Place::new(precision.element(), images * channels);
             pool::global_mean(&pools, extent, term, means.slice()).unwrap();

@@ -14,13 +14,7 @@ fn expected(extent: Extent, x: &[f32], g: &[f32], scale: &[f32], shift: &[f32]) 
     let count = (extent.images * extent.pixels) as f64;
     let mut out = [vec![0.0; channels], vec![0.0; channels], vec![0.0; x.len()]];
     for c in 0..channels {
-        let column = |of: &[f32]| -> Vec<f64> {
-            of[c..]
-                .iter()
-                .step_by(channels)
-                .map(|&x| f64::from(x))
-                .collect()
-        };
+        let column = |of: &[f32]| -> Vec<f64> { of[c..].iter().step_by(channels).map(|&x| f64::from(x)).collect() };
         let (x, mut g) = (column(x), column(g));
         let mean = x.iter().sum::<f64>() / count;
         let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
@@ -50,31 +44,20 @@ fn sums_of_many_parts_are_merged() {
     };
     for (parts, channels) in [(1, 8), (130, 13), (1100, 9)] {
         let mut random = Random::new(38);
-        let [sums, products] =
-            [(); 2].map(|()| normals(&mut random, Precision::F32, parts * channels));
+        let [sums, products] = [(); 2].map(|()| normals(&mut random, Precision::F32, parts * channels));
         let tables = normals(&mut random, Precision::F32, Tables::floats(channels));
         let total = |of: &[f32], c: usize| -> f64 {
             let column = of[c..].iter().step_by(channels);
             column.map(|&x| f64::from(x)).sum()
         };
         let of_shift: Vec<f32> = (0..channels).map(|c| total(&sums, c) as f32).collect();
-        let of_scale: Vec<f32> = (0..channels)
-            .map(|c| total(&products, c) as f32 * tables[2 * channels + c])
-            .collect();
+        let of_scale: Vec<f32> = (0..channels).map(|c| total(&products, c) as f32 * tables[2 * channels + c]).collect();
         let [mut a, mut b] = [&sums, &products].map(|x| Place::floats(x));
         let mut table = Place::floats(&tables);
         let [mut da, mut db] = [(); 2].map(|()| Place::new(Element::F32, channels));
         let of = NormGradient {
-            extent: Extent {
-                images: 1,
-                pixels: parts,
-                channels,
-            },
-            tables: Tables {
-                slice: table.slice(),
-                len: channels,
-                per_image: false,
-            },
+            extent: Extent { images: 1, pixels: parts, channels },
+            tables: Tables { slice: table.slice(), len: channels, per_image: false },
             room: a.slice(),
             affine: [da.slice(), db.slice()],
             of_batch: [0.0; 2],
@@ -88,36 +71,24 @@ fn sums_of_many_parts_are_merged() {
 #[test]
 fn gradients_of_a_batch_norm_equal_the_definition() {
     for (precision, bound) in [(Precision::F32, 2e-5), (Precision::Bf16, 1.0 / 64.0)] {
-        let (Some(forward), Some(backward)) = (
-            Emulator::new("norm.cu", precision),
-            Emulator::new("norm_backward.cu", precision),
-        ) else {
+        let (Some(forward), Some(backward)) =
+            (Emulator::new("norm.cu", precision), Emulator::new("norm_backward.cu", precision))
+        else {
             return;
         };
         let mut random = Random::new(37);
         for (images, pixels, channels) in [(3, 20, 16), (2, 9, 5)] {
-            let extent = Extent {
-                images,
-                pixels,
-                channels,
-            };
+            let extent = Extent { images, pixels, channels };
             let [x, g] = [(); 2].map(|()| normals(&mut random, precision, extent.len()));
             let [scale, shift] = [(); 2].map(|()| normals(&mut random, Precision::F32, channels));
             let [of_scale, of_shift, of_input] = expected(extent, &x, &g, &scale, &shift);
-            let (mut x, mut g) = (
-                Place::elements(precision, &x),
-                Place::elements(precision, &g),
-            );
+            let (mut x, mut g) = (Place::elements(precision, &x), Place::elements(precision, &g));
             let [mut a, mut b] = [&scale, &shift].map(|values| Place::floats(values));
             let mut running = Place::floats(&vec![0.0; channels]);
             let running = running.slice();
             let mut room = Place::new(Element::F32, norm::partials_len(&forward, extent));
             let mut table = Place::new(Element::F32, Tables::floats(channels));
-            let tables = Tables {
-                slice: table.slice(),
-                len: channels,
-                per_image: false,
-            };
+            let tables = Tables { slice: table.slice(), len: channels, per_image: false };
             let statistics = Statistics {
                 extent,
                 values: Some(x.slice()),
@@ -139,11 +110,7 @@ fn gradients_of_a_batch_norm_equal_the_definition() {
             let (values, gradient) = (x.slice(), g.slice());
             let relu = Activation::Relu;
             norm_backward::batch_sums(&backward, of, gradient, values, relu).unwrap();
-            let term = Term {
-                values,
-                tables: Some(tables),
-                activation: relu,
-            };
+            let term = Term { values, tables: Some(tables), activation: relu };
             let mut out = Place::new(precision.element(), extent.len());
             let to = out.slice().into();
             norm_backward::through(&backward, extent, term, gradient, to).unwrap();

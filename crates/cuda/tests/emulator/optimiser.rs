@@ -8,16 +8,8 @@ fn result(images: u32) -> Place {
     Place::doubles(&[0.5, f64::from_bits(u64::from(images) << 32), 0.0])
 }
 
-const SGD: StepOptimiser = StepOptimiser::Sgd {
-    lr: 0.1,
-    momentum: 0.9,
-    nesterov: false,
-};
-const ADAM: StepOptimiser = StepOptimiser::Adam {
-    lr: 0.1,
-    betas: [0.9, 0.999],
-    eps: 1e-8,
-};
+const SGD: StepOptimiser = StepOptimiser::Sgd { lr: 0.1, momentum: 0.9, nesterov: false };
+const ADAM: StepOptimiser = StepOptimiser::Adam { lr: 0.1, betas: [0.9, 0.999], eps: 1e-8 };
 
 /// Parameters, and both memories, after one step from ones with a gradient of twos.
 fn one_step(optimiser: StepOptimiser, used: u32, mask: Option<&[f32]>) -> Option<[Vec<f32>; 3]> {
@@ -47,10 +39,7 @@ fn step_along(
         second: second.slice(),
         steps: steps.slice(),
         result: result.slice(),
-        pull: weights.as_mut().map(|weights| Pull {
-            weights: weights.slice(),
-            source: source.slice(),
-        }),
+        pull: weights.as_mut().map(|weights| Pull { weights: weights.slice(), source: source.slice() }),
     };
     step(&emulator, optimiser, places).unwrap();
     Some([params.values(), first.values(), second.values()])
@@ -97,8 +86,7 @@ fn a_gradient_that_is_no_number_moves_nothing() {
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         for optimiser in [SGD, ADAM] {
             let gradient = [2.0, 2.0, bad, 2.0, 2.0];
-            let Some([params, first, second]) = step_along(optimiser, 3, None, gradient, None)
-            else {
+            let Some([params, first, second]) = step_along(optimiser, 3, None, gradient, None) else {
                 return;
             };
             assert_eq!(params, [1.0; 5]);

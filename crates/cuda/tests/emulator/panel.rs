@@ -1,7 +1,5 @@
 use super::driver::own_shared;
-use super::pointwise::{
-    CONSTANT, PULL, ROWS, SCALE, SHIFT, SLOPE, compare_forward, narrow, sums, tables_of,
-};
+use super::pointwise::{CONSTANT, PULL, ROWS, SCALE, SHIFT, SLOPE, compare_forward, narrow, sums, tables_of};
 use super::{Emulator, Place, assert_close, normals};
 use crate::launch::norm::{Statistics, Term};
 use crate::launch::norm_backward::NormGradient;
@@ -22,12 +20,7 @@ fn forward_emulator(precision: Precision) -> Option<&'static Emulator> {
     static BUILT: [OnceLock<Option<Emulator>>; 2] = [OnceLock::new(), OnceLock::new()];
     let built = BUILT[usize::from(precision == Precision::Bf16)].get_or_init(|| {
         let widen = [1, 2, 4].map(|slices| format!("widen_normed_{slices}"));
-        let others = [
-            "narrow_normed",
-            "narrow_patches",
-            "panel_pack",
-            "batch_tables",
-        ];
+        let others = ["narrow_normed", "narrow_patches", "panel_pack", "batch_tables"];
         let others = others.map(str::to_owned);
         let source = "#include \"panel_forward.cu\"\n#include \"panel_pack.cu\"\n".to_owned()
             + &own_shared(include_str!("../../kernels/norm.cu"));
@@ -113,11 +106,7 @@ fn compare_patches(queue: &Emulator, shape: &ConvShape, bound: f32) {
         weights: packed.slice(),
         out: out.slice(),
         statistics: Statistics {
-            extent: Extent {
-                images,
-                pixels,
-                channels: outs,
-            },
+            extent: Extent { images, pixels, channels: outs },
             values: None,
             room: room.slice(),
             affine: [affine.slice(); 2],
@@ -149,13 +138,7 @@ fn weights_that_do_not_fit_have_no_layout() {
 #[test]
 fn gradients_past_kept_weights_equal_the_definition() {
     for (precision, bound) in BOUNDS {
-        let names = [
-            "narrow_back_sums",
-            "narrow_back_normed",
-            "narrow_back_stored",
-            "panel_pull",
-            "batch_finish",
-        ];
+        let names = ["narrow_back_sums", "narrow_back_normed", "narrow_back_stored", "panel_pull", "batch_finish"];
         let source = "#include \"panel_back.cu\"\n#include \"panel_pack.cu\"\n".to_owned()
             + &own_shared(include_str!("../../kernels/norm_backward.cu"));
         let Some(queue) = Emulator::build(&source, &names.map(str::to_owned), precision) else {
@@ -187,9 +170,7 @@ fn compare_back(queue: &Emulator, few: usize, wide: usize, summed: bool, bound: 
     let mut expected = vec![0.0; ROWS * few];
     for row in 0..ROWS {
         for o in 0..wide {
-            let x: f64 = (0..few)
-                .map(|c| normed(row, c).max(0.0) * weight(o, c))
-                .sum();
+            let x: f64 = (0..few).map(|c| normed(row, c).max(0.0) * weight(o, c)).sum();
             let g = f64::from(gradient[row * wide + o]);
             let carried = table(SLOPE, o) * g + table(PULL, o) * x + table(CONSTANT, o);
             for c in 0..few {
@@ -201,19 +182,13 @@ fn compare_back(queue: &Emulator, few: usize, wide: usize, summed: bool, bound: 
         let pairs = expected.iter_mut().zip(&before);
         pairs.for_each(|(to, x)| *to += f64::from(*x));
     }
-    let [mut g, mut y, mut w] =
-        [&gradient, &values, &weights].map(|of| Place::elements(precision, of));
+    let [mut g, mut y, mut w] = [&gradient, &values, &weights].map(|of| Place::elements(precision, of));
     let [mut tables, mut own] = [&above, &below].map(|of| Place::floats(of));
     let mut out = Place::elements(precision, &before);
     let mut packed = Place::new(precision.element(), panel::packed_len(wide, few));
-    let [mut constant, mut of_scale, mut of_shift] =
-        [(); 3].map(|()| Place::new(Element::F32, few));
+    let [mut constant, mut of_scale, mut of_shift] = [(); 3].map(|()| Place::new(Element::F32, few));
     let mut room = Place::new(Element::F32, 4 * queue.multiprocessors() * few);
-    let extent = Extent {
-        images: 3,
-        pixels: ROWS / 3,
-        channels: few,
-    };
+    let extent = Extent { images: 3, pixels: ROWS / 3, channels: few };
     let norm = NormGradient {
         extent,
         tables: tables_of(&mut own, few),
@@ -223,20 +198,13 @@ fn compare_back(queue: &Emulator, few: usize, wide: usize, summed: bool, bound: 
     };
     let of = Back {
         extent,
-        source: Term {
-            values: y.slice(),
-            tables: Some(norm.tables),
-            activation: Activation::Relu,
-        },
+        source: Term { values: y.slice(), tables: Some(norm.tables), activation: Activation::Relu },
         gradient: g.slice(),
         above: tables_of(&mut tables, wide),
         weights: w.slice(),
         packed: packed.slice(),
         constant: constant.slice(),
-        to: Target {
-            slice: out.slice(),
-            accumulate: !summed,
-        },
+        to: Target { slice: out.slice(), accumulate: !summed },
         below: summed.then_some(norm),
         room: room.slice(),
     };

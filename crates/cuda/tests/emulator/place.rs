@@ -19,12 +19,8 @@ impl Place {
     /// Room for `len` elements, all bits set.
     pub fn new(element: Element, len: usize) -> Self {
         let bytes = GUARD + len * element.bytes() + GUARD;
-        let mut place = Self {
-            words: vec![u128::from_ne_bytes([FILL; 16]); bytes.div_ceil(16) + 1],
-            element,
-            len,
-            shift: 0,
-        };
+        let mut place =
+            Self { words: vec![u128::from_ne_bytes([FILL; 16]); bytes.div_ceil(16) + 1], element, len, shift: 0 };
         place.bytes_mut().fill(0xff);
         place
     }
@@ -83,11 +79,7 @@ impl Place {
 
     /// As kernels get it.
     pub fn slice(&mut self) -> DeviceSlice {
-        DeviceSlice {
-            address: self.bytes_mut().as_mut_ptr().addr() as u64,
-            len: self.len,
-            element: self.element,
-        }
+        DeviceSlice { address: self.bytes_mut().as_mut_ptr().addr() as u64, len: self.len, element: self.element }
     }
 
     /// Its numbers as 32-bit floats.
@@ -100,22 +92,13 @@ impl Place {
         match self.element {
             Element::Bf16 => {
                 let (halves, _) = bytes.as_chunks::<2>();
-                let widen =
-                    |half: &[u8; 2]| f32::from_bits(u32::from(u16::from_ne_bytes(*half)) << 16);
+                let widen = |half: &[u8; 2]| f32::from_bits(u32::from(u16::from_ne_bytes(*half)) << 16);
                 halves.iter().map(widen).collect()
             }
-            Element::F32 => bytes
-                .as_chunks::<4>()
-                .0
-                .iter()
-                .map(|word| f32::from_ne_bytes(*word))
-                .collect(),
+            Element::F32 => bytes.as_chunks::<4>().0.iter().map(|word| f32::from_ne_bytes(*word)).collect(),
             Element::F64 => {
                 let (longs, _) = bytes.as_chunks::<8>();
-                longs
-                    .iter()
-                    .map(|long| f64::from_ne_bytes(*long) as f32)
-                    .collect()
+                longs.iter().map(|long| f64::from_ne_bytes(*long) as f32).collect()
             }
             Element::I32 | Element::U8 => panic!("integers are not read as floats"),
         }
@@ -131,9 +114,7 @@ impl Place {
         let (start, len) = (GUARD + self.shift, self.len * self.element.bytes());
         let words = self.words.as_mut_slice();
         // SAFETY: plain integers, written as the bytes they are.
-        let bytes = unsafe {
-            std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), size_of_val(words))
-        };
+        let bytes = unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), size_of_val(words)) };
         &mut bytes[start..start + len]
     }
 

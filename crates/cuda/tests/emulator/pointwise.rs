@@ -21,8 +21,7 @@ pub(super) const PULL: usize = 6;
 pub(super) const CONSTANT: usize = 7;
 
 fn emulator(precision: Precision) -> Option<Emulator> {
-    let kernels =
-        ["plain", "sums", "join"].map(|end| [64, 128].map(|n| format!("pointwise_back_{end}_{n}")));
+    let kernels = ["plain", "sums", "join"].map(|end| [64, 128].map(|n| format!("pointwise_back_{end}_{n}")));
     let names = [kernels.concat(), vec!["batch_finish".to_owned()]].concat();
     let source = "#include \"pointwise_back.cu\"\n#include \"norm_backward.cu\"\n";
     Emulator::build(source, &names, precision)
@@ -40,27 +39,16 @@ struct Product {
 
 impl Product {
     fn new(random: &mut Random, precision: Precision, ins: usize, outs: usize) -> Self {
-        let extent = Extent {
-            images: 3,
-            pixels: ROWS / 3,
-            channels: ins,
-        };
+        let extent = Extent { images: 3, pixels: ROWS / 3, channels: ins };
         let [gradient, values] = [(); 2].map(|()| normals(random, precision, ROWS * outs));
         let tables = normals(random, Precision::F32, 9 * outs);
-        let factor = if precision == Precision::Tf32 {
-            Precision::Bf16
-        } else {
-            precision
-        };
+        let factor = if precision == Precision::Tf32 { Precision::Bf16 } else { precision };
         let weights = normals(random, factor, outs * ins);
         let mut result = vec![0.0; ROWS * ins];
         let table = |which: usize, k: usize| f64::from(tables[which * outs + k]);
         for row in 0..ROWS {
             for k in 0..outs {
-                let (g, y) = (
-                    f64::from(gradient[row * outs + k]),
-                    f64::from(values[row * outs + k]),
-                );
+                let (g, y) = (f64::from(gradient[row * outs + k]), f64::from(values[row * outs + k]));
                 let open = table(SCALE, k) * y + table(SHIFT, k) > 0.0;
                 let d = if open { g } else { 0.0 };
                 let carried = table(SLOPE, k) * d + table(PULL, k) * y + table(CONSTANT, k);
@@ -69,23 +57,12 @@ impl Product {
                 }
             }
         }
-        Self {
-            extent,
-            gradient,
-            values,
-            tables,
-            weights,
-            result,
-        }
+        Self { extent, gradient, values, tables, weights, result }
     }
 }
 
 pub(super) fn tables_of(place: &mut Place, len: usize) -> Tables {
-    Tables {
-        slice: place.slice(),
-        len,
-        per_image: false,
-    }
+    Tables { slice: place.slice(), len, per_image: false }
 }
 
 /// Sums over rows of the gradient, and of it times the centred values, times the inverse deviation.
@@ -122,33 +99,21 @@ fn compare(queue: &Emulator, precision: Precision, ins: usize, outs: usize, boun
     let product = Product::new(&mut random, precision, ins, outs);
     let [before, below, more] = [(); 3].map(|()| normals(&mut random, precision, ROWS * ins));
     let [own, others] = [(); 2].map(|()| normals(&mut random, Precision::F32, 9 * ins));
-    let mask: Vec<u8> = (0..ROWS * ins / 8)
-        .map(|at| (at * 37 % 251) as u8)
-        .collect();
+    let mask: Vec<u8> = (0..ROWS * ins / 8).map(|at| (at * 37 % 251) as u8).collect();
     let mut g = Place::elements(precision, &product.gradient);
     let mut y = Place::elements(precision, &product.values);
     let mut w = Place::elements(precision, &product.weights);
     let mut above = Place::floats(&product.tables);
     let mut room = Place::new(Element::F32, pointwise::partials_len(product.extent));
-    let (mut x, mut z) = (
-        Place::elements(precision, &below),
-        Place::elements(precision, &more),
-    );
+    let (mut x, mut z) = (Place::elements(precision, &below), Place::elements(precision, &more));
     let mut mask_place = Place::raw(&mask);
     for end in ["plain", "sums", "join"] {
         let mut out = Place::elements(precision, &before);
-        let to = Target {
-            slice: out.slice(),
-            accumulate: end != "sums",
-        };
+        let to = Target { slice: out.slice(), accumulate: end != "sums" };
         let of = Back {
             extent: product.extent,
             outs,
-            above: Term {
-                values: y.slice(),
-                tables: Some(tables_of(&mut above, outs)),
-                activation: Activation::Relu,
-            },
+            above: Term { values: y.slice(), tables: Some(tables_of(&mut above, outs)), activation: Activation::Relu },
             gradient: g.slice(),
             weights: w.slice(),
             to,
@@ -168,10 +133,7 @@ fn compare(queue: &Emulator, precision: Precision, ins: usize, outs: usize, boun
         let b = norm(tables_of(&mut second, ins), 1);
         let mut expected = product.result.clone();
         if to.accumulate {
-            expected
-                .iter_mut()
-                .zip(&before)
-                .for_each(|(to, x)| *to += f64::from(*x));
+            expected.iter_mut().zip(&before).for_each(|(to, x)| *to += f64::from(*x));
         }
         match end {
             "plain" => pointwise::back(queue, of, End::Plain),
@@ -216,8 +178,7 @@ fn compare(queue: &Emulator, precision: Precision, ins: usize, outs: usize, boun
 fn convolutions_of_normalised_values_equal_the_definition() {
     for (precision, bound) in [(Precision::Tf32, 1e-3), (Precision::Bf16, 1e-2)] {
         let names = ["pointwise_64", "pointwise_128", "batch_tables"].map(str::to_owned);
-        let source = "#include \"pointwise.cu\"\n".to_owned()
-            + &own_shared(include_str!("../../kernels/norm.cu"));
+        let source = "#include \"pointwise.cu\"\n".to_owned() + &own_shared(include_str!("../../kernels/norm.cu"));
         let Some(queue) = Emulator::build(&source, &names, precision) else {
             return;
         };
@@ -251,27 +212,16 @@ pub(super) fn compare_forward(
             }
         }
     }
-    let (mut x, mut w) = (
-        Place::elements(precision, &values),
-        Place::elements(precision, &weights),
-    );
+    let (mut x, mut w) = (Place::elements(precision, &values), Place::elements(precision, &weights));
     let [mut below, mut scale, mut shift] = [&tables, &gamma, &beta].map(|of| Place::floats(of));
     let mut out = Place::new(precision.element(), ROWS * outs);
     let mut running = Place::floats(&vec![0.0; outs]);
     let mut above = Place::new(Element::F32, 9 * outs);
-    let extent = Extent {
-        images: 3,
-        pixels: ROWS / 3,
-        channels: outs,
-    };
+    let extent = Extent { images: 3, pixels: ROWS / 3, channels: outs };
     let mut room = Place::new(Element::F32, pointwise::partials_len(extent));
     let of = Forward {
         ins,
-        source: Term {
-            values: x.slice(),
-            tables: Some(tables_of(&mut below, ins)),
-            activation: Activation::Relu,
-        },
+        source: Term { values: x.slice(), tables: Some(tables_of(&mut below, ins)), activation: Activation::Relu },
         weights: w.slice(),
         out: out.slice(),
         statistics: Statistics {

@@ -41,14 +41,7 @@ fn expected(shape: PoolShape, values: &[f32]) -> (Vec<f32>, Vec<usize>) {
 
 fn shape(input: [usize; 2], channels: usize, [kernel, stride, padding]: [usize; 3]) -> PoolShape {
     let along = |axis: usize| (input[axis] + 2 * padding - kernel) / stride + 1;
-    PoolShape {
-        input,
-        output: [along(0), along(1)],
-        channels,
-        kernel,
-        stride,
-        padding,
-    }
+    PoolShape { input, output: [along(0), along(1)], channels, kernel, stride, padding }
 }
 
 /// Windows with and without a kernel of their own; heights of one strip, of one and a bit, and of many.
@@ -88,13 +81,7 @@ fn activate(activation: Activation, z: f32) -> f32 {
     }
 }
 
-fn compare(
-    queue: &Emulator,
-    precision: Precision,
-    shape: PoolShape,
-    activation: Activation,
-    bound: f32,
-) {
+fn compare(queue: &Emulator, precision: Precision, shape: PoolShape, activation: Activation, bound: f32) {
     let mut random = Random::new(67);
     let channels = shape.channels;
     let len = |extents: [usize; 2]| IMAGES * extents[0] * extents[1] * channels;
@@ -102,10 +89,7 @@ fn compare(
     let tables = normals(&mut random, Precision::F32, 9 * channels);
     let derive = |(at, y): (usize, &f32)| {
         let c = at % channels;
-        activate(
-            activation,
-            tables[3 * channels + c] * y + tables[4 * channels + c],
-        )
+        activate(activation, tables[3 * channels + c] * y + tables[4 * channels + c])
     };
     let derived: Vec<f32> = values.iter().enumerate().map(derive).collect();
     let (largest, places) = expected(shape, &derived);
@@ -115,11 +99,7 @@ fn compare(
     let mut choices = Place::new(Element::U8, len(shape.output));
     let term = Term {
         values: x.slice(),
-        tables: Some(Tables {
-            slice: table.slice(),
-            len: channels,
-            per_image: false,
-        }),
+        tables: Some(Tables { slice: table.slice(), len: channels, per_image: false }),
         activation,
     };
     let kind = PoolKind::Max(choices.slice());
@@ -150,11 +130,7 @@ fn max_pools_read_stored_values_and_tables_per_image() {
     let values = normals(&mut random, precision, len);
     let tables = normals(&mut random, precision, 9 * IMAGES * 8);
     let mut table = Place::floats(&tables);
-    let tables_of = Tables {
-        slice: table.slice(),
-        len: IMAGES * 8,
-        per_image: true,
-    };
+    let tables_of = Tables { slice: table.slice(), len: IMAGES * 8, per_image: true };
     let derive = |(at, y): (usize, &f32)| {
         let entry = at / (9 * 7 * 8) * 8 + at % 8;
         tables[3 * IMAGES * 8 + entry] * y + tables[4 * IMAGES * 8 + entry]
@@ -165,10 +141,7 @@ fn max_pools_read_stored_values_and_tables_per_image() {
         let mut x = Place::elements(precision, &values);
         let mut out = Place::new(Element::F32, largest.len());
         let mut choices = Place::new(Element::U8, largest.len());
-        let term = Term {
-            tables,
-            ..Term::plain(x.slice())
-        };
+        let term = Term { tables, ..Term::plain(x.slice()) };
         let kind = PoolKind::Max(choices.slice());
         pool::pool(&queue, IMAGES, shape, kind, term, out.slice()).unwrap();
         assert_close("largest", &out.values(), &largest, 2e-7);
@@ -179,10 +152,7 @@ fn max_pools_read_stored_values_and_tables_per_image() {
     let mut out = Place::new(Element::F32, len);
     let mut choices = Place::new(Element::U8, len);
     let kind = PoolKind::Max(choices.slice());
-    let term = Term {
-        activation: Activation::Relu,
-        ..Term::plain(x.slice())
-    };
+    let term = Term { activation: Activation::Relu, ..Term::plain(x.slice()) };
     pool::pool(&queue, IMAGES, shape, kind, term, out.slice()).unwrap();
     // The fourth pixel of the first row lies in the second window and in the third.
     let found: Vec<bool> = (0..4).map(|x| out.values()[8 * x].is_nan()).collect();
@@ -202,9 +172,7 @@ impl Queue for Both {
         args: &[Arg],
     ) -> Result<(), CudaError> {
         match self.0.launch(name, grid, block, shared_bytes, args) {
-            Err(CudaError::UnknownKernel { .. }) => {
-                self.1.launch(name, grid, block, shared_bytes, args)
-            }
+            Err(CudaError::UnknownKernel { .. }) => self.1.launch(name, grid, block, shared_bytes, args),
             done => done,
         }
     }
@@ -226,10 +194,9 @@ impl Queue for Both {
 #[test]
 fn sums_below_a_max_pool_equal_those_of_its_stored_gradient() {
     for (precision, bound) in [(Precision::F32, 1e-6), (Precision::Bf16, 1.0 / 256.0)] {
-        let (Some(pools), Some(norms)) = (
-            Emulator::new("pool.cu", precision),
-            Emulator::new("norm_backward.cu", precision),
-        ) else {
+        let (Some(pools), Some(norms)) =
+            (Emulator::new("pool.cu", precision), Emulator::new("norm_backward.cu", precision))
+        else {
             return;
         };
         let queue = Both(pools, norms);
@@ -244,19 +211,10 @@ fn sums_below_a_max_pool_equal_those_of_its_stored_gradient() {
 }
 
 /// Gradients of scale and shift and the norm's tables, without a gradient for every pixel and with one.
-fn sums(
-    queue: &Both,
-    precision: Precision,
-    shape: PoolShape,
-    activation: Activation,
-) -> [Vec<f32>; 2] {
+fn sums(queue: &Both, precision: Precision, shape: PoolShape, activation: Activation) -> [Vec<f32>; 2] {
     let mut random = Random::new(69);
     let (pixels, channels) = (shape.input[0] * shape.input[1], shape.channels);
-    let extent = Extent {
-        images: IMAGES,
-        pixels,
-        channels,
-    };
+    let extent = Extent { images: IMAGES, pixels, channels };
     let mut x = Place::elements(precision, &normals(&mut random, precision, extent.len()));
     let tables = normals(&mut random, Precision::F32, Tables::floats(channels));
     let pooled = IMAGES * shape.output[0] * shape.output[1] * channels;
@@ -271,20 +229,12 @@ fn sums(
         let [mut of_scale, mut of_shift] = [(); 2].map(|()| Place::new(Element::F32, channels));
         let of = NormGradient {
             extent,
-            tables: Tables {
-                slice: table.slice(),
-                len: channels,
-                per_image: false,
-            },
+            tables: Tables { slice: table.slice(), len: channels, per_image: false },
             room: room.slice(),
             affine: [of_scale.slice(), of_shift.slice()],
             of_batch: [0.1, 0.1],
         };
-        let term = Term {
-            values,
-            tables: Some(of.tables),
-            activation,
-        };
+        let term = Term { values, tables: Some(of.tables), activation };
         let kind = PoolKind::Max(choices.slice());
         pool::pool(queue, IMAGES, shape, kind, term, out.slice()).unwrap();
         if stored {

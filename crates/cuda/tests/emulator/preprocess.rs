@@ -18,13 +18,7 @@ fn place(source: &BatchSource) -> Place {
     place
 }
 
-fn spread(
-    emulator: &Emulator,
-    images: usize,
-    dims: [usize; 3],
-    layout: InputLayout,
-    source: &BatchSource,
-) -> Vec<f32> {
+fn spread(emulator: &Emulator, images: usize, dims: [usize; 3], layout: InputLayout, source: &BatchSource) -> Vec<f32> {
     let element = crate::launch::Queue::precision(emulator).element();
     let mut to = Place::new(element, images * layout.len());
     let mut from = place(source);
@@ -40,15 +34,8 @@ fn expected(batch: &Batch, layout: InputLayout, precision: Precision) -> Vec<f32
     let mut out = vec![0.0; batch.images() * layout.len()];
     for image in 0..batch.images() {
         for (at, value) in batch.image(image).iter().enumerate() {
-            let (c, x, y) = (
-                at % channels,
-                at / channels % width,
-                at / channels / width % height,
-            );
-            let (r, q) = (
-                y / layout.block + layout.before[0],
-                x / layout.block + layout.before[1],
-            );
+            let (c, x, y) = (at % channels, at / channels % width, at / channels / width % height);
+            let (r, q) = (y / layout.block + layout.before[0], x / layout.block + layout.before[1]);
             let inner = (y % layout.block) * layout.block + x % layout.block;
             let pixel = (image * rows + r) * columns + q;
             out[pixel * layout.channels + inner * channels + c] = match precision.element() {
@@ -61,12 +48,7 @@ fn expected(batch: &Batch, layout: InputLayout, precision: Precision) -> Vec<f32
 }
 
 fn layouts() -> [([usize; 3], InputLayout); 3] {
-    let layout = |block, extents, channels, before| InputLayout {
-        block,
-        extents,
-        channels,
-        before,
-    };
+    let layout = |block, extents, channels, before| InputLayout { block, extents, channels, before };
     [
         ([5, 6, 3], layout(1, [5, 6], 3, [0, 0])),
         ([6, 8, 3], layout(2, [6, 7], 16, [2, 1])),
@@ -86,8 +68,7 @@ fn batches_of_bytes_and_floats_are_gathered_normalised_and_laid_out() {
             let len = extents.iter().product();
             let bytes: Vec<u8> = (0..len).map(|at: usize| (at * at % 251) as u8).collect();
             // Not dyadic, so that what is rounded twice shows.
-            let value =
-                |c: usize, byte: u8| (f32::from(byte) / 255.0 - 0.4) / (0.2 + 0.01 * c as f32);
+            let value = |c: usize, byte: u8| (f32::from(byte) / 255.0 - 0.4) / (0.2 + 0.01 * c as f32);
             let scale = Arc::new(ByteScale::new(channels, value));
             let set = ImageSet::from_bytes(extents, bytes.clone(), scale.clone()).unwrap();
             let set = Arc::new(set);
@@ -104,11 +85,7 @@ fn batches_of_bytes_and_floats_are_gathered_normalised_and_laid_out() {
                 let sources: [(DeviceSlice, Option<DeviceSlice>); 2] =
                     [(raw.slice(), Some(table.slice())), (floats.slice(), None)];
                 for (pixels, scale) in sources {
-                    let source = BatchSource {
-                        pixels,
-                        scale,
-                        positions,
-                    };
+                    let source = BatchSource { pixels, scale, positions };
                     let found = spread(&emulator, images, dims, layout, &source);
                     assert_eq!(found, expected, "{precision:?} {dims:?} {positions:?}");
                 }
@@ -122,16 +99,8 @@ fn a_batch_that_is_nowhere_is_zeros() {
     let Some(emulator) = Emulator::new("preprocess.cu", Precision::F32) else {
         return;
     };
-    let nowhere = DeviceSlice {
-        address: 0,
-        len: 0,
-        element: Element::F32,
-    };
-    let source = BatchSource {
-        pixels: nowhere,
-        scale: None,
-        positions: None,
-    };
+    let nowhere = DeviceSlice { address: 0, len: 0, element: Element::F32 };
+    let source = BatchSource { pixels: nowhere, scale: None, positions: None };
     let (dims, layout) = layouts()[1];
     let found = spread(&emulator, 2, dims, layout, &source);
     assert!(found.iter().all(|&value| value == 0.0));

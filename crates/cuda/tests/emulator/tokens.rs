@@ -31,11 +31,7 @@ fn each(test: impl Fn(&Emulator, &mut Random, usize, bool)) {
 
 fn place(emulator: &Emulator, values: &[f32], aligned: bool) -> Place {
     let precision = crate::launch::Queue::precision(emulator);
-    if aligned {
-        Place::elements(precision, values)
-    } else {
-        Place::shifted(precision, values)
-    }
+    if aligned { Place::elements(precision, values) } else { Place::shifted(precision, values) }
 }
 
 fn draw(emulator: &Emulator, random: &mut Random, len: usize) -> Vec<f32> {
@@ -67,45 +63,20 @@ fn tokens_move_as_on_the_host_and_back() {
             let cells = arrangement.cells(from, to);
             let learned = draw(emulator, random, learned_rows * channels);
             let back = tokens::inverse_cells(&cells, from.pixels());
-            let ways = [
-                (&cells, from.pixels(), learned.as_slice()),
-                (&back, cells.len(), &[]),
-            ];
+            let ways = [(&cells, from.pixels(), learned.as_slice()), (&back, cells.len(), &[])];
             for ((table, tokens, learned), accumulate) in ways.into_iter().zip([false, true]) {
                 let values = draw(emulator, random, IMAGES * tokens * channels);
                 let mut expected = draw(emulator, random, IMAGES * table.len() * channels);
                 let mut found = place(emulator, &expected, aligned);
-                let of = Cells {
-                    table,
-                    tokens,
-                    channels,
-                    vacant: learned,
-                };
-                k::arrange(
-                    &mut Workers::new(1),
-                    IMAGES,
-                    of,
-                    &values,
-                    &mut expected,
-                    accumulate,
-                );
-                let moves = tokens::Moves {
-                    images: IMAGES,
-                    tokens,
-                    cells: table.len(),
-                    channels,
-                };
-                let mut table =
-                    Place::integers(&tokens::move_table(table, learned.len() / channels));
+                let of = Cells { table, tokens, channels, vacant: learned };
+                k::arrange(&mut Workers::new(1), IMAGES, of, &values, &mut expected, accumulate);
+                let moves = tokens::Moves { images: IMAGES, tokens, cells: table.len(), channels };
+                let mut table = Place::integers(&tokens::move_table(table, learned.len() / channels));
                 let mut learned_place = Place::floats(learned);
                 let mut values = place(emulator, &values, aligned);
-                let to = Target {
-                    slice: found.slice(),
-                    accumulate,
-                };
+                let to = Target { slice: found.slice(), accumulate };
                 let learned = (!learned.is_empty()).then(|| learned_place.slice());
-                tokens::arrange(emulator, moves, table.slice(), learned, values.slice(), to)
-                    .unwrap();
+                tokens::arrange(emulator, moves, table.slice(), learned, values.slice(), to).unwrap();
                 compare("arrange", emulator, &found, &expected);
             }
         }
@@ -115,11 +86,7 @@ fn tokens_move_as_on_the_host_and_back() {
 #[test]
 fn positions_and_factors_are_applied_as_on_the_host() {
     each(|emulator, random, channels, aligned| {
-        let extent = Extent {
-            images: IMAGES,
-            pixels: 7,
-            channels,
-        };
+        let extent = Extent { images: IMAGES, pixels: 7, channels };
         let values = draw(emulator, random, extent.len());
         let position: Vec<f32> = (0..7 * channels).map(|_| random.normal() as f32).collect();
         let factors = &position[..channels];
@@ -127,31 +94,15 @@ fn positions_and_factors_are_applied_as_on_the_host() {
         let mut from = place(emulator, &values, aligned);
         let mut out = place(emulator, &expected, aligned);
         let mut table = Place::floats(&position);
-        k::add_repeated(
-            &mut Workers::new(1),
-            IMAGES,
-            &values,
-            &position,
-            &mut expected,
-        );
+        k::add_repeated(&mut Workers::new(1), IMAGES, &values, &position, &mut expected);
         tokens::add_position(emulator, IMAGES, from.slice(), table.slice(), out.slice()).unwrap();
         compare("add_position", emulator, &out, &expected);
         let mut table = Place::floats(factors);
         for accumulate in [false, true] {
             let mut expected = draw(emulator, random, extent.len());
             let mut out = place(emulator, &expected, aligned);
-            k::scale(
-                &mut Workers::new(1),
-                extent,
-                &values,
-                factors,
-                &mut expected,
-                accumulate,
-            );
-            let to = Target {
-                slice: out.slice(),
-                accumulate,
-            };
+            k::scale(&mut Workers::new(1), extent, &values, factors, &mut expected, accumulate);
+            let to = Target { slice: out.slice(), accumulate };
             tokens::scale_channels(emulator, extent, from.slice(), table.slice(), to).unwrap();
             compare("scale_channels", emulator, &out, &expected);
         }
@@ -161,11 +112,7 @@ fn positions_and_factors_are_applied_as_on_the_host() {
 #[test]
 fn gates_multiply_and_take_their_gradient_over_pixels() {
     each(|emulator, random, channels, aligned| {
-        let extent = Extent {
-            images: IMAGES,
-            pixels: 11,
-            channels,
-        };
+        let extent = Extent { images: IMAGES, pixels: 11, channels };
         for (gate_pixels, accumulate) in [(1, false), (1, true), (11, true)] {
             let gate_len = IMAGES * gate_pixels * channels;
             let values = draw(emulator, random, extent.len());
@@ -174,8 +121,7 @@ fn gates_multiply_and_take_their_gradient_over_pixels() {
             let mut product = vec![0.0; extent.len()];
             let mut value_target = draw(emulator, random, extent.len());
             let mut gate_target = draw(emulator, random, gate_len);
-            let [mut a, mut b, mut c] =
-                [&product, &value_target, &gate_target].map(|x| place(emulator, x, aligned));
+            let [mut a, mut b, mut c] = [&product, &value_target, &gate_target].map(|x| place(emulator, x, aligned));
             let workers = &mut Workers::new(1);
             k::multiply(workers, extent, &values, &gate, gate_pixels, &mut product);
             if !accumulate {
@@ -188,8 +134,7 @@ fn gates_multiply_and_take_their_gradient_over_pixels() {
                 value_target[i] += gradient[i] * gate[at];
                 gate_target[at] += gradient[i] * values[i];
             }
-            let [mut values, mut gate, mut gradient] =
-                [&values, &gate, &gradient].map(|x| place(emulator, x, aligned));
+            let [mut values, mut gate, mut gradient] = [&values, &gate, &gradient].map(|x| place(emulator, x, aligned));
             let [values, gate, gradient] = [values.slice(), gate.slice(), gradient.slice()];
             let target = |slice| Target { slice, accumulate };
             let gate = (gate, gate_pixels);
@@ -198,8 +143,7 @@ fn gates_multiply_and_take_their_gradient_over_pixels() {
             tokens::multiply(emulator, extent, gradient, gate, target(b.slice())).unwrap();
             compare("multiply backward", emulator, &b, &value_target);
             let to = target(c.slice());
-            tokens::multiply_backward_gate(emulator, extent, gradient, values, gate_pixels, to)
-                .unwrap();
+            tokens::multiply_backward_gate(emulator, extent, gradient, values, gate_pixels, to).unwrap();
             compare("multiply_backward_gate", emulator, &c, &gate_target);
         }
     });
@@ -208,11 +152,7 @@ fn gates_multiply_and_take_their_gradient_over_pixels() {
 #[test]
 fn flattening_turns_pixels_and_channels_and_back() {
     each(|emulator, random, channels, aligned| {
-        let extent = Extent {
-            images: IMAGES,
-            pixels: 35,
-            channels,
-        };
+        let extent = Extent { images: IMAGES, pixels: 35, channels };
         let values = draw(emulator, random, extent.len());
         let (mut flat, mut back) = (values.clone(), values.clone());
         let workers = &mut Workers::new(1);
@@ -222,10 +162,7 @@ fn flattening_turns_pixels_and_channels_and_back() {
         let [mut a, mut b] = [(); 2].map(|()| place(emulator, &values, aligned));
         tokens::flatten(emulator, extent, from.slice(), a.slice()).unwrap();
         compare("flatten", emulator, &a, &flat);
-        let to = Target {
-            slice: b.slice(),
-            accumulate: true,
-        };
+        let to = Target { slice: b.slice(), accumulate: true };
         tokens::flatten_backward(emulator, extent, from.slice(), to).unwrap();
         compare("flatten_backward", emulator, &b, &back);
     });
@@ -234,12 +171,7 @@ fn flattening_turns_pixels_and_channels_and_back() {
 #[test]
 fn the_strided_shortcut_pads_channels_and_passes_gradients_back() {
     each(|emulator, random, channels, aligned| {
-        let shape = ShortcutShape {
-            input: [5, 6],
-            output: [3, 3],
-            channels: [channels, 2 * channels + 2],
-            stride: 2,
-        };
+        let shape = ShortcutShape { input: [5, 6], output: [3, 3], channels: [channels, 2 * channels + 2], stride: 2 };
         let (small, large) = (IMAGES * 30 * channels, IMAGES * 9 * (2 * channels + 2));
         let values = draw(emulator, random, small);
         let gradient = draw(emulator, random, large);
@@ -253,10 +185,7 @@ fn the_strided_shortcut_pads_channels_and_passes_gradients_back() {
         let mut gradient = place(emulator, &gradient, aligned);
         tokens::shortcut_a(emulator, IMAGES, shape, values.slice(), a.slice()).unwrap();
         compare("shortcut_a", emulator, &a, &out);
-        let to = Target {
-            slice: b.slice(),
-            accumulate: true,
-        };
+        let to = Target { slice: b.slice(), accumulate: true };
         tokens::shortcut_a_backward(emulator, IMAGES, shape, gradient.slice(), to).unwrap();
         compare("shortcut_a_backward", emulator, &b, &target);
     });

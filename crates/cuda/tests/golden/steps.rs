@@ -38,22 +38,12 @@ fn note(adapter: &mut dyn Adapter, net: &mut dyn Executor, batch: &Batch) -> Sho
     let output = adapter.step(net, batch).unwrap();
     let (counts, mean_entropy) = ([output.reliable, output.used], output.mean_entropy);
     let logits = output.logits.values().to_vec();
-    Shown {
-        logits,
-        affine: net.affine().to_vec(),
-        counts,
-        mean_entropy,
-    }
+    Shown { logits, affine: net.affine().to_vec(), counts, mean_entropy }
 }
 
 /// The images of a batch but the last.
 fn smaller(batch: &Batch) -> Batch {
-    let extents = [
-        batch.images() - 1,
-        batch.height(),
-        batch.width(),
-        batch.channels(),
-    ];
+    let extents = [batch.images() - 1, batch.height(), batch.width(), batch.channels()];
     let len = extents.iter().product();
     Batch::new(extents, batch.values()[..len].to_vec()).unwrap()
 }
@@ -108,10 +98,7 @@ fn steps_on_the_device_equal_steps_of_the_host() {
             let entropy = (device.mean_entropy - host.mean_entropy).abs();
             assert!(entropy <= 1e-6 * host.mean_entropy, "{name}: {entropy}");
             let off = |a: &[f32], b: &[f32]| relative_l2(&widen(a), &widen(b));
-            let off = (
-                off(&device.logits, &host.logits),
-                off(&device.affine, &host.affine),
-            );
+            let off = (off(&device.logits, &host.logits), off(&device.affine, &host.affine));
             if off.0 > 1e-5 || off.1 > 1e-6 {
                 println!("{name}: {off:?}");
             }
@@ -132,17 +119,13 @@ fn batches_of_a_set_are_those_of_the_host() {
     let [size, images] = [case.size, batches.len() * case.batch];
     let mut broken = values.clone();
     broken[0] = f32::NAN;
-    let [set, broken] = [values, broken].map(|values| {
-        Arc::new(ImageSet::new([images, size, size, batches[0].channels()], values).unwrap())
-    });
+    let [set, broken] = [values, broken]
+        .map(|values| Arc::new(ImageSet::new([images, size, size, batches[0].channels()], values).unwrap()));
     let mut net = network(&case, Precision::Tf32);
     net.set_norm_mode(NormMode::Batch).unwrap();
     let last = images as u32 - 1;
-    let chosen: [Vec<u32>; 3] = [
-        (0..case.batch as u32).collect(),
-        (0..case.batch as u32).map(|at| last - at).collect(),
-        vec![last, 0],
-    ];
+    let chosen: [Vec<u32>; 3] =
+        [(0..case.batch as u32).collect(), (0..case.batch as u32).map(|at| last - at).collect(), vec![last, 0]];
     // The second round comes after the set had to leave the GPU.
     for round in 0..2 {
         for positions in &chosen {
@@ -153,10 +136,7 @@ fn batches_of_a_set_are_those_of_the_host() {
             assert!(found == net.forward(&written).unwrap().values(), "{round}");
             let refused = Batch::select(&broken, vec![last, 0], Vec::new());
             let refused = net.forward(&refused).unwrap_err();
-            assert!(
-                matches!(refused, ExecError::NonFiniteInput { image: 1 }),
-                "{refused:?}"
-            );
+            assert!(matches!(refused, ExecError::NonFiniteInput { image: 1 }), "{refused:?}");
         }
         assert_eq!(release_image_sets(0), round == 0);
     }
@@ -176,31 +156,17 @@ fn networks_made_and_stepped_at_once_agree() {
         let batches = case.load_batches().unwrap();
         for round in 0..40 {
             let batch = &batches[round % batches.len()];
-            let batch = if round % 3 == 0 {
-                &smaller(batch)
-            } else {
-                batch
-            };
+            let batch = if round % 3 == 0 { &smaller(batch) } else { batch };
             adapter.step(&mut net, batch).unwrap();
             if round % 10 == 9 {
                 net = network(&case, Precision::F32);
             }
         }
-        adapter
-            .step(&mut net, &batches[0])
-            .unwrap()
-            .logits
-            .values()
-            .to_vec()
+        adapter.step(&mut net, &batches[0]).unwrap().logits.values().to_vec()
     };
     let all: Vec<Vec<f32>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..NETWORKS)
-            .map(|at| scope.spawn(move || one(at)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        let threads: Vec<_> = (0..NETWORKS).map(|at| scope.spawn(move || one(at))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     for other in &all {
         let off = relative_l2(&widen(other), &widen(&all[0]));

@@ -70,11 +70,7 @@ fn to_shares(row: &mut [f64], own: usize, wanted: f64) {
         } else {
             high = precision;
         }
-        let next = if high.is_finite() {
-            0.5 * (low + high)
-        } else {
-            2.0 * precision
-        };
+        let next = if high.is_finite() { 0.5 * (low + high) } else { 2.0 * precision };
         // All neighbours are equally far away: no width tells them apart.
         if !next.is_finite() || next == precision {
             break;

@@ -42,11 +42,7 @@ impl TsneConfig {
     /// The same settings for a layout that is carried on: few rounds, none of them exaggerated, so that what did not change
     /// stays where it is.
     pub fn carried(&self) -> Self {
-        Self {
-            early_rounds: 0,
-            rounds: self.rounds.div_ceil(4),
-            ..self.clone()
-        }
+        Self { early_rounds: 0, rounds: self.rounds.div_ceil(4), ..self.clone() }
     }
 
     /// Refuses settings outside their ranges.
@@ -69,12 +65,7 @@ impl TsneConfig {
             ("learning_rate", learning_rate, 1e-6, 1e6),
         ] {
             if !(low..=high).contains(&found) {
-                return Err(EmbedError::Number {
-                    setting,
-                    found,
-                    low,
-                    high,
-                });
+                return Err(EmbedError::Number { setting, found, low, high });
             }
         }
         if self.early_rounds > self.rounds {

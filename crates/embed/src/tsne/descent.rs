@@ -38,11 +38,7 @@ pub struct Tsne {
 ///
 /// # Errors
 /// When the settings do not fit the points, or `start` has not one finite position per point.
-pub fn tsne(
-    points: &Points,
-    config: &TsneConfig,
-    start: Option<&[[f64; 2]]>,
-) -> Result<Tsne, EmbedError> {
+pub fn tsne(points: &Points, config: &TsneConfig, start: Option<&[[f64; 2]]>) -> Result<Tsne, EmbedError> {
     config.check(points.count())?;
     let mut layout = match start {
         None => first_layout(points, config.seed),
@@ -59,40 +55,21 @@ pub fn tsne(
             speed.fill([0.0; 2]);
             gain.fill([1.0; 2]);
         }
-        let exaggeration = if early {
-            config.early_exaggeration
-        } else {
-            1.0
-        };
+        let exaggeration = if early { config.early_exaggeration } else { 1.0 };
         let momentum = MOMENTUM[usize::from(!early)];
-        let pairs = Pairs {
-            joint: &joint,
-            layout: &layout,
-            threads: points.threads(),
-        };
+        let pairs = Pairs { joint: &joint, layout: &layout, threads: points.threads() };
         let gradient = gradient(&pairs, exaggeration);
         for (point, slope) in gradient.iter().enumerate() {
             for axis in 0..2 {
                 let (speed, gain) = (&mut speed[point][axis], &mut gain[point][axis]);
-                *gain = if *speed * slope[axis] < 0.0 {
-                    *gain + 0.2
-                } else {
-                    (*gain * 0.8).max(LEAST_GAIN)
-                };
+                *gain = if *speed * slope[axis] < 0.0 { *gain + 0.2 } else { (*gain * 0.8).max(LEAST_GAIN) };
                 *speed = momentum * *speed - step * *gain * slope[axis];
                 layout[point][axis] += *speed;
             }
         }
     }
-    let pairs = Pairs {
-        joint: &joint,
-        layout: &layout,
-        threads: points.threads(),
-    };
-    Ok(Tsne {
-        kl: divergence(&pairs),
-        layout,
-    })
+    let pairs = Pairs { joint: &joint, layout: &layout, threads: points.threads() };
+    Ok(Tsne { kl: divergence(&pairs), layout })
 }
 
 /// The principal components, made small.
@@ -109,17 +86,11 @@ fn first_layout(points: &Points, seed: u64) -> Vec<[f64; 2]> {
 
 fn checked(start: &[[f64; 2]], points: usize) -> Result<Vec<[f64; 2]>, EmbedError> {
     if start.len() != points {
-        return Err(EmbedError::Start {
-            found: start.len(),
-            points,
-        });
+        return Err(EmbedError::Start { found: start.len(), points });
     }
     let values = start.as_flattened();
     if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-        return Err(EmbedError::NotFinite {
-            index,
-            found: values[index],
-        });
+        return Err(EmbedError::NotFinite { index, found: values[index] });
     }
     Ok(start.to_vec())
 }
@@ -142,12 +113,7 @@ mod tests {
     }
 
     fn config() -> TsneConfig {
-        TsneConfig {
-            perplexity: 8.0,
-            early_rounds: 100,
-            rounds: 400,
-            ..TsneConfig::default()
-        }
+        TsneConfig { perplexity: 8.0, early_rounds: 100, rounds: 400, ..TsneConfig::default() }
     }
 
     fn distance(a: [f64; 2], b: [f64; 2]) -> f64 {
@@ -159,9 +125,8 @@ mod tests {
         let found = tsne(&groups(25), &config(), None).unwrap();
         for (point, &at) in found.layout.iter().enumerate() {
             let others = (0..75).filter(|&other| other != point);
-            let nearest = others.min_by(|&a, &b| {
-                distance(at, found.layout[a]).total_cmp(&distance(at, found.layout[b]))
-            });
+            let nearest =
+                others.min_by(|&a, &b| distance(at, found.layout[a]).total_cmp(&distance(at, found.layout[b])));
             assert_eq!(nearest.map(|other| other % 3), Some(point % 3));
         }
         assert!(found.kl > 0.0 && found.kl < 1.0, "{}", found.kl);
@@ -174,10 +139,7 @@ mod tests {
         let next = tsne(&points, &config().carried(), Some(&first.layout)).unwrap();
         let spread = distance(first.layout[0], first.layout[1]);
         for (a, b) in first.layout.iter().zip(&next.layout) {
-            assert!(
-                distance(*a, *b) < 0.5 * spread,
-                "{a:?} {b:?}, spread {spread}"
-            );
+            assert!(distance(*a, *b) < 0.5 * spread, "{a:?} {b:?}, spread {spread}");
         }
         assert!(next.kl <= first.kl + 1e-3, "{} {}", next.kl, first.kl);
     }
@@ -185,10 +147,7 @@ mod tests {
     #[test]
     fn the_same_points_give_the_same_map() {
         let points = groups(9);
-        assert_eq!(
-            tsne(&points, &config(), None),
-            tsne(&points, &config(), None)
-        );
+        assert_eq!(tsne(&points, &config(), None), tsne(&points, &config(), None));
     }
 
     #[test]

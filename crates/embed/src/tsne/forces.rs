@@ -28,22 +28,14 @@ struct Force {
 pub(super) fn gradient(pairs: &Pairs, exaggeration: f64) -> Vec<[f64; 2]> {
     let forces = forces(pairs);
     let total: f64 = forces.iter().map(|force| force.closeness).sum();
-    let along = |force: &Force, axis: usize| {
-        4.0 * (exaggeration * force.pull[axis] - force.push[axis] / total)
-    };
-    let gradient = forces
-        .iter()
-        .map(|force| [along(force, 0), along(force, 1)]);
+    let along = |force: &Force, axis: usize| 4.0 * (exaggeration * force.pull[axis] - force.push[axis] / total);
+    let gradient = forces.iter().map(|force| [along(force, 0), along(force, 1)]);
     gradient.collect()
 }
 
 /// How much the layout's closeness tells less than the affinities: `sum p ln(p / q)`, in double precision.
 pub(super) fn divergence(pairs: &Pairs) -> f64 {
-    let &Pairs {
-        joint,
-        layout,
-        threads,
-    } = pairs;
+    let &Pairs { joint, layout, threads } = pairs;
     let count = layout.len();
     let parts = map_ranges(threads, count, STEP, |range| {
         let (mut sum, mut share, mut total) = (0.0, 0.0, 0.0);
@@ -65,11 +57,7 @@ pub(super) fn divergence(pairs: &Pairs) -> f64 {
 }
 
 fn forces(pairs: &Pairs) -> Vec<Force> {
-    let &Pairs {
-        joint,
-        layout,
-        threads,
-    } = pairs;
+    let &Pairs { joint, layout, threads } = pairs;
     let count = layout.len();
     let xs: Vec<f32> = layout.iter().map(|at| at[0] as f32).collect();
     let ys: Vec<f32> = layout.iter().map(|at| at[1] as f32).collect();
@@ -109,21 +97,11 @@ fn force_on(at: [f32; 2], joint: &[f32], xs: &[f32], ys: &[f32]) -> Force {
         let rest: f64 = rest[k][..length].iter().map(|&x| f64::from(x)).sum();
         whole + rest
     };
-    Force {
-        pull: [sum(0), sum(1)],
-        push: [sum(2), sum(3)],
-        closeness: sum(4),
-    }
+    Force { pull: [sum(0), sum(1)], push: [sum(2), sum(3)], closeness: sum(4) }
 }
 
 #[inline(always)]
-fn add_pairs(
-    at: [f32; 2],
-    joint: &[f32; LANES],
-    xs: &[f32; LANES],
-    ys: &[f32; LANES],
-    sums: &mut [[f32; LANES]; 5],
-) {
+fn add_pairs(at: [f32; 2], joint: &[f32; LANES], xs: &[f32; LANES], ys: &[f32; LANES], sums: &mut [[f32; LANES]; 5]) {
     for lane in 0..LANES {
         let (dx, dy) = (at[0] - xs[lane], at[1] - ys[lane]);
         let close = 1.0 / (1.0 + dx * dx + dy * dy);
@@ -155,18 +133,12 @@ mod tests {
         }
         let total: f32 = joint.iter().sum();
         joint.iter_mut().for_each(|p| *p /= total);
-        let layout = (0..count)
-            .map(|_| [3.0 * random.unit(), random.unit() - 2.0])
-            .collect();
+        let layout = (0..count).map(|_| [3.0 * random.unit(), random.unit() - 2.0]).collect();
         (joint, layout)
     }
 
     fn pairs<'a>(joint: &'a [f32], layout: &'a [[f64; 2]]) -> Pairs<'a> {
-        Pairs {
-            joint,
-            layout,
-            threads: 2,
-        }
+        Pairs { joint, layout, threads: 2 }
     }
 
     #[test]
@@ -183,10 +155,7 @@ mod tests {
                 let expected = (at(1e-4) - at(-1e-4)) / 2e-4;
                 let found = found[point][axis];
                 // Measured: 1e-8, from single precision in the forces.
-                assert!(
-                    (found - expected).abs() < 4e-8,
-                    "{count}: {found}, expected {expected}"
-                );
+                assert!((found - expected).abs() < 4e-8, "{count}: {found}, expected {expected}");
             }
         }
     }

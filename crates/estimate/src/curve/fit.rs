@@ -103,18 +103,9 @@ impl Prediction {
 }
 
 /// Fits a curve to scores `x` and accuracies `y`, which are fractions.
-pub fn fit_curve(
-    kind: CurveKind,
-    x: &[f64],
-    y: &[f64],
-    direction: Direction,
-) -> Result<Curve, EstimateError> {
+pub fn fit_curve(kind: CurveKind, x: &[f64], y: &[f64], direction: Direction) -> Result<Curve, EstimateError> {
     if let Some(found) = y.iter().find(|y| !(0.0..=1.0).contains(*y)) {
-        return Err(EstimateError::Setting {
-            setting: "accuracy",
-            found: *found,
-            expected: "a fraction from 0 to 1",
-        });
+        return Err(EstimateError::Setting { setting: "accuracy", found: *found, expected: "a fraction from 0 to 1" });
     }
     let polynomial = |degree| fit_polynomial(degree, x, y).map(CurveShape::Polynomial);
     let shape = match kind {
@@ -124,11 +115,7 @@ pub fn fit_curve(
         CurveKind::Monotone => fit_monotone(x, y, direction).map(CurveShape::Monotone),
     }?;
     let (low, high) = range(x);
-    Ok(Curve {
-        direction,
-        range: [low, high],
-        shape,
-    })
+    Ok(Curve { direction, range: [low, high], shape })
 }
 
 impl Curve {
@@ -159,11 +146,7 @@ impl Curve {
                 Direction::Decreasing => high,
                 Direction::Increasing => low,
             };
-            return Prediction {
-                value: self.evaluate(worst).clamp(0.0, 1.0),
-                saturated: true,
-                outside_range: true,
-            };
+            return Prediction { value: self.evaluate(worst).clamp(0.0, 1.0), saturated: true, outside_range: true };
         }
         let value = self.evaluate(x);
         let margin = RANGE_MARGIN * (high - low);
@@ -212,10 +195,7 @@ impl Curve {
             CurveShape::Polynomial(polynomial) => {
                 let middle = 0.5 * low + 0.5 * high;
                 let between = middle.min(x)..=middle.max(x);
-                polynomial
-                    .turning_points()
-                    .iter()
-                    .any(|t| between.contains(t))
+                polynomial.turning_points().iter().any(|t| between.contains(t))
             }
             CurveShape::Monotone(_) => false,
         };
@@ -226,11 +206,7 @@ impl Curve {
 fn check_range(range: &[f64; 2]) -> Result<(), EstimateError> {
     for (index, found) in range.iter().enumerate() {
         if !found.is_finite() {
-            return Err(EstimateError::NotFinite {
-                what: "end of the fitted range",
-                index,
-                found: *found,
-            });
+            return Err(EstimateError::NotFinite { what: "end of the fitted range", index, found: *found });
         }
     }
     if range[0] >= range[1] {
@@ -260,20 +236,12 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    const KINDS: [CurveKind; 4] = [
-        CurveKind::Linear,
-        CurveKind::Quadratic,
-        CurveKind::Cubic,
-        CurveKind::Monotone,
-    ];
+    const KINDS: [CurveKind; 4] = [CurveKind::Linear, CurveKind::Quadratic, CurveKind::Cubic, CurveKind::Monotone];
 
     fn points() -> (Vec<f64>, Vec<f64>) {
         let mut random = Random::new(30);
         let x: Vec<f64> = (0..21).map(|i| 20.0 * f64::from(i)).collect();
-        let y = x
-            .iter()
-            .map(|x| 0.75 - 1.5e-3 * x + 0.01 * random.normal())
-            .collect();
+        let y = x.iter().map(|x| 0.75 - 1.5e-3 * x + 0.01 * random.normal()).collect();
         (x, y)
     }
 
@@ -338,14 +306,7 @@ mod tests {
         let (x, y) = points();
         for kind in KINDS {
             let curve = fit_curve(kind, &x, &y, Direction::Decreasing).unwrap();
-            for at in [
-                f64::NAN,
-                f64::INFINITY,
-                f64::NEG_INFINITY,
-                f64::MAX,
-                f64::MIN,
-                1e-300,
-            ] {
+            for at in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, 1e-300] {
                 let value = curve.predict(at).value;
                 assert!((0.0..=1.0).contains(&value), "{kind:?} {at} {value}");
             }
@@ -355,12 +316,7 @@ mod tests {
 
     #[test]
     fn percentages_are_refused() {
-        let error = fit_curve(
-            CurveKind::Linear,
-            &[1.0, 2.0],
-            &[70.0, 60.0],
-            Direction::Decreasing,
-        );
+        let error = fit_curve(CurveKind::Linear, &[1.0, 2.0], &[70.0, 60.0], Direction::Decreasing);
         assert!(matches!(error, Err(EstimateError::Setting { .. })));
     }
 

@@ -44,27 +44,15 @@ impl MonotoneSpline {
     /// Refuses values no fit can have led to.
     pub fn check(&self) -> Result<(), EstimateError> {
         if self.knots.len() < 2 {
-            return Err(EstimateError::TooFew {
-                what: "knots",
-                found: self.knots.len(),
-                expected: 2,
-            });
+            return Err(EstimateError::TooFew { what: "knots", found: self.knots.len(), expected: 2 });
         }
         if self.slopes.len() != self.knots.len() {
-            return Err(EstimateError::Length {
-                what: "slopes",
-                found: self.slopes.len(),
-                expected: self.knots.len(),
-            });
+            return Err(EstimateError::Length { what: "slopes", found: self.slopes.len(), expected: self.knots.len() });
         }
         let values = self.knots.iter().chain(&self.slopes).chain([&self.level]);
         for (index, found) in values.enumerate() {
             if !found.is_finite() {
-                return Err(EstimateError::NotFinite {
-                    what: "curve parameter",
-                    index,
-                    found: *found,
-                });
+                return Err(EstimateError::NotFinite { what: "curve parameter", index, found: *found });
             }
         }
         for pair in self.knots.windows(2) {
@@ -91,11 +79,7 @@ impl MonotoneSpline {
 /// that are not negative).
 /// *Departures from the reference.* Linear pieces of slope instead of higher orders. With at most three slopes, the best
 /// one is found by solving without constraint for every set of slopes that are not 0.
-pub(super) fn fit_monotone(
-    x: &[f64],
-    y: &[f64],
-    direction: Direction,
-) -> Result<MonotoneSpline, EstimateError> {
+pub(super) fn fit_monotone(x: &[f64], y: &[f64], direction: Direction) -> Result<MonotoneSpline, EstimateError> {
     check_points(x, y, 2)?;
     let (low, high) = range(x);
     if low >= high {
@@ -112,10 +96,7 @@ pub(super) fn fit_monotone(
     for chosen in 0..1usize << knots.len() {
         let used: Vec<usize> = (0..knots.len()).filter(|j| chosen >> j & 1 == 1).collect();
         let mut columns = vec![vec![1.0; x.len()]];
-        columns.extend(
-            used.iter()
-                .map(|j| basis.iter().map(|row| sign * row[*j]).collect::<Vec<_>>()),
-        );
+        columns.extend(used.iter().map(|j| basis.iter().map(|row| sign * row[*j]).collect::<Vec<_>>()));
         let Some(solved) = least_squares(&columns, y) else {
             continue;
         };
@@ -126,26 +107,17 @@ pub(super) fn fit_monotone(
         for (j, weight) in used.iter().zip(&solved[1..]) {
             slopes[*j] = sign * weight;
         }
-        let spline = MonotoneSpline {
-            knots: knots.clone(),
-            slopes,
-            level: solved[0],
-        };
-        let error: f64 = x
-            .iter()
-            .zip(y)
-            .map(|(x, y)| (spline.value(*x) - y).powi(2))
-            .sum();
+        let spline = MonotoneSpline { knots: knots.clone(), slopes, level: solved[0] };
+        let error: f64 = x.iter().zip(y).map(|(x, y)| (spline.value(*x) - y).powi(2)).sum();
         if best.as_ref().is_none_or(|(least, _)| error < *least) {
             best = Some((error, spline));
         }
     }
-    best.map(|(_, spline)| spline)
-        .ok_or(EstimateError::Undefined {
-            what: "the curve",
-            found: "scores too large or too close to each other",
-            expected: "scores that differ by more than rounding",
-        })
+    best.map(|(_, spline)| spline).ok_or(EstimateError::Undefined {
+        what: "the curve",
+        found: "scores too large or too close to each other",
+        expected: "scores that differ by more than rounding",
+    })
 }
 
 /// The ends of the range, and the median between them if there are points enough.
@@ -200,10 +172,7 @@ mod tests {
     #[test]
     fn a_parabola_that_does_not_turn_is_fitted_exactly() {
         let x: Vec<f64> = (0..21).map(|i| 20.0 * f64::from(i)).collect();
-        let y: Vec<f64> = x
-            .iter()
-            .map(|x| 0.75 - 3.2e-3 * x + 3.6e-6 * x * x)
-            .collect();
+        let y: Vec<f64> = x.iter().map(|x| 0.75 - 3.2e-3 * x + 3.6e-6 * x * x).collect();
         let spline = fit_monotone(&x, &y, Direction::Decreasing).unwrap();
         let parabola = fit_polynomial(2, &x, &y).unwrap();
         for at in x {
@@ -216,10 +185,7 @@ mod tests {
         let mut random = Random::new(21);
         for _ in 0..50 {
             let x: Vec<f64> = (0..21).map(|_| 450.0 * random.uniform()).collect();
-            let y: Vec<f64> = x
-                .iter()
-                .map(|x| 0.3 - 0.0005 * x + 0.1 * random.normal())
-                .collect();
+            let y: Vec<f64> = x.iter().map(|x| 0.3 - 0.0005 * x + 0.1 * random.normal()).collect();
             for (direction, sign) in [(Direction::Decreasing, -1.0), (Direction::Increasing, 1.0)] {
                 let spline = fit_monotone(&x, &y, direction).unwrap();
                 spline.check().unwrap();
@@ -232,11 +198,7 @@ mod tests {
 
     #[test]
     fn the_slope_is_the_derivative() {
-        let spline = MonotoneSpline {
-            knots: vec![1.0, 2.0, 5.0],
-            slopes: vec![-1.0, -0.25, -2.0],
-            level: 3.0,
-        };
+        let spline = MonotoneSpline { knots: vec![1.0, 2.0, 5.0], slopes: vec![-1.0, -0.25, -2.0], level: 3.0 };
         for x in [0.0, 1.25, 1.75, 3.0, 4.5, 6.0] {
             let numeric = (spline.value(x + 1e-6) - spline.value(x - 1e-6)) / 2e-6;
             assert!((numeric - spline.slope(x)).abs() < 1e-8, "{x}");

@@ -36,11 +36,7 @@ impl Polynomial {
                 }
                 // The form without cancellation; q is 0 only if b and c are.
                 let q = -0.5 * (b + inner.sqrt().copysign(b));
-                if q == 0.0 {
-                    vec![0.0]
-                } else {
-                    vec![q / a, c / q]
-                }
+                if q == 0.0 { vec![0.0] } else { vec![q / a, c / q] }
             }
             [_, b, c] if b != 0.0 => vec![-c / b],
             _ => Vec::new(),
@@ -86,11 +82,7 @@ impl Polynomial {
         let values = [self.centre].into_iter().chain(self.coefficients.clone());
         for (index, found) in values.enumerate() {
             if !found.is_finite() {
-                return Err(EstimateError::NotFinite {
-                    what: "curve parameter",
-                    index,
-                    found,
-                });
+                return Err(EstimateError::NotFinite { what: "curve parameter", index, found });
             }
         }
         Ok(())
@@ -116,64 +108,37 @@ fn horner(coefficients: &[f64], t: f64) -> f64 {
 /// *Departures from the reference.* Solved by Householder reflections in the mapped variable, which keeps all digits.
 pub fn fit_polynomial(degree: usize, x: &[f64], y: &[f64]) -> Result<Polynomial, EstimateError> {
     if !(1..=3).contains(&degree) {
-        return Err(EstimateError::Setting {
-            setting: "degree",
-            found: degree as f64,
-            expected: "1, 2 or 3",
-        });
+        return Err(EstimateError::Setting { setting: "degree", found: degree as f64, expected: "1, 2 or 3" });
     }
     check_points(x, y, degree + 1)?;
     let (low, high) = range(x);
     let (centre, scale) = (0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low);
-    let power = |j: usize| -> Vec<f64> {
-        x.iter()
-            .map(|x| ((x - centre) / scale).powi(j as i32))
-            .collect()
-    };
+    let power = |j: usize| -> Vec<f64> { x.iter().map(|x| ((x - centre) / scale).powi(j as i32)).collect() };
     let columns: Vec<Vec<f64>> = (0..=degree).rev().map(power).collect();
     let coefficients = least_squares(&columns, y).ok_or(EstimateError::Undefined {
         what: "the curve",
         found: "too many points share their score",
         expected: "more different scores than the curve has degrees",
     })?;
-    Ok(Polynomial {
-        centre,
-        scale,
-        coefficients,
-    })
+    Ok(Polynomial { centre, scale, coefficients })
 }
 
 /// Smallest and largest of some finite values.
 pub(super) fn range(x: &[f64]) -> (f64, f64) {
-    x.iter()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
-            (low.min(*x), high.max(*x))
-        })
+    x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)))
 }
 
 /// Refuses points that are not finite, not in pairs, or too few.
 pub(super) fn check_points(x: &[f64], y: &[f64], least: usize) -> Result<(), EstimateError> {
     if x.len() != y.len() {
-        return Err(EstimateError::Length {
-            what: "accuracies",
-            found: y.len(),
-            expected: x.len(),
-        });
+        return Err(EstimateError::Length { what: "accuracies", found: y.len(), expected: x.len() });
     }
     if x.len() < least {
-        return Err(EstimateError::TooFew {
-            what: "points of the fit",
-            found: x.len(),
-            expected: least,
-        });
+        return Err(EstimateError::TooFew { what: "points of the fit", found: x.len(), expected: least });
     }
     for (what, values) in [("score", x), ("accuracy", y)] {
         if let Some(index) = values.iter().position(|v| !v.is_finite()) {
-            return Err(EstimateError::NotFinite {
-                what,
-                index,
-                found: values[index],
-            });
+            return Err(EstimateError::NotFinite { what, index, found: values[index] });
         }
     }
     Ok(())
@@ -201,21 +166,14 @@ mod tests {
 
     #[test]
     fn slopes_match_differences_and_vanish_at_turning_points() {
-        let cubic = Polynomial {
-            centre: 2.0,
-            scale: 3.0,
-            coefficients: vec![1.0, -0.5, -2.0, 0.25],
-        };
+        let cubic = Polynomial { centre: 2.0, scale: 3.0, coefficients: vec![1.0, -0.5, -2.0, 0.25] };
         let numeric = (cubic.value(4.0 + 1e-5) - cubic.value(4.0 - 1e-5)) / 2e-5;
         assert!((cubic.slope(4.0) - numeric).abs() < 1e-8);
         assert_eq!(cubic.turning_points().len(), 2);
         for x in cubic.turning_points() {
             assert!(cubic.slope(x).abs() < 1e-12);
         }
-        let with = |coefficients| Polynomial {
-            coefficients,
-            ..cubic.clone()
-        };
+        let with = |coefficients| Polynomial { coefficients, ..cubic.clone() };
         assert!(with(vec![1.0, 0.0, 2.0, 0.0]).turning_points().is_empty());
         assert_eq!(with(vec![1.0, 0.0, 0.0, 0.0]).turning_points(), [2.0]);
         assert_eq!(with(vec![0.0, 1.0, 0.0, 0.0]).turning_points(), [2.0]);
@@ -225,15 +183,9 @@ mod tests {
 
     #[test]
     fn impossible_fits_are_refused() {
-        assert!(matches!(
-            fit_polynomial(2, &[1.0, 2.0], &[1.0, 2.0]),
-            Err(EstimateError::TooFew { .. })
-        ));
+        assert!(matches!(fit_polynomial(2, &[1.0, 2.0], &[1.0, 2.0]), Err(EstimateError::TooFew { .. })));
         for x in [[1.0; 4], [1.0, 1.0, 2.0, 2.0]] {
-            assert!(matches!(
-                fit_polynomial(2, &x, &[0.0; 4]),
-                Err(EstimateError::Undefined { .. })
-            ));
+            assert!(matches!(fit_polynomial(2, &x, &[0.0; 4]), Err(EstimateError::Undefined { .. })));
         }
         assert!(fit_polynomial(1, &[1.0, f64::NAN], &[0.0; 2]).is_err());
         assert!(fit_polynomial(1, &[1.0, 2.0], &[0.0]).is_err());

@@ -66,10 +66,7 @@ impl Curve {
         let found = PUBLISHED_CURVES.iter().find(|curve| curve.name == name);
         found.map(Self::from_published).ok_or_else(|| {
             let known: Vec<&str> = PUBLISHED_CURVES.iter().map(|curve| curve.name).collect();
-            EstimateError::UnknownCurve {
-                name: name.into(),
-                known: known.join(", "),
-            }
+            EstimateError::UnknownCurve { name: name.into(), known: known.join(", ") }
         })
     }
 

@@ -17,22 +17,13 @@ const MOST_CLASSES: usize = 4096;
 ///
 /// # Errors
 /// When the reference, which was checked, has no confusion matrix, or there are more than 4,096 classes.
-pub(super) fn estimate_bbse(
-    outputs: &Outputs,
-    reference: &MarginalReference,
-) -> Result<Vec<f64>, EstimateError> {
+pub(super) fn estimate_bbse(outputs: &Outputs, reference: &MarginalReference) -> Result<Vec<f64>, EstimateError> {
     let classes = outputs.classes();
     let Some(confusion) = &reference.confusion else {
-        return Err(EstimateError::Empty {
-            what: "confusion cells",
-        });
+        return Err(EstimateError::Empty { what: "confusion cells" });
     };
     if classes > MOST_CLASSES {
-        return Err(EstimateError::TooMany {
-            what: "classes",
-            found: classes,
-            expected: MOST_CLASSES,
-        });
+        return Err(EstimateError::TooMany { what: "classes", found: classes, expected: MOST_CLASSES });
     }
     let mut predictions = vec![0.0; classes];
     for class in outputs.classes_predicted() {
@@ -140,9 +131,7 @@ mod tests {
             }
         }
         let solution: Vec<f64> = (0..n).map(|k| k as f64 - 7.5).collect();
-        let mut right: Vec<f64> = (0..n)
-            .map(|row| dot(&matrix[row * n..][..n], &solution))
-            .collect();
+        let mut right: Vec<f64> = (0..n).map(|row| dot(&matrix[row * n..][..n], &solution)).collect();
         solve_positive(&mut matrix, &mut right);
         for (found, expected) in right.iter().zip(solution) {
             assert!((found - expected).abs() < 1e-12, "{found}, {expected}");

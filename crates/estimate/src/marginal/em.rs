@@ -47,11 +47,8 @@ pub(super) fn estimate_em_of(outputs: &Outputs, images: &[usize], reference: &[f
 }
 
 fn next_shares(probs: &[f32], shares: &[f64], reference: &[f64]) -> Vec<f64> {
-    let ratios: Vec<f64> = shares
-        .iter()
-        .zip(reference)
-        .map(|(share, old)| if *old > 0.0 { share / old } else { 0.0 })
-        .collect();
+    let ratios: Vec<f64> =
+        shares.iter().zip(reference).map(|(share, old)| if *old > 0.0 { share / old } else { 0.0 }).collect();
     let mut sums = vec![0.0; shares.len()];
     let mut unexplained = 0.0;
     for row in probs.chunks_exact(shares.len()) {
@@ -66,12 +63,8 @@ fn next_shares(probs: &[f32], shares: &[f64], reference: &[f64]) -> Vec<f64> {
         }
     }
     // An image all of whose probability lies in excluded classes says nothing about the others.
-    let mut next: Vec<f64> = sums
-        .iter()
-        .zip(&ratios)
-        .zip(shares)
-        .map(|((sum, ratio), share)| sum * ratio + unexplained * share)
-        .collect();
+    let mut next: Vec<f64> =
+        sums.iter().zip(&ratios).zip(shares).map(|((sum, ratio), share)| sum * ratio + unexplained * share).collect();
     let total: f64 = next.iter().sum();
     next.iter_mut().for_each(|share| *share /= total);
     next
@@ -86,11 +79,7 @@ fn dot(row: &[f32], ratios: &[f64]) -> f64 {
             sums[k] += f64::from(p[k]) * ratio[k];
         }
     }
-    let tail: f64 = row_tail
-        .iter()
-        .zip(weight_tail)
-        .map(|(&p, ratio)| f64::from(p) * ratio)
-        .sum();
+    let tail: f64 = row_tail.iter().zip(weight_tail).map(|(&p, ratio)| f64::from(p) * ratio).sum();
     sums.iter().sum::<f64>() + tail
 }
 

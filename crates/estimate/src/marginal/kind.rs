@@ -27,11 +27,7 @@ impl Marginal {
     ///
     /// # Errors
     /// When what is given does not fit the classes, or the reference lacks what is needed.
-    pub fn resolve(
-        &self,
-        outputs: &Outputs,
-        reference: &MarginalReference,
-    ) -> Result<Vec<f64>, EstimateError> {
+    pub fn resolve(&self, outputs: &Outputs, reference: &MarginalReference) -> Result<Vec<f64>, EstimateError> {
         let classes = outputs.classes();
         match self {
             Self::Uniform => Ok(vec![1.0 / classes as f64; classes]),
@@ -67,17 +63,10 @@ fn normalised(weights: &[f64], classes: usize) -> Result<Vec<f64>, EstimateError
 
 fn subset_shares(subset: &[usize], classes: usize) -> Result<Vec<f64>, EstimateError> {
     if subset.is_empty() {
-        return Err(EstimateError::Empty {
-            what: "classes of the subset",
-        });
+        return Err(EstimateError::Empty { what: "classes of the subset" });
     }
     if let Some(index) = subset.iter().position(|&class| class >= classes) {
-        return Err(EstimateError::UnknownClass {
-            what: "entry of the subset",
-            index,
-            found: subset[index],
-            classes,
-        });
+        return Err(EstimateError::UnknownClass { what: "entry of the subset", index, found: subset[index], classes });
     }
     let mut shares = vec![0.0; classes];
     for &class in subset {

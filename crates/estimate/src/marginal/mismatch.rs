@@ -53,10 +53,7 @@ pub fn measure_mismatch(
         let even = estimate_em_of(outputs, &even, reference);
         total_variation(&even, &estimate_em_of(outputs, &odd, reference)) / 2.0
     };
-    Ok(MarginalMismatch {
-        distance: total_variation(&estimate_em(outputs, reference), assumed),
-        noise,
-    })
+    Ok(MarginalMismatch { distance: total_variation(&estimate_em(outputs, reference), assumed), noise })
 }
 
 #[cfg(test)]
@@ -76,11 +73,7 @@ mod tests {
         for images in [400, 2000] {
             let (outputs, _) = calibrated(images as u64, images, &skewed, 2.0);
             let found = measure_mismatch(&outputs, &uniform, &uniform).unwrap();
-            assert_eq!(
-                found.flag(),
-                Some(Flag::ClassMarginalMismatch),
-                "{images}: {found:?}"
-            );
+            assert_eq!(found.flag(), Some(Flag::ClassMarginalMismatch), "{images}: {found:?}");
         }
     }
 

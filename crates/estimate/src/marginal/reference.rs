@@ -27,10 +27,7 @@ pub struct Confusion {
 impl MarginalReference {
     /// All classes alike, and no labelled images.
     pub fn uniform(classes: usize) -> Self {
-        Self {
-            marginal: vec![1.0 / classes as f64; classes],
-            confusion: None,
-        }
+        Self { marginal: vec![1.0 / classes as f64; classes], confusion: None }
     }
 
     /// Counts labels and predictions of labelled images.
@@ -53,10 +50,7 @@ impl MarginalReference {
             marginal: shrunken_shares(&counts),
             confusion: Some(Confusion {
                 images: labels.len(),
-                cells: cells
-                    .into_iter()
-                    .map(|((predicted, label), count)| (predicted, label, count))
-                    .collect(),
+                cells: cells.into_iter().map(|((predicted, label), count)| (predicted, label, count)).collect(),
             }),
         })
     }
@@ -73,12 +67,7 @@ impl MarginalReference {
         for (index, &(predicted, label, _)) in confusion.cells.iter().enumerate() {
             let found = predicted.max(label) as usize;
             if found >= classes {
-                return Err(EstimateError::UnknownClass {
-                    what: "confusion cell",
-                    index,
-                    found,
-                    classes,
-                });
+                return Err(EstimateError::UnknownClass { what: "confusion cell", index, found, classes });
             }
         }
         let sum: u64 = confusion.cells.iter().map(|cell| u64::from(cell.2)).sum();
@@ -102,10 +91,7 @@ fn shrunken_shares(counts: &[f64]) -> Vec<f64> {
     let chance = 1.0 - shares.iter().map(|share| share * share).sum::<f64>();
     let known = spread * (images - 1.0);
     let pull = if chance < known { chance / known } else { 1.0 };
-    shares
-        .iter()
-        .map(|share| pull * uniform + (1.0 - pull) * share)
-        .collect()
+    shares.iter().map(|share| pull * uniform + (1.0 - pull) * share).collect()
 }
 
 #[cfg(test)]
@@ -141,18 +127,12 @@ mod tests {
     fn stored_values_that_cannot_be_are_refused() {
         let good = MarginalReference {
             marginal: vec![0.5, 0.5],
-            confusion: Some(Confusion {
-                images: 3,
-                cells: vec![(0, 0, 2), (1, 1, 1)],
-            }),
+            confusion: Some(Confusion { images: 3, cells: vec![(0, 0, 2), (1, 1, 1)] }),
         };
         good.check(2).unwrap();
         assert!(good.check(3).is_err());
         let with = |images, cells: &[(u32, u32, u32)]| MarginalReference {
-            confusion: Some(Confusion {
-                images,
-                cells: cells.to_vec(),
-            }),
+            confusion: Some(Confusion { images, cells: cells.to_vec() }),
             ..good.clone()
         };
         assert!(with(4, &[(0, 0, 2)]).check(2).is_err());

@@ -22,10 +22,7 @@ pub(crate) fn plan_shares(outputs: &Outputs, shares: &[f64]) -> Result<Vec<Share
     let mut found = Vec::with_capacity(outputs.images());
     for batch in batches(outputs.images()) {
         let plan = solve(&Problem::new(outputs, &batch, shares));
-        found.extend(plan.shares.into_iter().map(|share| Share {
-            image: batch[share.image],
-            ..share
-        }));
+        found.extend(plan.shares.into_iter().map(|share| Share { image: batch[share.image], ..share }));
     }
     found.sort_by_key(|share| (share.image, share.class));
     Ok(found)
@@ -42,41 +39,23 @@ fn batches(images: usize) -> Vec<Vec<usize>> {
         order.swap(last, random.below(last + 1));
     }
     let count = images.div_ceil(BATCH);
-    (0..count)
-        .map(|batch| order[batch * images / count..(batch + 1) * images / count].to_vec())
-        .collect()
+    (0..count).map(|batch| order[batch * images / count..(batch + 1) * images / count].to_vec()).collect()
 }
 
 /// Refuses shares that are not one per class, finite, not negative, and one in total.
 pub(crate) fn check_shares(shares: &[f64], classes: usize) -> Result<(), EstimateError> {
     if shares.len() != classes {
-        return Err(EstimateError::Length {
-            what: "class shares",
-            found: shares.len(),
-            expected: classes,
-        });
+        return Err(EstimateError::Length { what: "class shares", found: shares.len(), expected: classes });
     }
     if let Some(index) = shares.iter().position(|share| !share.is_finite()) {
-        return Err(EstimateError::NotFinite {
-            what: "class share",
-            index,
-            found: shares[index],
-        });
+        return Err(EstimateError::NotFinite { what: "class share", index, found: shares[index] });
     }
     if let Some(&found) = shares.iter().find(|&&share| share < 0.0) {
-        return Err(EstimateError::Setting {
-            setting: "a class share",
-            found,
-            expected: "no number below 0",
-        });
+        return Err(EstimateError::Setting { setting: "a class share", found, expected: "no number below 0" });
     }
     let found: f64 = shares.iter().sum();
     if (found - 1.0).abs() > 1e-6 {
-        return Err(EstimateError::Setting {
-            setting: "the sum of the class shares",
-            found,
-            expected: "1",
-        });
+        return Err(EstimateError::Setting { setting: "the sum of the class shares", found, expected: "1" });
     }
     Ok(())
 }
@@ -109,13 +88,7 @@ mod tests {
     #[test]
     fn shares_that_are_none_are_refused() {
         assert!(check_shares(&[0.5, 0.5], 2).is_ok());
-        for broken in [
-            &[1.0][..],
-            &[f64::NAN, 1.0],
-            &[-0.5, 1.5],
-            &[0.5, 0.4],
-            &[0.0, 0.0],
-        ] {
+        for broken in [&[1.0][..], &[f64::NAN, 1.0], &[-0.5, 1.5], &[0.5, 0.4], &[0.0, 0.0]] {
             assert!(check_shares(broken, 2).is_err(), "{broken:?}");
         }
     }

@@ -18,9 +18,8 @@ pub(super) struct Bids {
 pub(super) fn bid(problem: &Problem) -> Bids {
     let mut market = Market::new(problem);
     let mut left = problem.images() * ROWS_PER_IMAGE;
-    let mut queue: std::collections::VecDeque<usize> = (0..problem.classes())
-        .filter(|&class| market.is_crowded(class))
-        .collect();
+    let mut queue: std::collections::VecDeque<usize> =
+        (0..problem.classes()).filter(|&class| market.is_crowded(class)).collect();
     while let Some(class) = queue.pop_front() {
         if !market.is_crowded(class) {
             continue;
@@ -51,10 +50,7 @@ impl<'a> Market<'a> {
     fn new(problem: &'a Problem) -> Self {
         let mut market = Self {
             problem,
-            bids: Bids {
-                prices: vec![0.0; problem.classes()],
-                members: vec![Vec::new(); problem.classes()],
-            },
+            bids: Bids { prices: vec![0.0; problem.classes()], members: vec![Vec::new(); problem.classes()] },
         };
         for image in 0..problem.images() as u32 {
             let class = market.best_class(image);
@@ -89,10 +85,8 @@ impl<'a> Market<'a> {
     /// Raises the price of a crowded class and gives the images that have to leave.
     fn raise(&mut self, class: usize) -> Vec<u32> {
         let members = std::mem::take(&mut self.bids.members[class]);
-        let mut ties: Vec<(f64, u32)> = members
-            .into_iter()
-            .map(|image| (self.attachment(image, class), image))
-            .collect();
+        let mut ties: Vec<(f64, u32)> =
+            members.into_iter().map(|image| (self.attachment(image, class), image)).collect();
         ties.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let places = self.problem.places()[class];
         let leaving = ties.len() - places;
@@ -111,10 +105,7 @@ impl<'a> Market<'a> {
         let row = self.problem.row(image as usize);
         let prices = &self.bids.prices;
         let worth = |from: usize, to: usize| {
-            row[from..to]
-                .iter()
-                .zip(&prices[from..to])
-                .fold(f64::NEG_INFINITY, |best, (p, price)| best.max(p - price))
+            row[from..to].iter().zip(&prices[from..to]).fold(f64::NEG_INFINITY, |best, (p, price)| best.max(p - price))
         };
         let others = worth(0, class).max(worth(class + 1, row.len()));
         row[class] - prices[class] - others

@@ -15,19 +15,13 @@ pub(super) fn capacities(shares: &[f64], images: usize) -> Vec<i64> {
         .map(|share| {
             let exact = share / sum * images as f64;
             let whole = exact.round();
-            let snapped = if (exact - whole).abs() <= SNAP {
-                whole
-            } else {
-                exact
-            };
+            let snapped = if (exact - whole).abs() <= SNAP { whole } else { exact };
             (snapped * UNIT as f64) as i64
         })
         .collect();
     let mut missing = images as i64 * UNIT - masses.iter().sum::<i64>();
     // Rounding leaves units over. Classes that are no whole number of images anyway take them, one at a time.
-    let mut takers: Vec<usize> = (0..masses.len())
-        .filter(|&class| masses[class] % UNIT != 0)
-        .collect();
+    let mut takers: Vec<usize> = (0..masses.len()).filter(|&class| masses[class] % UNIT != 0).collect();
     while missing != 0 {
         let before = missing;
         for &class in &takers {
@@ -46,10 +40,7 @@ pub(super) fn capacities(shares: &[f64], images: usize) -> Vec<i64> {
 ///
 /// The sum of the capacities must be a multiple of `granule`.
 pub(super) fn rounded(capacities: &[i64], granule: i64) -> Vec<i64> {
-    let mut masses: Vec<i64> = capacities
-        .iter()
-        .map(|mass| mass - mass % granule)
-        .collect();
+    let mut masses: Vec<i64> = capacities.iter().map(|mass| mass - mass % granule).collect();
     let left = capacities.iter().map(|mass| mass % granule).sum::<i64>() / granule;
     let mut order: Vec<usize> = (0..masses.len()).collect();
     order.sort_by_key(|&class| -(capacities[class] % granule));
@@ -104,10 +95,7 @@ mod tests {
     #[test]
     fn the_largest_fractions_are_rounded_up() {
         let masses = capacities(&[0.12, 0.0, 0.37, 0.51], 10);
-        assert_eq!(
-            rounded(&masses, UNIT),
-            [1, 0, 4, 5].map(|count| count * UNIT)
-        );
+        assert_eq!(rounded(&masses, UNIT), [1, 0, 4, 5].map(|count| count * UNIT));
         assert_eq!(rounded(&masses, 1), masses);
     }
 }

@@ -28,12 +28,7 @@ impl<'a> Flow<'a> {
         let members: Vec<Vec<Member>> = bids
             .members
             .into_iter()
-            .map(|images| {
-                images
-                    .into_iter()
-                    .map(|image| Member { image, mass: UNIT })
-                    .collect()
-            })
+            .map(|images| images.into_iter().map(|image| Member { image, mass: UNIT }).collect())
             .collect();
         Self {
             problem,
@@ -81,10 +76,8 @@ impl<'a> Flow<'a> {
         let (Some(&source), Some(&target)) = (path.first(), path.last()) else {
             return;
         };
-        let steps: Vec<(usize, usize, Member)> = path
-            .windows(2)
-            .map(|step| (step[0], step[1], self.cheapest(step[0], step[1])))
-            .collect();
+        let steps: Vec<(usize, usize, Member)> =
+            path.windows(2).map(|step| (step[0], step[1], self.cheapest(step[0], step[1]))).collect();
         let mass = steps
             .iter()
             .map(|(_, _, member)| member.mass)
@@ -100,10 +93,7 @@ impl<'a> Flow<'a> {
     /// All masses as `(image, class, mass)`.
     pub(super) fn masses(&self) -> Vec<(usize, usize, i64)> {
         let of_class = |(class, members): (usize, &Vec<Member>)| {
-            members
-                .iter()
-                .map(move |member| (member.image as usize, class, member.mass))
-                .collect::<Vec<_>>()
+            members.iter().map(move |member| (member.image as usize, class, member.mass)).collect::<Vec<_>>()
         };
         self.members.iter().enumerate().flat_map(of_class).collect()
     }
@@ -131,20 +121,14 @@ impl<'a> Flow<'a> {
         }
         members.push(Member { image, mass });
         if !self.losses[class].is_empty() {
-            lower(
-                &mut self.losses[class],
-                self.problem.row(image as usize),
-                class,
-            );
+            lower(&mut self.losses[class], self.problem.row(image as usize), class);
         }
     }
 
     fn take(&mut self, class: usize, image: u32, mass: i64) {
         let members = &mut self.members[class];
-        let position = members
-            .iter()
-            .position(|member| member.image == image)
-            .expect("a path step names a member of its class");
+        let position =
+            members.iter().position(|member| member.image == image).expect("a path step names a member of its class");
         members[position].mass -= mass;
         if members[position].mass == 0 {
             members.swap_remove(position);

@@ -14,12 +14,7 @@ pub(super) struct PathSearch {
 
 impl PathSearch {
     pub(super) fn new(classes: usize) -> Self {
-        Self {
-            lost: vec![0.0; classes],
-            before: vec![0; classes],
-            closed: vec![0.0; classes],
-            order: Vec::new(),
-        }
+        Self { lost: vec![0.0; classes], before: vec![0; classes], closed: vec![0.0; classes], order: Vec::new() }
     }
 
     /// The cheapest path from a class with excess to the nearest one with room; updates prices so that all moves still cost.
@@ -49,14 +44,7 @@ impl PathSearch {
 
     /// Shortens paths to open classes by going through `class`.
     fn relax(&mut self, class: u32, start: f64, losses: &[f64]) {
-        shorten(
-            &mut self.lost,
-            &mut self.before,
-            &self.closed,
-            losses,
-            start,
-            class,
-        );
+        shorten(&mut self.lost, &mut self.before, &self.closed, losses, start, class);
     }
 
     fn trace(&self, source: usize, target: usize) -> Vec<usize> {
@@ -72,14 +60,7 @@ impl PathSearch {
 }
 
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-fn shorten(
-    lost: &mut [f64],
-    before: &mut [u32],
-    closed: &[f64],
-    losses: &[f64],
-    start: f64,
-    class: u32,
-) {
+fn shorten(lost: &mut [f64], before: &mut [u32], closed: &[f64], losses: &[f64], start: f64, class: u32) {
     let known = lost.iter_mut().zip(before).zip(closed);
     for (((lost, before), closed), loss) in known.zip(losses) {
         let through = start + loss;
@@ -97,11 +78,8 @@ fn nearest(lost: &[f64], prices: &[f64], closed: &[f64]) -> usize {
     let whole = lost.len() / LANES * LANES;
     let mut smallest = [f64::INFINITY; LANES];
     for start in (0..whole).step_by(LANES) {
-        let (lost, prices, closed) = (
-            &lost[start..start + LANES],
-            &prices[start..start + LANES],
-            &closed[start..start + LANES],
-        );
+        let (lost, prices, closed) =
+            (&lost[start..start + LANES], &prices[start..start + LANES], &closed[start..start + LANES]);
         for k in 0..LANES {
             let key = lost[k] + prices[k] + closed[k];
             smallest[k] = if key < smallest[k] { key } else { smallest[k] };
@@ -109,7 +87,5 @@ fn nearest(lost: &[f64], prices: &[f64], closed: &[f64]) -> usize {
     }
     let smallest = smallest.into_iter().fold(f64::INFINITY, f64::min);
     let smallest = (whole..lost.len()).map(key).fold(smallest, f64::min);
-    (0..lost.len())
-        .position(|class| key(class) == smallest)
-        .unwrap_or(0)
+    (0..lost.len()).position(|class| key(class) == smallest).unwrap_or(0)
 }

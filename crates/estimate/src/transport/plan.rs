@@ -27,11 +27,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Collects whole-number masses `(image, class, mass)` and measures them against what the prices prove.
-    pub(super) fn new(
-        problem: &Problem,
-        mut masses: Vec<(usize, usize, i64)>,
-        prices: &[f64],
-    ) -> Self {
+    pub(super) fn new(problem: &Problem, mut masses: Vec<(usize, usize, i64)>, prices: &[f64]) -> Self {
         masses.sort_unstable();
         let shares: Vec<Share> = masses
             .into_iter()
@@ -43,16 +39,8 @@ impl Plan {
             })
             .collect();
         let images = problem.images() as f64;
-        let value = shares
-            .iter()
-            .map(|share| share.mass * share.prob)
-            .sum::<f64>()
-            / images;
-        Self {
-            shares,
-            value,
-            gap: bound(problem, prices) / images - value,
-        }
+        let value = shares.iter().map(|share| share.mass * share.prob).sum::<f64>() / images;
+        Self { shares, value, gap: bound(problem, prices) / images - value }
     }
 }
 
@@ -61,19 +49,8 @@ impl Plan {
 /// `sum_i max_k (p_ik - v_k) + sum_k capacity_k v_k`.
 fn bound(problem: &Problem, prices: &[f64]) -> f64 {
     let best: f64 = (0..problem.images())
-        .map(|image| {
-            problem
-                .row(image)
-                .iter()
-                .zip(prices)
-                .fold(f64::NEG_INFINITY, |best, (p, v)| best.max(p - v))
-        })
+        .map(|image| problem.row(image).iter().zip(prices).fold(f64::NEG_INFINITY, |best, (p, v)| best.max(p - v)))
         .sum();
-    let rent: f64 = problem
-        .capacities()
-        .iter()
-        .zip(prices)
-        .map(|(&mass, v)| mass as f64 / UNIT as f64 * v)
-        .sum();
+    let rent: f64 = problem.capacities().iter().zip(prices).map(|(&mass, v)| mass as f64 / UNIT as f64 * v).sum();
     best + rent
 }

@@ -25,10 +25,7 @@ impl Problem {
         Self {
             probs,
             classes,
-            places: rounded(&capacities, UNIT)
-                .into_iter()
-                .map(|mass| (mass / UNIT) as usize)
-                .collect(),
+            places: rounded(&capacities, UNIT).into_iter().map(|mass| (mass / UNIT) as usize).collect(),
             capacities,
         }
     }

@@ -19,19 +19,13 @@ pub(super) fn lower(graph: &Graph, lowered: &mut Lowered) -> Backward {
     let mut lowering = Lowering::new(graph, lowered);
     let logits = lowering.lowered.logits;
     if !lowering.wanted[logits.0] {
-        return Backward {
-            steps: Vec::new(),
-            logit_gradient: None,
-        };
+        return Backward { steps: Vec::new(), logit_gradient: None };
     }
     let logit_gradient = lowering.contribute(logits).buffer;
     for position in (0..lowering.lowered.steps.len()).rev() {
         lowering.undo(position);
     }
-    Backward {
-        steps: lowering.steps,
-        logit_gradient: Some(logit_gradient),
-    }
+    Backward { steps: lowering.steps, logit_gradient: Some(logit_gradient) }
 }
 
 struct Lowering<'a> {
@@ -89,8 +83,7 @@ impl<'a> Lowering<'a> {
                 Storage::Buffer(_) => {
                     let step = writer[index].map(|position| &lowered.steps[position]);
                     step.is_some_and(|step| {
-                        matches!(step, Step::LayerNorm { .. })
-                            || step.sources().iter().any(|source| wanted[source.0])
+                        matches!(step, Step::LayerNorm { .. }) || step.sources().iter().any(|source| wanted[source.0])
                     })
                 }
             };
@@ -112,10 +105,8 @@ impl<'a> Lowering<'a> {
     fn undo(&mut self, position: usize) {
         let step = self.lowered.steps[position].clone();
         let Some(target) = step.target() else { return };
-        let on_top: Vec<(ValueId, BufferId)> = self.derived[target.0]
-            .iter()
-            .filter_map(|&value| Some((value, self.gradient[value.0]?)))
-            .collect();
+        let on_top: Vec<(ValueId, BufferId)> =
+            self.derived[target.0].iter().filter_map(|&value| Some((value, self.gradient[value.0]?))).collect();
         for &(value, gradient) in &on_top {
             if self.has_norm(value) && self.summed.insert(value) {
                 self.steps.push(BackwardStep::NormSums { value, gradient });
@@ -127,10 +118,7 @@ impl<'a> Lowering<'a> {
         if let (Step::Conv { node, source, .. }, None, [(value, gradient)]) =
             (&step, self.gradient[target.0], on_top.as_slice())
         {
-            let gradient = GradSource::ThroughNorm {
-                value: *value,
-                gradient: *gradient,
-            };
+            let gradient = GradSource::ThroughNorm { value: *value, gradient: *gradient };
             self.undo_conv(*node, *source, gradient);
             return;
         }
@@ -146,18 +134,11 @@ impl<'a> Lowering<'a> {
             let in_place = self.gradient[target.0].is_none() && !self.shared.contains(&gradient);
             let into = if in_place {
                 self.gradient[target.0] = Some(gradient);
-                GradTarget {
-                    buffer: gradient,
-                    accumulate: false,
-                }
+                GradTarget { buffer: gradient, accumulate: false }
             } else {
                 self.contribute(target)
             };
-            self.steps.push(BackwardStep::ThroughNorm {
-                value,
-                gradient,
-                target: into,
-            });
+            self.steps.push(BackwardStep::ThroughNorm { value, gradient, target: into });
         }
         self.gradient[target.0]
     }
@@ -168,119 +149,52 @@ impl<'a> Lowering<'a> {
             Step::Conv { node, source, .. } => {
                 self.undo_conv(node, source, GradSource::Plain(gradient));
             }
-            Step::Join {
-                terms,
-                activation,
-                target,
-            } => {
+            Step::Join { terms, activation, target } => {
                 self.undo_join(position, &terms, activation, target, gradient);
             }
-            Step::MaxPool {
-                pool,
-                source,
-                target: forward,
-            } => {
+            Step::MaxPool { pool, source, target: forward } => {
                 let target = self.contribute(source);
-                self.steps.push(BackwardStep::MaxPool {
-                    forward,
-                    pool,
-                    gradient,
-                    source,
-                    target,
-                });
+                self.steps.push(BackwardStep::MaxPool { forward, pool, gradient, source, target });
             }
-            Step::AvgPool {
-                pool,
-                source,
-                target: forward,
-            } => {
+            Step::AvgPool { pool, source, target: forward } => {
                 let target = self.contribute(source);
-                self.steps.push(BackwardStep::AvgPool {
-                    forward,
-                    pool,
-                    gradient,
-                    source,
-                    target,
-                });
+                self.steps.push(BackwardStep::AvgPool { forward, pool, gradient, source, target });
             }
             Step::GlobalAvgPool { source, .. } => {
                 let target = self.contribute(source);
-                self.steps.push(BackwardStep::GlobalAvgPool {
-                    gradient,
-                    source,
-                    target,
-                });
+                self.steps.push(BackwardStep::GlobalAvgPool { gradient, source, target });
             }
             Step::Mul { source, gate, .. } => {
                 let source_target = self.wanted[source.0].then(|| self.contribute(source));
                 let gate_target = self.wanted[gate.0].then(|| self.contribute(gate));
-                self.steps.push(BackwardStep::Mul {
-                    source,
-                    gate,
-                    gradient,
-                    source_target,
-                    gate_target,
-                });
+                self.steps.push(BackwardStep::Mul { source, gate, gradient, source_target, gate_target });
             }
             Step::Flatten { source, .. } => {
                 let target = self.contribute(source);
-                self.steps.push(BackwardStep::Flatten {
-                    source,
-                    gradient,
-                    target,
-                });
+                self.steps.push(BackwardStep::Flatten { source, gradient, target });
             }
-            Step::ShortcutA {
-                stride,
-                source,
-                target: forward,
-            } => {
+            Step::ShortcutA { stride, source, target: forward } => {
                 let target = self.contribute(source);
-                self.steps.push(BackwardStep::ShortcutA {
-                    stride,
-                    source,
-                    forward,
-                    gradient,
-                    target,
-                });
+                self.steps.push(BackwardStep::ShortcutA { stride, source, forward, gradient, target });
             }
             Step::Attention { node, source, .. } => {
                 let target = self.contribute(source);
-                self.steps.push(BackwardStep::Attention {
-                    node,
-                    source,
-                    gradient,
-                    target,
-                });
+                self.steps.push(BackwardStep::Attention { node, source, gradient, target });
             }
             Step::Arrange { node, source, .. } => {
                 let target = self.contribute(source);
-                self.steps.push(BackwardStep::Arrange {
-                    node,
-                    gradient,
-                    target,
-                });
+                self.steps.push(BackwardStep::Arrange { node, gradient, target });
             }
             Step::AddPosition { source, target, .. } => {
                 self.undo_join(position, &[source], Activation::Identity, target, gradient);
             }
             Step::Scale { node, source, .. } => {
                 let target = self.contribute(source);
-                self.steps.push(BackwardStep::Scale {
-                    node,
-                    source,
-                    gradient,
-                    target,
-                });
+                self.steps.push(BackwardStep::Scale { node, source, gradient, target });
             }
             Step::LayerNorm { norm, source, .. } => {
                 let target = self.wanted[source.0].then(|| self.contribute(source));
-                self.steps.push(BackwardStep::LayerNorm {
-                    norm,
-                    source,
-                    gradient,
-                    target,
-                });
+                self.steps.push(BackwardStep::LayerNorm { norm, source, gradient, target });
             }
         }
     }
@@ -291,17 +205,8 @@ impl<'a> Lowering<'a> {
         }
         let target = self.contribute(source);
         let complete = self.has_batch_norm(source) && self.readers[source.0].len() == 1;
-        let then = if complete && self.summed.insert(source) {
-            Then::Sums(source)
-        } else {
-            Then::Nothing
-        };
-        self.steps.push(BackwardStep::Conv {
-            node,
-            gradient,
-            target,
-            then,
-        });
+        let then = if complete && self.summed.insert(source) { Then::Sums(source) } else { Then::Nothing };
+        self.steps.push(BackwardStep::Conv { node, gradient, target, then });
     }
 
     fn undo_join(
@@ -313,32 +218,19 @@ impl<'a> Lowering<'a> {
         gradient: BufferId,
     ) {
         let len = self.lowered.values[joined.0].dims.len();
-        let wanted: Vec<ValueId> = terms
-            .iter()
-            .copied()
-            .filter(|term| self.wanted[term.0])
-            .collect();
+        let wanted: Vec<ValueId> = terms.iter().copied().filter(|term| self.wanted[term.0]).collect();
         let sums: Vec<ValueId> = wanted
             .iter()
             .copied()
-            .filter(|&term| {
-                self.only_read(term) && self.is_plain_batch_norm(term) && self.summed.insert(term)
-            })
+            .filter(|&term| self.only_read(term) && self.is_plain_batch_norm(term) && self.summed.insert(term))
             .collect();
         if activation != Activation::Identity || !sums.is_empty() {
-            let join = JoinBackward {
-                joined,
-                activation,
-                sums,
-            };
+            let join = JoinBackward { joined, activation, sums };
             match self.steps.last_mut() {
                 // The convolution that completed the gradient passes it on while it is at hand.
-                Some(BackwardStep::Conv {
-                    node,
-                    target,
-                    then: then @ Then::Nothing,
-                    ..
-                }) if target.buffer == gradient && self.covered[node.index()] => {
+                Some(BackwardStep::Conv { node, target, then: then @ Then::Nothing, .. })
+                    if target.buffer == gradient && self.covered[node.index()] =>
+                {
                     *then = Then::Join(join);
                 }
                 _ => self.steps.push(BackwardStep::Join { gradient, join }),
@@ -360,11 +252,7 @@ impl<'a> Lowering<'a> {
                 owner = Some(term);
             } else {
                 let target = self.contribute(term);
-                self.steps.push(BackwardStep::Copy {
-                    len,
-                    gradient,
-                    target,
-                });
+                self.steps.push(BackwardStep::Copy { len, gradient, target });
             }
         }
     }
@@ -375,22 +263,16 @@ impl<'a> Lowering<'a> {
             Storage::Derived { base, .. } => base,
             _ => value,
         };
-        let by_conv = self.writer[base.0]
-            .is_some_and(|position| matches!(self.lowered.steps[position], Step::Conv { .. }));
+        let by_conv =
+            self.writer[base.0].is_some_and(|position| matches!(self.lowered.steps[position], Step::Conv { .. }));
         if !by_conv || self.readers[value.0].len() != 1 {
             return false;
         }
         if base == value {
-            return !self.derived[value.0]
-                .iter()
-                .any(|&on_top| self.is_read(on_top));
+            return !self.derived[value.0].iter().any(|&on_top| self.is_read(on_top));
         }
         self.readers[base.0].is_empty()
-            && self.derived[base.0]
-                .iter()
-                .filter(|&&other| self.is_read(other))
-                .count()
-                == 1
+            && self.derived[base.0].iter().filter(|&&other| self.is_read(other)).count() == 1
     }
 
     fn is_read(&self, value: ValueId) -> bool {
@@ -421,59 +303,39 @@ impl<'a> Lowering<'a> {
                 Storage::Derived { base, .. } => base,
                 _ => other,
             };
-            let written_at = self.readers[other.0]
-                .iter()
-                .chain(&self.writer[other_base.0])
-                .filter(|&&at| at != position);
+            let written_at =
+                self.readers[other.0].iter().chain(&self.writer[other_base.0]).filter(|&&at| at != position);
             written_at.into_iter().all(|&at| at < read_at)
         };
         safe(a, b) || safe(b, a)
     }
 
     fn has_norm(&self, value: ValueId) -> bool {
-        matches!(
-            self.lowered.values[value.0].storage,
-            Storage::Derived { norm: Some(_), .. }
-        )
+        matches!(self.lowered.values[value.0].storage, Storage::Derived { norm: Some(_), .. })
     }
 
     fn has_batch_norm(&self, value: ValueId) -> bool {
         match self.lowered.values[value.0].storage {
-            Storage::Derived {
-                norm: Some(norm), ..
-            } => self.lowered.norms[norm.0].layer.kind == NormKind::Batch,
+            Storage::Derived { norm: Some(norm), .. } => self.lowered.norms[norm.0].layer.kind == NormKind::Batch,
             _ => false,
         }
     }
 
     /// A batch norm's output with nothing on top, whose gradient is that of the sum it joins.
     fn is_plain_batch_norm(&self, value: ValueId) -> bool {
-        let plain = matches!(
-            self.lowered.values[value.0].storage,
-            Storage::Derived {
-                activation: Activation::Identity,
-                ..
-            }
-        );
+        let plain =
+            matches!(self.lowered.values[value.0].storage, Storage::Derived { activation: Activation::Identity, .. });
         plain && self.has_batch_norm(value)
     }
 
     /// The buffer for a further contribution to the gradient of `value`.
     fn contribute(&mut self, value: ValueId) -> GradTarget {
         if let Some(buffer) = self.gradient[value.0] {
-            return GradTarget {
-                buffer,
-                accumulate: true,
-            };
+            return GradTarget { buffer, accumulate: true };
         }
-        self.lowered
-            .buffers
-            .push(self.lowered.values[value.0].dims.len());
+        self.lowered.buffers.push(self.lowered.values[value.0].dims.len());
         let buffer = BufferId(self.lowered.buffers.len() - 1);
         self.gradient[value.0] = Some(buffer);
-        GradTarget {
-            buffer,
-            accumulate: false,
-        }
+        GradTarget { buffer, accumulate: false }
     }
 }

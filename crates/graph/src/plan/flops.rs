@@ -9,13 +9,9 @@ impl Plan {
         let of = |node: crate::NodeId, pixels: usize| {
             let per_pixel = match &graph.node(node).op {
                 Op::Conv2d(conv) => {
-                    conv.out_channels * conv.in_channels / conv.groups
-                        * conv.kernel[0]
-                        * conv.kernel[1]
+                    conv.out_channels * conv.in_channels / conv.groups * conv.kernel[0] * conv.kernel[1]
                 }
-                Op::Linear { inputs, outputs } | Op::Projection { inputs, outputs } => {
-                    inputs * outputs
-                }
+                Op::Linear { inputs, outputs } | Op::Projection { inputs, outputs } => inputs * outputs,
                 _ => 0,
             };
             2 * (per_pixel * pixels) as u64

@@ -34,17 +34,9 @@ impl Plan {
 
 fn unknown_tap(graph: &Graph, name: &str) -> PlanError {
     // Nearest by the longest common prefix: node names are paths.
-    let common = |other: &str| {
-        name.bytes()
-            .zip(other.bytes())
-            .take_while(|(a, b)| a == b)
-            .count()
-    };
+    let common = |other: &str| name.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
     let nearest = graph.nodes().iter().max_by_key(|node| common(&node.name));
-    PlanError::UnknownTap {
-        name: name.to_owned(),
-        nearest: nearest.map_or_else(String::new, |node| node.name.clone()),
-    }
+    PlanError::UnknownTap { name: name.to_owned(), nearest: nearest.map_or_else(String::new, |node| node.name.clone()) }
 }
 
 /// The inputs whose values a node reads; a crop's second lends only its extents.
@@ -97,21 +89,10 @@ impl<'a> Lowering<'a> {
             self.value_of[index] = Some(value);
         }
         let logits = self.value(self.graph.output());
-        let mut taps: Vec<_> = self
-            .tapped
-            .iter()
-            .map(|&node| (node, self.value(node)))
-            .collect();
+        let mut taps: Vec<_> = self.tapped.iter().map(|&node| (node, self.value(node))).collect();
         taps.sort();
         taps.dedup();
-        Lowered {
-            values: self.values,
-            norms: self.norms,
-            steps: self.steps,
-            buffers: self.buffers,
-            logits,
-            taps,
-        }
+        Lowered { values: self.values, norms: self.norms, steps: self.steps, buffers: self.buffers, logits, taps }
     }
 
     fn value(&self, node: NodeId) -> ValueId {
@@ -127,85 +108,49 @@ impl<'a> Lowering<'a> {
             Op::Conv2d(_) | Op::Linear { .. } | Op::Projection { .. } => {
                 let source = input(self, 0);
                 let target = self.push_stored(id);
-                self.steps.push(Step::Conv {
-                    node: id,
-                    source,
-                    target,
-                    statistics: None,
-                });
+                self.steps.push(Step::Conv { node: id, source, target, statistics: None });
                 target
             }
             Op::Norm(layer) => {
                 let norm = NormId(self.norms.len());
                 let source = self.stored(input(self, 0));
-                self.norms.push(NormSlot {
-                    node: id,
-                    layer: *layer,
-                    dims: self.dims[id.0],
-                });
+                self.norms.push(NormSlot { node: id, layer: *layer, dims: self.dims[id.0] });
                 if layer.kind == NormKind::Layer {
                     let target = self.push_stored(id);
-                    self.steps.push(Step::LayerNorm {
-                        norm,
-                        source,
-                        target,
-                    });
+                    self.steps.push(Step::LayerNorm { norm, source, target });
                     return target;
                 }
                 if !self.gather_in_conv(norm, source, layer.kind) {
                     self.steps.push(Step::Statistics { norm, source });
                 }
                 let activation = Activation::Identity;
-                self.push(
-                    id,
-                    Storage::Derived {
-                        base: source,
-                        norm: Some(norm),
-                        activation,
-                    },
-                )
+                self.push(id, Storage::Derived { base: source, norm: Some(norm), activation })
             }
             Op::Activation(activation) => self.lower_activation(id, input(self, 0), *activation),
             Op::Add => {
                 let terms = vec![input(self, 0), input(self, 1)];
                 let activation = self.activation_after(id);
                 let target = self.push_stored(id);
-                self.steps.push(Step::Join {
-                    terms,
-                    activation,
-                    target,
-                });
+                self.steps.push(Step::Join { terms, activation, target });
                 target
             }
             Op::Mul => {
                 let source = self.stored(input(self, 0));
                 let gate = self.stored(input(self, 1));
                 let target = self.push_stored(id);
-                self.steps.push(Step::Mul {
-                    source,
-                    gate,
-                    target,
-                });
+                self.steps.push(Step::Mul { source, gate, target });
                 target
             }
             Op::MaxPool(pool) => {
                 let source = input(self, 0);
                 let target = self.push_stored(id);
-                self.steps.push(Step::MaxPool {
-                    pool: *pool,
-                    source,
-                    target,
-                });
+                self.steps.push(Step::MaxPool { pool: *pool, source, target });
                 target
             }
             Op::AvgPool(pool) => {
                 let source = input(self, 0);
                 let target = self.push_stored(id);
-                self.steps.push(Step::AvgPool {
-                    pool: *pool,
-                    source,
-                    target,
-                });
+                self.steps.push(Step::AvgPool { pool: *pool, source, target });
                 target
             }
             Op::GlobalAvgPool => {
@@ -216,11 +161,7 @@ impl<'a> Lowering<'a> {
             }
             Op::Attention(_) => {
                 let (source, target) = self.stored_pair(id, input(self, 0));
-                self.steps.push(Step::Attention {
-                    node: id,
-                    source,
-                    target,
-                });
+                self.steps.push(Step::Attention { node: id, source, target });
                 target
             }
             // Nothing to pad or to cut off.
@@ -231,29 +172,17 @@ impl<'a> Lowering<'a> {
             }
             Op::Arrange(_) => {
                 let (source, target) = self.stored_pair(id, input(self, 0));
-                self.steps.push(Step::Arrange {
-                    node: id,
-                    source,
-                    target,
-                });
+                self.steps.push(Step::Arrange { node: id, source, target });
                 target
             }
             Op::AddPosition { .. } => {
                 let (source, target) = self.stored_pair(id, input(self, 0));
-                self.steps.push(Step::AddPosition {
-                    node: id,
-                    source,
-                    target,
-                });
+                self.steps.push(Step::AddPosition { node: id, source, target });
                 target
             }
             Op::Scale => {
                 let (source, target) = self.stored_pair(id, input(self, 0));
-                self.steps.push(Step::Scale {
-                    node: id,
-                    source,
-                    target,
-                });
+                self.steps.push(Step::Scale { node: id, source, target });
                 target
             }
             Op::Flatten if self.dims[node.inputs[0].0].pixels() == 1 => input(self, 0),
@@ -266,11 +195,7 @@ impl<'a> Lowering<'a> {
             Op::ShortcutA { stride, .. } => {
                 let source = self.stored(input(self, 0));
                 let target = self.push_stored(id);
-                self.steps.push(Step::ShortcutA {
-                    stride: *stride,
-                    source,
-                    target,
-                });
+                self.steps.push(Step::ShortcutA { stride: *stride, source, target });
                 target
             }
         }
@@ -287,28 +212,14 @@ impl<'a> Lowering<'a> {
             return source;
         }
         match self.values[source.0].storage {
-            Storage::Derived {
-                base,
-                norm: Some(norm),
-                activation: Activation::Identity,
-            } if self.uses[input.0] == 1 => self.push(
-                id,
-                Storage::Derived {
-                    base,
-                    norm: Some(norm),
-                    activation,
-                },
-            ),
+            Storage::Derived { base, norm: Some(norm), activation: Activation::Identity }
+                if self.uses[input.0] == 1 =>
+            {
+                self.push(id, Storage::Derived { base, norm: Some(norm), activation })
+            }
             _ => {
                 let base = self.stored(source);
-                self.push(
-                    id,
-                    Storage::Derived {
-                        base,
-                        norm: None,
-                        activation,
-                    },
-                )
+                self.push(id, Storage::Derived { base, norm: None, activation })
             }
         }
     }
@@ -318,11 +229,7 @@ impl<'a> Lowering<'a> {
         if self.uses[id.0] != 1 || self.tapped.contains(&id) {
             return Activation::Identity;
         }
-        let reader = self
-            .graph
-            .nodes()
-            .iter()
-            .find(|node| read_inputs(node).contains(&id));
+        let reader = self.graph.nodes().iter().find(|node| read_inputs(node).contains(&id));
         match reader.map(|node| &node.op) {
             Some(Op::Activation(activation)) if activation.derivative_from_output() => *activation,
             _ => Activation::Identity,
@@ -331,15 +238,9 @@ impl<'a> Lowering<'a> {
 
     /// Lets the convolution that writes `source` gather the statistics of `norm`, if there is one that is free.
     fn gather_in_conv(&mut self, norm: NormId, source: ValueId, kind: NormKind) -> bool {
-        let producer = self
-            .steps
-            .iter_mut()
-            .find(|step| step.target() == Some(source));
+        let producer = self.steps.iter_mut().find(|step| step.target() == Some(source));
         match producer {
-            Some(Step::Conv {
-                statistics: statistics @ None,
-                ..
-            }) if kind == NormKind::Batch => {
+            Some(Step::Conv { statistics: statistics @ None, .. }) if kind == NormKind::Batch => {
                 *statistics = Some(norm);
                 true
             }
@@ -362,11 +263,7 @@ impl<'a> Lowering<'a> {
             return copy;
         }
         let target = self.push_stored(self.values[value.0].node);
-        self.steps.push(Step::Join {
-            terms: vec![value],
-            activation: Activation::Identity,
-            target,
-        });
+        self.steps.push(Step::Join { terms: vec![value], activation: Activation::Identity, target });
         self.stored_copy[value.0] = Some(target);
         target
     }
@@ -378,11 +275,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn push(&mut self, node: NodeId, storage: Storage) -> ValueId {
-        self.values.push(Value {
-            node,
-            dims: self.dims[node.0],
-            storage,
-        });
+        self.values.push(Value { node, dims: self.dims[node.0], storage });
         self.stored_copy.push(None);
         ValueId(self.values.len() - 1)
     }

@@ -9,31 +9,16 @@ use crate::{Graph, PlanError};
 /// Buffers start on cache lines.
 const ALIGN: usize = 16;
 
-pub(super) fn assign(
-    graph: &Graph,
-    mut lowered: Lowered,
-    options: PlanOptions,
-) -> Result<Plan, PlanError> {
-    let Backward {
-        steps: backward,
-        logit_gradient,
-    } = match options.purpose {
-        Purpose::Predict => Backward {
-            steps: Vec::new(),
-            logit_gradient: None,
-        },
+pub(super) fn assign(graph: &Graph, mut lowered: Lowered, options: PlanOptions) -> Result<Plan, PlanError> {
+    let Backward { steps: backward, logit_gradient } = match options.purpose {
+        Purpose::Predict => Backward { steps: Vec::new(), logit_gradient: None },
         Purpose::Adapt => backward::lower(graph, &mut lowered),
     };
     let mut plan = Plan {
         buffers: lowered
             .buffers
             .iter()
-            .map(|&per_image| BufferPlan {
-                per_image,
-                first: usize::MAX,
-                last: 0,
-                offset: 0,
-            })
+            .map(|&per_image| BufferPlan { per_image, first: usize::MAX, last: 0, offset: 0 })
             .collect(),
         options,
         values: lowered.values,
@@ -48,14 +33,8 @@ pub(super) fn assign(
     };
     mark_lifetimes(&mut plan);
     let (arena, peak) = place(&mut plan.buffers, plan.options.batch).ok_or_else(|| {
-        let input = plan
-            .values
-            .first()
-            .map_or(crate::Dims::new(0, 0, 0), |value| value.dims);
-        PlanError::TooLarge {
-            batch: plan.options.batch,
-            input,
-        }
+        let input = plan.values.first().map_or(crate::Dims::new(0, 0, 0), |value| value.dims);
+        PlanError::TooLarge { batch: plan.options.batch, input }
     })?;
     (plan.arena_len, plan.peak_len) = (arena, peak);
     Ok(plan)
@@ -84,10 +63,7 @@ fn mark_lifetimes(plan: &mut Plan) {
         uses.extend(stored(plan, *value).map(|buffer| (buffer, end)));
     }
     // The caller hands the logit gradient in before the first backward step.
-    uses.extend(
-        plan.logit_gradient
-            .map(|buffer| (buffer, plan.forward.len())),
-    );
+    uses.extend(plan.logit_gradient.map(|buffer| (buffer, plan.forward.len())));
     for (buffer, at) in uses {
         let life = &mut plan.buffers[buffer.0];
         life.first = life.first.min(at);
@@ -100,25 +76,16 @@ fn mark_lifetimes(plan: &mut Plan) {
 fn place(buffers: &mut [BufferPlan], batch: usize) -> Option<(usize, usize)> {
     let mut sizes = Vec::with_capacity(buffers.len());
     for buffer in buffers.iter() {
-        sizes.push(
-            buffer
-                .per_image
-                .checked_mul(batch)?
-                .checked_next_multiple_of(ALIGN)?,
-        );
+        sizes.push(buffer.per_image.checked_mul(batch)?.checked_next_multiple_of(ALIGN)?);
     }
-    let mut order: Vec<usize> = (0..buffers.len())
-        .filter(|&i| buffers[i].first <= buffers[i].last)
-        .collect();
+    let mut order: Vec<usize> = (0..buffers.len()).filter(|&i| buffers[i].first <= buffers[i].last).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(sizes[i]), buffers[i].first, i));
     let mut placed: Vec<usize> = Vec::new();
     let mut arena = 0usize;
     for i in order {
         let mut neighbours: Vec<(usize, usize)> = placed
             .iter()
-            .filter(|&&j| {
-                buffers[j].first <= buffers[i].last && buffers[i].first <= buffers[j].last
-            })
+            .filter(|&&j| buffers[j].first <= buffers[i].last && buffers[i].first <= buffers[j].last)
             .map(|&j| (buffers[j].offset, buffers[j].offset + sizes[j]))
             .collect();
         neighbours.sort_unstable();
@@ -135,9 +102,7 @@ fn place(buffers: &mut [BufferPlan], batch: usize) -> Option<(usize, usize)> {
     }
     let last = buffers.iter().map(|buffer| buffer.last).max().unwrap_or(0);
     let live = |at: usize| {
-        let live = placed
-            .iter()
-            .filter(|&&i| buffers[i].first <= at && at <= buffers[i].last);
+        let live = placed.iter().filter(|&&i| buffers[i].first <= at && at <= buffers[i].last);
         live.map(|&i| sizes[i]).sum::<usize>()
     };
     let peak = (0..=last).map(live).max().unwrap_or(0);
@@ -179,62 +144,27 @@ impl BackwardStep {
     pub fn gradients(&self) -> Vec<BufferId> {
         match self {
             Self::NormSums { gradient, .. } | Self::Join { gradient, .. } => vec![*gradient],
-            Self::Conv {
-                gradient, target, ..
-            } => {
-                let (GradSource::Plain(buffer)
-                | GradSource::ThroughNorm {
-                    gradient: buffer, ..
-                }) = gradient;
+            Self::Conv { gradient, target, .. } => {
+                let (GradSource::Plain(buffer) | GradSource::ThroughNorm { gradient: buffer, .. }) = gradient;
                 vec![*buffer, target.buffer]
             }
-            Self::ThroughNorm {
-                gradient, target, ..
-            }
-            | Self::Copy {
-                gradient, target, ..
-            }
-            | Self::MaxPool {
-                gradient, target, ..
-            }
-            | Self::AvgPool {
-                gradient, target, ..
-            }
-            | Self::GlobalAvgPool {
-                gradient, target, ..
-            }
-            | Self::Flatten {
-                gradient, target, ..
-            }
-            | Self::ShortcutA {
-                gradient, target, ..
-            }
-            | Self::Attention {
-                gradient, target, ..
-            }
-            | Self::Arrange {
-                gradient, target, ..
-            }
-            | Self::Scale {
-                gradient, target, ..
-            } => vec![*gradient, target.buffer],
-            Self::Mul {
-                gradient,
-                source_target,
-                gate_target,
-                ..
-            } => {
-                let targets = source_target
-                    .iter()
-                    .chain(gate_target)
-                    .map(|target| target.buffer);
+            Self::ThroughNorm { gradient, target, .. }
+            | Self::Copy { gradient, target, .. }
+            | Self::MaxPool { gradient, target, .. }
+            | Self::AvgPool { gradient, target, .. }
+            | Self::GlobalAvgPool { gradient, target, .. }
+            | Self::Flatten { gradient, target, .. }
+            | Self::ShortcutA { gradient, target, .. }
+            | Self::Attention { gradient, target, .. }
+            | Self::Arrange { gradient, target, .. }
+            | Self::Scale { gradient, target, .. } => vec![*gradient, target.buffer],
+            Self::Mul { gradient, source_target, gate_target, .. } => {
+                let targets = source_target.iter().chain(gate_target).map(|target| target.buffer);
                 std::iter::once(*gradient).chain(targets).collect()
             }
-            Self::LayerNorm {
-                gradient, target, ..
-            } => std::iter::once(*gradient)
-                .chain(target.map(|target| target.buffer))
-                .collect(),
+            Self::LayerNorm { gradient, target, .. } => {
+                std::iter::once(*gradient).chain(target.map(|target| target.buffer)).collect()
+            }
         }
     }
 }

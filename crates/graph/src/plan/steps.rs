@@ -133,26 +133,10 @@ impl Step {
     /// Node, source and target of a step of a transformer's layer without a matrix; `None` for other steps.
     pub fn token_place(&self) -> Option<(NodeId, ValueId, ValueId)> {
         match self {
-            Self::Attention {
-                node,
-                source,
-                target,
-            }
-            | Self::Arrange {
-                node,
-                source,
-                target,
-            }
-            | Self::AddPosition {
-                node,
-                source,
-                target,
-            }
-            | Self::Scale {
-                node,
-                source,
-                target,
-            } => Some((*node, *source, *target)),
+            Self::Attention { node, source, target }
+            | Self::Arrange { node, source, target }
+            | Self::AddPosition { node, source, target }
+            | Self::Scale { node, source, target } => Some((*node, *source, *target)),
             _ => None,
         }
     }

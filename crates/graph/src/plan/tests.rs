@@ -2,9 +2,7 @@
 
 use super::steps::*;
 use super::types::*;
-use crate::{
-    Activation, Attention, Conv2d, Graph, GraphBuilder, NodeId, NormKind, PlanError, Pool, Tokens,
-};
+use crate::{Activation, Attention, Conv2d, Graph, GraphBuilder, NodeId, NormKind, PlanError, Pool, Tokens};
 use proptest::prelude::*;
 
 /// A random network over most operators: a chain with branches that join again.
@@ -47,15 +45,7 @@ fn random_graph(choices: &[u8]) -> Graph {
             }
             13 => g.scale(&name, x),
             14 => g.linear_without_bias(&name, x, c, c),
-            _ => g.max_pool(
-                &name,
-                x,
-                Pool {
-                    kernel: 3,
-                    stride: 1,
-                    padding: 1,
-                },
-            ),
+            _ => g.max_pool(&name, x, Pool { kernel: 3, stride: 1, padding: 1 }),
         };
         open.push(x);
     }
@@ -67,30 +57,19 @@ fn random_graph(choices: &[u8]) -> Graph {
 }
 
 fn plan(graph: &Graph, batch: usize, purpose: Purpose) -> Plan {
-    let options = PlanOptions {
-        batch,
-        height: 6,
-        width: 5,
-        purpose,
-        taps: Vec::new(),
-    };
+    let options = PlanOptions { batch, height: 6, width: 5, purpose, taps: Vec::new() };
     Plan::new(graph, options).expect("the graph fits the images")
 }
 
 /// Panics if two buffers that are live at the same step overlap, or one leaves the arena.
 fn check_places(plan: &Plan) {
-    let live: Vec<&BufferPlan> = plan
-        .buffers
-        .iter()
-        .filter(|buffer| buffer.first <= buffer.last)
-        .collect();
+    let live: Vec<&BufferPlan> = plan.buffers.iter().filter(|buffer| buffer.first <= buffer.last).collect();
     let batch = plan.options.batch;
     for (i, a) in live.iter().enumerate() {
         assert!(a.offset + a.per_image * batch <= plan.arena_len);
         for b in &live[i + 1..] {
             let together = a.first <= b.last && b.first <= a.last;
-            let apart = a.offset + a.per_image * batch <= b.offset
-                || b.offset + b.per_image * batch <= a.offset;
+            let apart = a.offset + a.per_image * batch <= b.offset || b.offset + b.per_image * batch <= a.offset;
             assert!(!together || apart, "{a:?} and {b:?}");
         }
     }
@@ -104,23 +83,13 @@ fn check_order(plan: &Plan) {
         for source in step.sources() {
             let value = plan.value(source);
             let base = plan.base(source);
-            assert!(
-                written[base.0] || plan.value(base).storage == Storage::Input,
-                "{step:?}"
-            );
-            if let Storage::Derived {
-                norm: Some(norm), ..
-            } = value.storage
-            {
+            assert!(written[base.0] || plan.value(base).storage == Storage::Input, "{step:?}");
+            if let Storage::Derived { norm: Some(norm), .. } = value.storage {
                 assert!(measured[norm.0], "{step:?} reads a norm without statistics");
             }
         }
         match step {
-            Step::Conv {
-                statistics: Some(norm),
-                ..
-            }
-            | Step::Statistics { norm, .. } => measured[norm.0] = true,
+            Step::Conv { statistics: Some(norm), .. } | Step::Statistics { norm, .. } => measured[norm.0] = true,
             _ => {}
         }
         if let Some(target) = step.target() {
@@ -132,24 +101,15 @@ fn check_order(plan: &Plan) {
 /// The norms whose scale and shift get a gradient.
 fn reached(plan: &Plan) -> Vec<usize> {
     let norm_of = |value: &ValueId| match plan.value(*value).storage {
-        Storage::Derived {
-            norm: Some(norm), ..
-        } => norm.0,
+        Storage::Derived { norm: Some(norm), .. } => norm.0,
         _ => panic!("sums of a value without a norm"),
     };
     let mut norms: Vec<usize> = Vec::new();
     for step in &plan.backward {
         match step {
             BackwardStep::NormSums { value, .. } => norms.push(norm_of(value)),
-            BackwardStep::Conv {
-                then: Then::Sums(value),
-                ..
-            } => norms.push(norm_of(value)),
-            BackwardStep::Join { join, .. }
-            | BackwardStep::Conv {
-                then: Then::Join(join),
-                ..
-            } => {
+            BackwardStep::Conv { then: Then::Sums(value), .. } => norms.push(norm_of(value)),
+            BackwardStep::Join { join, .. } | BackwardStep::Conv { then: Then::Join(join), .. } => {
                 norms.extend(join.sums.iter().map(norm_of));
             }
             BackwardStep::LayerNorm { norm, .. } => norms.push(norm.0),
@@ -191,11 +151,7 @@ fn a_norm_and_its_activation_take_no_memory() {
     let x = g.global_avg_pool("pool", x);
     let x = g.linear("fc", x, 16, 4);
     let plan = plan(&g.finish(x).unwrap(), 2, Purpose::Adapt);
-    let stored = plan
-        .values()
-        .iter()
-        .filter(|value| matches!(value.storage, Storage::Buffer(_)))
-        .count();
+    let stored = plan.values().iter().filter(|value| matches!(value.storage, Storage::Buffer(_))).count();
     assert_eq!(stored, 4, "two convolutions, the pool and the logits");
     assert_eq!(plan.forward().len(), 4);
 }
@@ -224,21 +180,9 @@ fn the_backward_pass_stops_at_the_first_norm() {
 #[test]
 fn an_unknown_tap_names_the_nearest_node() {
     let graph = random_graph(&[3, 5]);
-    let options = PlanOptions {
-        batch: 1,
-        height: 6,
-        width: 5,
-        purpose: Purpose::Predict,
-        taps: vec!["poool".into()],
-    };
+    let options = PlanOptions { batch: 1, height: 6, width: 5, purpose: Purpose::Predict, taps: vec!["poool".into()] };
     let error = Plan::new(&graph, options).unwrap_err();
-    assert_eq!(
-        error,
-        PlanError::UnknownTap {
-            name: "poool".into(),
-            nearest: "pool".into()
-        }
-    );
+    assert_eq!(error, PlanError::UnknownTap { name: "poool".into(), nearest: "pool".into() });
 }
 
 #[test]
@@ -247,18 +191,9 @@ fn images_too_small_for_a_layer_are_refused() {
     let x = g.conv("big", x, Conv2d::new(3, 8, 7));
     let x = g.global_avg_pool("pool", x);
     let x = g.linear("fc", x, 8, 4);
-    let options = PlanOptions {
-        batch: 1,
-        height: 5,
-        width: 9,
-        purpose: Purpose::Predict,
-        taps: Vec::new(),
-    };
+    let options = PlanOptions { batch: 1, height: 5, width: 9, purpose: Purpose::Predict, taps: Vec::new() };
     let error = Plan::new(&g.finish(x).unwrap(), options).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "images of 5 x 9 x 3 leave nothing for `big`, whose input is 5 x 9 x 3"
-    );
+    assert_eq!(error.to_string(), "images of 5 x 9 x 3 leave nothing for `big`, whose input is 5 x 9 x 3");
 }
 
 #[test]
@@ -269,10 +204,7 @@ fn windows_that_do_not_tile_the_map_are_refused() {
     let x = g.global_avg_pool("pool", x);
     let x = g.linear("fc", x, 2, 4);
     let error = g.finish(x).unwrap().infer_dims(8, 6).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "`attn` cuts 8 x 6 x 6 into windows of 4 x 4, which do not tile it; pad first"
-    );
+    assert_eq!(error.to_string(), "`attn` cuts 8 x 6 x 6 into windows of 4 x 4, which do not tile it; pad first");
 }
 
 #[test]

@@ -163,10 +163,7 @@ impl Plan {
 
     /// The value of a tapped node.
     pub fn tap(&self, node: NodeId) -> Option<ValueId> {
-        self.taps
-            .iter()
-            .find(|(tapped, _)| *tapped == node)
-            .map(|(_, value)| *value)
+        self.taps.iter().find(|(tapped, _)| *tapped == node).map(|(_, value)| *value)
     }
 
     /// The place of `buffer` in the arena when it holds `images` images.

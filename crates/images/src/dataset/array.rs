@@ -56,35 +56,17 @@ impl PictureArray {
             });
         }
         if rows == 0 {
-            return Err(DataError::NoImages {
-                path: source.path().into(),
-            });
+            return Err(DataError::NoImages { path: source.path().into() });
         }
         let stem = source.path().file_stem().unwrap_or_default();
         let stem = stem.to_string_lossy().into_owned();
-        Ok(Self {
-            source,
-            shape,
-            stem,
-            first_row: 0,
-            rows,
-            labels: Vec::new(),
-        })
+        Ok(Self { source, shape, stem, first_row: 0, rows, labels: Vec::new() })
     }
 
     /// Adds one label per row, read from `path`.
-    pub fn with_labels(
-        mut self,
-        labels: &[i64],
-        path: &Path,
-        rule: &ClassRule,
-    ) -> Result<Self, DataError> {
+    pub fn with_labels(mut self, labels: &[i64], path: &Path, rule: &ClassRule) -> Result<Self, DataError> {
         if labels.len() != self.rows {
-            return Err(DataError::LabelCount {
-                path: path.into(),
-                labels: labels.len(),
-                images: self.rows,
-            });
+            return Err(DataError::LabelCount { path: path.into(), labels: labels.len(), images: self.rows });
         }
         let labels = labels.iter().map(|&value| record_label(path, value, rule));
         self.labels = labels.collect::<Result<_, _>>()?;
@@ -123,11 +105,7 @@ impl PictureArray {
             }
             Source::Memory(bytes, _) => self.shape.picture(&bytes[start..start + len]),
         };
-        Ok(Sample {
-            id: self.id(index),
-            payload: Payload::Pixels(image),
-            label: self.label(index),
-        })
+        Ok(Sample { id: self.id(index), payload: Payload::Pixels(image), label: self.label(index) })
     }
 }
 

@@ -19,11 +19,7 @@ impl FileAt {
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let file = File::open(path).map_err(DataError::io(path))?;
         let len = file.metadata().map_err(DataError::io(path))?.len();
-        Ok(Self {
-            path: path.into(),
-            len,
-            file: Mutex::new(file),
-        })
+        Ok(Self { path: path.into(), len, file: Mutex::new(file) })
     }
 
     pub fn path(&self) -> &Path {
@@ -59,12 +55,7 @@ impl FileAt {
 /// Refuses what is too large to hold.
 pub(super) fn check_size(path: &Path, what: &str, len: u64) -> Result<(), DataError> {
     if len > MAX_FILE_BYTES {
-        return Err(DataError::TooLarge {
-            path: path.into(),
-            what: what.into(),
-            declared: len,
-            limit: MAX_FILE_BYTES,
-        });
+        return Err(DataError::TooLarge { path: path.into(), what: what.into(), declared: len, limit: MAX_FILE_BYTES });
     }
     Ok(())
 }

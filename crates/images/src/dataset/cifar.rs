@@ -6,11 +6,7 @@ use super::pixels::{Order, PictureShape};
 use super::{ClassRule, DataError, Dataset, Layout, Payload, Sample, Split};
 use crate::Label;
 
-const PICTURE: PictureShape = PictureShape {
-    width: 32,
-    height: 32,
-    order: Order::Planes,
-};
+const PICTURE: PictureShape = PictureShape { width: 32, height: 32, order: Order::Planes };
 
 /// CIFAR-10 or CIFAR-100 binary batches: one or two label bytes, then the red, green and blue plane of 32 x 32 pixels.
 /// Of CIFAR-100's two labels the fine one is used.
@@ -35,16 +31,9 @@ impl Cifar {
         if paths.is_empty() {
             return Err(DataError::NoImages { path: path.into() });
         }
-        let name = |p: &Path| {
-            p.file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned()
-        };
+        let name = |p: &Path| p.file_name().unwrap_or_default().to_string_lossy().into_owned();
         // CIFAR-100 calls its files `train.bin` and `test.bin`.
-        let hundred = paths
-            .iter()
-            .all(|p| ["train.bin", "test.bin"].contains(&name(p).as_str()));
+        let hundred = paths.iter().all(|p| ["train.bin", "test.bin"].contains(&name(p).as_str()));
         let label_bytes = if hundred { 2 } else { 1 };
         let record = (label_bytes + PICTURE.len()) as u64;
         let files: Result<Vec<FileAt>, DataError> = paths.iter().map(|p| FileAt::open(p)).collect();
@@ -54,20 +43,11 @@ impl Cifar {
             if file.len() == 0 || file.len() % record != 0 {
                 let found = format!("{} bytes", file.len());
                 let expected = format!("a multiple of {record}");
-                return Err(DataError::format(
-                    file.path(),
-                    "the length",
-                    found,
-                    expected,
-                ));
+                return Err(DataError::format(file.path(), "the length", found, expected));
             }
             per_file.push((file.len() / record) as usize);
         }
-        let names = if hundred {
-            "fine_label_names.txt"
-        } else {
-            "batches.meta.txt"
-        };
+        let names = if hundred { "fine_label_names.txt" } else { "batches.meta.txt" };
         let names = folder.join(names);
         let classes = match rule {
             ClassRule::Names(given) => given.clone(),
@@ -75,13 +55,7 @@ impl Cifar {
             _ if names.is_file() => class_lines(&read_text(&names)?),
             _ => Vec::new(),
         };
-        Ok(Self {
-            files,
-            label_bytes,
-            per_file,
-            classes,
-            rule: rule.clone(),
-        })
+        Ok(Self { files, label_bytes, per_file, classes, rule: rule.clone() })
     }
 
     fn record_bytes(&self) -> usize {

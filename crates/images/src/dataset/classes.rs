@@ -33,11 +33,7 @@ pub(super) struct ClassTable {
 
 impl ClassTable {
     /// The labels of `folders`, all that exist, empty ones included.
-    pub fn build(
-        path: &Path,
-        folders: &BTreeSet<String>,
-        rule: &ClassRule,
-    ) -> Result<Self, DataError> {
+    pub fn build(path: &Path, folders: &BTreeSet<String>, rule: &ClassRule) -> Result<Self, DataError> {
         let (labels, names) = match rule {
             ClassRule::Unlabelled => {
                 let labelled = FolderClass::Labelled(Label::Unknown);
@@ -52,9 +48,8 @@ impl ClassTable {
             ClassRule::Names(names) => {
                 let position = |f: &String| names.iter().position(|n| n == f);
                 let label = |f: &String| {
-                    let id = position(f).ok_or_else(|| {
-                        DataError::format(path, "a class folder", f, "one of the class names given")
-                    })?;
+                    let id = position(f)
+                        .ok_or_else(|| DataError::format(path, "a class folder", f, "one of the class names given"))?;
                     Ok((f.clone(), class(id as u32)))
                 };
                 let labels: Result<_, DataError> = folders.iter().map(label).collect();
@@ -85,11 +80,7 @@ fn class(id: u32) -> FolderClass {
 type Labels = (HashMap<String, FolderClass>, Vec<String>);
 
 fn automatic(path: &Path, folders: &BTreeSet<String>) -> Result<Labels, DataError> {
-    let number = |f: &String| {
-        f.bytes()
-            .all(|b| b.is_ascii_digit())
-            .then(|| f.parse().ok())?
-    };
+    let number = |f: &String| f.bytes().all(|b| b.is_ascii_digit()).then(|| f.parse().ok())?;
     let numbers: Option<Vec<u32>> = folders.iter().map(number).collect();
     let Some(numbers) = numbers.filter(|n| !n.is_empty()) else {
         let labels = folders.iter().cloned().zip((0..).map(class)).collect();
@@ -123,12 +114,7 @@ pub(super) fn record_label(path: &Path, value: i64, rule: &ClassRule) -> Result<
     }
     match u32::try_from(value) {
         Ok(class) if (class as usize) < classes => Ok(Label::Class(class)),
-        _ => Err(DataError::format(
-            path,
-            "a label",
-            value,
-            format!("-1 or a number below {classes}"),
-        )),
+        _ => Err(DataError::format(path, "a label", value, format!("-1 or a number below {classes}"))),
     }
 }
 
@@ -170,14 +156,8 @@ mod tests {
     #[test]
     fn minus_one_means_unknown() {
         let path = Path::new("x");
-        assert_eq!(
-            record_label(path, -1, &ClassRule::Auto).unwrap(),
-            Label::Unknown
-        );
-        assert_eq!(
-            record_label(path, 7, &ClassRule::Auto).unwrap(),
-            Label::Class(7)
-        );
+        assert_eq!(record_label(path, -1, &ClassRule::Auto).unwrap(), Label::Unknown);
+        assert_eq!(record_label(path, 7, &ClassRule::Auto).unwrap(), Label::Class(7));
         let rule = ClassRule::Names(vec!["a".into()]);
         assert!(record_label(path, 1, &rule).is_err());
     }

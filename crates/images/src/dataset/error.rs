@@ -42,9 +42,7 @@ pub enum DataError {
         expected: usize,
     },
     /// Images both beside and inside class folders.
-    #[error(
-        "`{path}` holds {loose} images beside {folders} folders with images, but either alone was expected"
-    )]
+    #[error("`{path}` holds {loose} images beside {folders} folders with images, but either alone was expected")]
     MixedFolder {
         /// The folder.
         path: PathBuf,
@@ -62,9 +60,7 @@ pub enum DataError {
         splits: String,
     },
     /// Training or test images of something that does not hold both.
-    #[error(
-        "`{path}` has no split `{split}`: {found}, but training and test images side by side were expected"
-    )]
+    #[error("`{path}` has no split `{split}`: {found}, but training and test images side by side were expected")]
     NoSplit {
         /// What was opened.
         path: PathBuf,
@@ -82,9 +78,7 @@ pub enum DataError {
         images: usize,
     },
     /// A subset that counts an image more than once.
-    #[error(
-        "a subset names image {index} more than once, but every image at most once was expected"
-    )]
+    #[error("a subset names image {index} more than once, but every image at most once was expected")]
     SubsetTwice {
         /// The index given.
         index: usize,
@@ -126,9 +120,7 @@ pub enum DataError {
         expected: String,
     },
     /// An archive entry that points outside of the archive or is no file.
-    #[error(
-        "`{path}`: entry `{entry}` {problem}, but plain files below the archive's root were expected"
-    )]
+    #[error("`{path}`: entry `{entry}` {problem}, but plain files below the archive's root were expected")]
     BadEntry {
         /// The archive.
         path: PathBuf,
@@ -138,9 +130,7 @@ pub enum DataError {
         problem: &'static str,
     },
     /// A sample of a WebDataset without a picture.
-    #[error(
-        "`{path}`: sample `{sample}` has no image field, but one such as `jpg` or `png` was expected"
-    )]
+    #[error("`{path}`: sample `{sample}` has no image field, but one such as `jpg` or `png` was expected")]
     NoImageField {
         /// The shard.
         path: PathBuf,
@@ -167,9 +157,7 @@ pub enum DataError {
         source: LabelError,
     },
     /// A shard pattern that cannot be expanded.
-    #[error(
-        "shard pattern `{pattern}` has {found}, but one range such as `{{00000..00012}}` was expected"
-    )]
+    #[error("shard pattern `{pattern}` has {found}, but one range such as `{{00000..00012}}` was expected")]
     BadPattern {
         /// The pattern.
         pattern: String,
@@ -220,20 +208,12 @@ impl DataError {
         found: impl ToString,
         expected: impl Into<String>,
     ) -> Self {
-        Self::BadFormat {
-            path: path.into(),
-            what: what.into(),
-            found: found.to_string(),
-            expected: expected.into(),
-        }
+        Self::BadFormat { path: path.into(), what: what.into(), found: found.to_string(), expected: expected.into() }
     }
 
     pub(crate) fn label(path: &Path) -> impl Fn(LabelError) -> Self {
         let path = path.to_path_buf();
-        move |source| Self::Label {
-            path: path.clone(),
-            source,
-        }
+        move |source| Self::Label { path: path.clone(), source }
     }
 
     /// What the user can do about it, where there is something.

@@ -20,11 +20,7 @@ pub fn spread_evenly(len: usize, count: usize, seed: u64) -> Vec<usize> {
 }
 
 /// `count` images of `dataset` by [`spread_evenly`], in stored order.
-pub fn take_evenly(
-    dataset: Arc<dyn Dataset>,
-    count: usize,
-    seed: u64,
-) -> Result<Subset, DataError> {
+pub fn take_evenly(dataset: Arc<dyn Dataset>, count: usize, seed: u64) -> Result<Subset, DataError> {
     let indices = spread_evenly(dataset.len(), count, seed);
     Subset::new(dataset, indices)
 }
@@ -44,12 +40,7 @@ mod tests {
             }
         }
         let found = spread_evenly(1000, 10, 3);
-        assert!(
-            found
-                .iter()
-                .enumerate()
-                .all(|(piece, index)| index / 100 == piece)
-        );
+        assert!(found.iter().enumerate().all(|(piece, index)| index / 100 == piece));
     }
 
     #[test]

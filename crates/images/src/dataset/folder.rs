@@ -10,9 +10,7 @@ use crate::Label;
 /// Deepest nesting that is followed, so that a link to a parent folder ends.
 const MAX_DEPTH: usize = 16;
 /// File name endings that count as images; the content decides what they really are.
-const ENDINGS: [&str; 10] = [
-    "jpg", "jpeg", "png", "webp", "bmp", "gif", "ppm", "pgm", "tif", "tiff",
-];
+const ENDINGS: [&str; 10] = ["jpg", "jpeg", "png", "webp", "bmp", "gif", "ppm", "pgm", "tif", "tiff"];
 
 /// Whether a file of this name is listed as an image.
 pub(super) fn is_image_name(name: &str) -> bool {
@@ -51,11 +49,7 @@ impl Folder {
         }
         nested.retain(|(_, images)| !images.is_empty());
         if !loose.is_empty() && !nested.is_empty() {
-            return Err(DataError::MixedFolder {
-                path: root.into(),
-                loose: loose.len(),
-                folders: nested.len(),
-            });
+            return Err(DataError::MixedFolder { path: root.into(), loose: loose.len(), folders: nested.len() });
         }
         if nested.is_empty() {
             return Self::flat(root, loose);
@@ -69,12 +63,7 @@ impl Folder {
             }
         }
         entries.sort_by(|a, b| (a.1.class(), &a.0).cmp(&(b.1.class(), &b.0)));
-        Ok(Self {
-            root: root.into(),
-            layout: Layout::ClassFolders,
-            entries,
-            classes: table.into_names(),
-        })
+        Ok(Self { root: root.into(), layout: Layout::ClassFolders, entries, classes: table.into_names() })
     }
 
     fn flat(root: &Path, mut names: Vec<String>) -> Result<Self, DataError> {
@@ -131,12 +120,7 @@ pub(super) fn name_of(entry: &DirEntry) -> String {
     entry.file_name().to_string_lossy().into_owned()
 }
 
-fn list_images(
-    folder: &Path,
-    prefix: &str,
-    depth: usize,
-    images: &mut Vec<String>,
-) -> Result<(), DataError> {
+fn list_images(folder: &Path, prefix: &str, depth: usize, images: &mut Vec<String>) -> Result<(), DataError> {
     for entry in read_dir(folder)? {
         let (name, path) = (name_of(&entry), entry.path());
         if name.starts_with('.') {
@@ -163,15 +147,8 @@ fn check_one_split(root: &Path, nested: &[(String, Vec<String>)]) -> Result<(), 
     };
     if nested.iter().all(|(_, images)| is_split(images)) {
         let names: Vec<&str> = nested.iter().take(5).map(|(n, _)| n.as_str()).collect();
-        let more = if nested.len() > names.len() {
-            ", ..."
-        } else {
-            ""
-        };
-        return Err(DataError::SeveralSplits {
-            path: root.into(),
-            splits: format!("{}{more}", names.join(", ")),
-        });
+        let more = if nested.len() > names.len() { ", ..." } else { "" };
+        return Err(DataError::SeveralSplits { path: root.into(), splits: format!("{}{more}", names.join(", ")) });
     }
     Ok(())
 }

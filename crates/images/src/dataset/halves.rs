@@ -31,10 +31,7 @@ impl Half {
 /// Images with the same label, or none, are shuffled among themselves and the groups are then dealt out in turn. So the
 /// halves differ by at most one image in number, and by at most one image of every class. The same labels and seed
 /// give the same halves on every machine; no picture is decoded.
-pub fn split_halves(
-    dataset: &dyn Dataset,
-    seed: u64,
-) -> Result<(Vec<usize>, Vec<usize>), DataError> {
+pub fn split_halves(dataset: &dyn Dataset, seed: u64) -> Result<(Vec<usize>, Vec<usize>), DataError> {
     let mut groups: BTreeMap<Vec<u32>, Vec<usize>> = BTreeMap::new();
     for index in 0..dataset.len() {
         let key = match dataset.label(index)? {
@@ -51,15 +48,9 @@ pub fn split_halves(
     let mut dealt = 0;
     let (mut first, mut second) = (Vec::new(), Vec::new());
     for group in groups.into_values() {
-        let order = Order::Shuffled {
-            seed: seeds.next_bits(),
-        };
+        let order = Order::Shuffled { seed: seeds.next_bits() };
         for position in order.indices(group.len()) {
-            let half = if dealt % 2 == 0 {
-                &mut first
-            } else {
-                &mut second
-            };
+            let half = if dealt % 2 == 0 { &mut first } else { &mut second };
             half.push(group[position]);
             dealt += 1;
         }

@@ -31,11 +31,7 @@ impl Idx {
             path.to_path_buf()
         };
         let (dimensions, bytes) = read_idx(&path, IMAGES)?;
-        let shape = PictureShape {
-            width: dimensions[2],
-            height: dimensions[1],
-            order: Order::Grey,
-        };
+        let shape = PictureShape { width: dimensions[2], height: dimensions[1], order: Order::Grey };
         let source = Source::Memory(bytes, path.clone());
         let mut pictures = PictureArray::new(source, shape, dimensions[0])?;
         if let Some(labels) = label_file(&path) {
@@ -43,10 +39,7 @@ impl Idx {
             let values: Vec<i64> = bytes.iter().map(|&b| b.into()).collect();
             pictures = pictures.with_labels(&values, &labels, rule)?;
         }
-        Ok(Self {
-            pictures,
-            classes: names_for(rule),
-        })
+        Ok(Self { pictures, classes: names_for(rule) })
     }
 }
 
@@ -56,12 +49,7 @@ pub(super) fn image_file(folder: &Path, split: Split) -> Option<PathBuf> {
         Split::Test => "t10k-images",
         Split::Train => "train-images",
     };
-    let names = [
-        "-idx3-ubyte",
-        "-idx3-ubyte.gz",
-        ".idx3-ubyte",
-        ".idx3-ubyte.gz",
-    ];
+    let names = ["-idx3-ubyte", "-idx3-ubyte.gz", ".idx3-ubyte", ".idx3-ubyte.gz"];
     let mut paths = names.iter().map(|n| folder.join(format!("{stem}{n}")));
     paths.find(|p| p.is_file())
 }
@@ -74,9 +62,7 @@ fn label_file(images: &Path) -> Option<PathBuf> {
         Some(end) if end == "gz" => path.with_extension(""),
         _ => PathBuf::from(format!("{}.gz", path.display())),
     };
-    [path, other]
-        .into_iter()
-        .find(|p| p != images && p.is_file())
+    [path, other].into_iter().find(|p| p != images && p.is_file())
 }
 
 /// The dimensions and the bytes after them, exactly as many as the dimensions say.
@@ -95,60 +81,33 @@ fn read_idx(path: &Path, signature: u32) -> Result<(Vec<usize>, Vec<u8>), DataEr
     };
     let mut field = || -> Result<u32, DataError> {
         let mut bytes = [0; 4];
-        reader
-            .read_exact(&mut bytes)
-            .map_err(|e| cut_or_damaged(path, e, 4, 0))?;
+        reader.read_exact(&mut bytes).map_err(|e| cut_or_damaged(path, e, 4, 0))?;
         Ok(u32::from_be_bytes(bytes))
     };
     let found = field()?;
     if found != signature {
         let expected = format!("{signature:#06x}");
-        return Err(DataError::format(
-            path,
-            "the signature",
-            format!("{found:#06x}"),
-            expected,
-        ));
+        return Err(DataError::format(path, "the signature", format!("{found:#06x}"), expected));
     }
     let count = (signature & 0xFF) as usize;
     let dimensions: Result<Vec<u32>, DataError> = (0..count).map(|_| field()).collect();
     let dimensions: Vec<usize> = dimensions?.into_iter().map(|d| d as usize).collect();
-    let declared = dimensions
-        .iter()
-        .fold(1u64, |n, &d| n.saturating_mul(d as u64));
+    let declared = dimensions.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64));
     if declared > MAX_BYTES {
-        return Err(DataError::TooLarge {
-            path: path.into(),
-            what: "the array".into(),
-            declared,
-            limit: MAX_BYTES,
-        });
+        return Err(DataError::TooLarge { path: path.into(), what: "the array".into(), declared, limit: MAX_BYTES });
     }
     let mut bytes = Vec::new();
-    (&mut reader)
-        .take(declared)
-        .read_to_end(&mut bytes)
-        .map_err(|e| cut_or_damaged(path, e, declared, 0))?;
+    (&mut reader).take(declared).read_to_end(&mut bytes).map_err(|e| cut_or_damaged(path, e, declared, 0))?;
     if (bytes.len() as u64) < declared {
         let found = bytes.len() as u64;
-        return Err(cut_or_damaged(
-            path,
-            std::io::ErrorKind::UnexpectedEof.into(),
-            declared,
-            found,
-        ));
+        return Err(cut_or_damaged(path, std::io::ErrorKind::UnexpectedEof.into(), declared, found));
     }
     Ok((dimensions, bytes))
 }
 
 fn cut_or_damaged(path: &Path, error: std::io::Error, declared: u64, found: u64) -> DataError {
     if error.kind() == std::io::ErrorKind::UnexpectedEof {
-        return DataError::Truncated {
-            path: path.into(),
-            what: "the array".into(),
-            declared,
-            found,
-        };
+        return DataError::Truncated { path: path.into(), what: "the array".into(), declared, found };
     }
     DataError::format(path, "the data", error, "idx, plain or gzipped")
 }

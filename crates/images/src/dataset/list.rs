@@ -7,14 +7,7 @@ use super::{ClassRule, DataError, Dataset, Layout, Payload, Sample};
 use crate::Label;
 
 /// First cells that mark a header line.
-const HEADERS: [&str; 6] = [
-    "path",
-    "file",
-    "filename",
-    "file_name",
-    "image",
-    "image_path",
-];
+const HEADERS: [&str; 6] = ["path", "file", "filename", "file_name", "image", "image_path"];
 
 /// A CSV or TSV file with a path and perhaps a label in each line. Paths are relative to the list. Labels are numbers,
 /// several numbers joined by `;`, or class names; names are ranked unless a class list or class space is given.
@@ -38,8 +31,7 @@ impl List {
             .from_reader(text.as_bytes());
         let mut rows: Vec<(String, String)> = Vec::new();
         for (line, record) in reader.records().enumerate() {
-            let record =
-                record.map_err(|e| DataError::format(path, "a line", e, "delimited text"))?;
+            let record = record.map_err(|e| DataError::format(path, "a line", e, "delimited text"))?;
             let cell = |i: usize| record.get(i).unwrap_or_default().to_owned();
             let header = HEADERS.contains(&cell(0).to_ascii_lowercase().as_str());
             if !(cell(0).is_empty() || line == 0 && header) {
@@ -90,14 +82,8 @@ impl Dataset for List {
 }
 
 /// Numbers if every stated label is one, otherwise class names.
-fn labels_of(
-    path: &Path,
-    rows: &[(String, String)],
-    rule: &ClassRule,
-) -> Result<(Vec<Label>, Vec<String>), DataError> {
-    let numbers = |cell: &str| -> Option<Vec<i64>> {
-        cell.split(';').map(|n| n.trim().parse().ok()).collect()
-    };
+fn labels_of(path: &Path, rows: &[(String, String)], rule: &ClassRule) -> Result<(Vec<Label>, Vec<String>), DataError> {
+    let numbers = |cell: &str| -> Option<Vec<i64>> { cell.split(';').map(|n| n.trim().parse().ok()).collect() };
     let stated = || rows.iter().map(|(_, cell)| cell).filter(|c| !c.is_empty());
     if stated().all(|cell| numbers(cell).is_some()) {
         let label = |cell: &String| match numbers(cell).as_deref() {
@@ -106,9 +92,7 @@ fn labels_of(
             Some(many) => {
                 let classes = many.iter().map(|&n| record_label(path, n, rule));
                 let classes: Result<Vec<Label>, DataError> = classes.collect();
-                Ok(Label::AnyOf(
-                    classes?.iter().filter_map(Label::class).collect(),
-                ))
+                Ok(Label::AnyOf(classes?.iter().filter_map(Label::class).collect()))
             }
         };
         let labels: Result<Vec<Label>, DataError> = rows.iter().map(|(_, c)| label(c)).collect();

@@ -30,11 +30,7 @@ impl Npy {
     /// Opens the array at `path`.
     pub fn open(path: &Path, severity: Severity, rule: &ClassRule) -> Result<Self, DataError> {
         let file = FileAt::open(path)?;
-        let start = file.read(
-            0,
-            file.len().min(NpyHeader::MAX_LEN as u64),
-            "the npy header",
-        )?;
+        let start = file.read(0, file.len().min(NpyHeader::MAX_LEN as u64), "the npy header")?;
         let header = NpyHeader::read(path, &start)?;
         let (shape, rows) = header.pictures(path)?;
         let source = Source::File(file, header.offset as u64);
@@ -53,10 +49,7 @@ impl Npy {
             }
             pictures = pictures.only((level - 1) * block, block);
         }
-        Ok(Self {
-            pictures,
-            classes: names_for(rule),
-        })
+        Ok(Self { pictures, classes: names_for(rule) })
     }
 }
 

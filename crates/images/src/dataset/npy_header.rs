@@ -40,18 +40,10 @@ impl NpyHeader {
         let start = bytes.get(..PREAMBLE).ok_or_else(cut)?;
         if !start.starts_with(b"\x93NUMPY") {
             let found = format!("{:02x?}", &start[..6]);
-            return Err(DataError::format(
-                path,
-                "the signature",
-                found,
-                "`\\x93NUMPY`",
-            ));
+            return Err(DataError::format(path, "the signature", found, "`\\x93NUMPY`"));
         }
         let (begin, len) = match start[6] {
-            1 => (
-                PREAMBLE,
-                usize::from(u16::from_le_bytes([start[8], start[9]])),
-            ),
+            1 => (PREAMBLE, usize::from(u16::from_le_bytes([start[8], start[9]]))),
             2 | 3 => {
                 let field = bytes.get(8..12).ok_or_else(cut)?;
                 let len = u32::from_le_bytes([field[0], field[1], field[2], field[3]]);
@@ -76,11 +68,7 @@ impl NpyHeader {
             return Err(bad("`fortran_order` False"));
         }
         let shape = value_of(&text, "shape").and_then(parse_shape);
-        Ok(Self {
-            element,
-            shape: shape.ok_or_else(|| bad("a `shape` of numbers"))?,
-            offset: begin + len,
-        })
+        Ok(Self { element, shape: shape.ok_or_else(|| bad("a `shape` of numbers"))?, offset: begin + len })
     }
 
     /// The picture shape and number of an image array: `[n, h, w]`, `[n, h, w, 3]`, `[n, h, w, 1]` or `[n, 3, h, w]`.
@@ -92,28 +80,14 @@ impl NpyHeader {
             _ => {
                 let found = format!("{:?}", self.shape);
                 let expected = "[n, h, w], [n, h, w, 3] or [n, 3, h, w]";
-                return Err(DataError::format(
-                    path,
-                    "the shape of the images",
-                    found,
-                    expected,
-                ));
+                return Err(DataError::format(path, "the shape of the images", found, expected));
             }
         };
         if self.element.size != 1 || self.element.signed {
             let found = format!("{:?}", self.element);
-            return Err(DataError::format(
-                path,
-                "the type of the images",
-                found,
-                "uint8",
-            ));
+            return Err(DataError::format(path, "the type of the images", found, "uint8"));
         }
-        let shape = PictureShape {
-            width,
-            height,
-            order,
-        };
+        let shape = PictureShape { width, height, order };
         Ok((shape, self.shape[0]))
     }
 
@@ -121,12 +95,7 @@ impl NpyHeader {
     pub fn integers(&self, path: &Path, bytes: &[u8]) -> Result<Vec<i64>, DataError> {
         if !matches!(*self.shape, [_] | [_, 1]) {
             let found = format!("{:?}", self.shape);
-            return Err(DataError::format(
-                path,
-                "the shape of the labels",
-                found,
-                "[n]",
-            ));
+            return Err(DataError::format(path, "the shape of the labels", found, "[n]"));
         }
         let declared = self.shape[0].checked_mul(self.element.size);
         let end = declared.and_then(|n| n.checked_add(self.offset));
@@ -137,21 +106,14 @@ impl NpyHeader {
             declared: end.unwrap_or(usize::MAX) as u64,
             found: bytes.len() as u64,
         })?;
-        Ok(values
-            .chunks_exact(self.element.size)
-            .map(|v| self.element.value(v))
-            .collect())
+        Ok(values.chunks_exact(self.element.size).map(|v| self.element.value(v)).collect())
     }
 }
 
 impl Element {
     fn value(self, bytes: &[u8]) -> i64 {
         let byte = |i: usize| {
-            if self.big_endian {
-                bytes[i]
-            } else {
-                bytes[self.size - 1 - i]
-            }
+            if self.big_endian { bytes[i] } else { bytes[self.size - 1 - i] }
         };
         let raw = (0..self.size).fold(0u64, |v, i| v << 8 | u64::from(byte(i)));
         let shift = 64 - 8 * self.size as u32;
@@ -180,11 +142,7 @@ fn parse_element(descr: &str) -> Option<Element> {
     let (order, kind) = (parts.next()?, parts.next()?);
     let size: usize = parts.as_str().parse().ok()?;
     let known = matches!(order, '<' | '>' | '|' | '=') && matches!(kind, 'u' | 'i' | 'b');
-    (known && matches!(size, 1 | 2 | 4 | 8)).then_some(Element {
-        signed: kind == 'i',
-        big_endian: order == '>',
-        size,
-    })
+    (known && matches!(size, 1 | 2 | 4 | 8)).then_some(Element { signed: kind == 'i', big_endian: order == '>', size })
 }
 
 fn parse_shape(text: &str) -> Option<Vec<usize>> {
@@ -206,8 +164,7 @@ mod tests {
 
     #[test]
     fn a_cifar_c_header_is_understood() {
-        let text =
-            "{'descr': '|u1', 'fortran_order': False, 'shape': (50000, 32, 32, 3), }      \n";
+        let text = "{'descr': '|u1', 'fortran_order': False, 'shape': (50000, 32, 32, 3), }      \n";
         let read = header(text).unwrap();
         assert_eq!(read.shape, [50_000, 32, 32, 3]);
         let (shape, rows) = read.pictures(Path::new("x")).unwrap();
@@ -235,10 +192,7 @@ mod tests {
             "{'descr': '|u1', 'fortran_order': False}",
             "",
         ] {
-            assert!(
-                matches!(header(text), Err(DataError::BadFormat { .. })),
-                "{text}"
-            );
+            assert!(matches!(header(text), Err(DataError::BadFormat { .. })), "{text}");
         }
         let cut = NpyHeader::read(Path::new("x"), b"\x93NUMPY\x01\0\xff\0{");
         assert!(matches!(cut, Err(DataError::Truncated { .. })));

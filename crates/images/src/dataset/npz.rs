@@ -28,12 +28,7 @@ impl Npz {
         let names = names_in(&archive);
         let images = pick(&names, split, IMAGES).ok_or_else(|| {
             let found = format!("arrays {}", names.join(", "));
-            DataError::format(
-                path,
-                "the content",
-                found,
-                "an array called `images` or `x`",
-            )
+            DataError::format(path, "the content", found, "an array called `images` or `x`")
         })?;
         let mut bytes = unpack(&mut archive, path, &images)?;
         let header = NpyHeader::read(path, &bytes)?;
@@ -45,10 +40,7 @@ impl Npz {
             let values = NpyHeader::read(path, &bytes)?.integers(path, &bytes)?;
             pictures = pictures.with_labels(&values, path, rule)?;
         }
-        Ok(Self {
-            pictures,
-            classes: names_for(rule),
-        })
+        Ok(Self { pictures, classes: names_for(rule) })
     }
 }
 
@@ -72,26 +64,17 @@ fn names_in(archive: &ZipArchive<File>) -> Vec<String> {
 /// The entry for one of `stems`: with the split's name before or after, or alone.
 fn pick(names: &[String], split: Split, stems: &[&str]) -> Option<String> {
     let split = split.name();
-    let candidates = stems.iter().flat_map(|stem| {
-        [
-            format!("{split}_{stem}.npy"),
-            format!("{stem}_{split}.npy"),
-            format!("{stem}.npy"),
-        ]
-    });
+    let candidates = stems
+        .iter()
+        .flat_map(|stem| [format!("{split}_{stem}.npy"), format!("{stem}_{split}.npy"), format!("{stem}.npy")]);
     let mut found = candidates.filter(|c| names.contains(c));
     found.next()
 }
 
 fn unpack(archive: &mut ZipArchive<File>, path: &Path, name: &str) -> Result<Vec<u8>, DataError> {
-    let entry = archive.by_name(name).map_err(|e| {
-        DataError::format(
-            path,
-            format!("entry `{name}`"),
-            e,
-            "a stored or deflated file",
-        )
-    })?;
+    let entry = archive
+        .by_name(name)
+        .map_err(|e| DataError::format(path, format!("entry `{name}`"), e, "a stored or deflated file"))?;
     let declared = entry.size();
     if declared > MAX_ARRAY_BYTES {
         return Err(DataError::TooLarge {

@@ -10,8 +10,8 @@ use super::png_rows::is_png_rows_folder;
 use super::tar_index::TarIndex;
 use super::webdataset::looks_like_samples;
 use super::{
-    Cifar, ClassRule, DataError, Dataset, Folder, Idx, Layout, List, Npy, Npz, Parquet, Part,
-    PngRows, Severity, Tar, WebDataset, expand_shards,
+    Cifar, ClassRule, DataError, Dataset, Folder, Idx, Layout, List, Npy, Npz, Parquet, Part, PngRows, Severity, Tar,
+    WebDataset, expand_shards,
 };
 
 /// Which part of a dataset that stores training and test images side by side.
@@ -64,18 +64,10 @@ pub fn open_with(spec: &str, options: &OpenOptions) -> Result<Box<dyn Dataset>, 
         }
     }
     let metadata = std::fs::metadata(path).map_err(DataError::io(path))?;
-    if metadata.is_dir() {
-        open_folder(path, options)
-    } else {
-        open_file(path, options)
-    }
+    if metadata.is_dir() { open_folder(path, options) } else { open_file(path, options) }
 }
 
-fn open_part(
-    whole: &str,
-    part: Part,
-    options: &OpenOptions,
-) -> Result<Box<dyn Dataset>, DataError> {
+fn open_part(whole: &str, part: Part, options: &OpenOptions) -> Result<Box<dyn Dataset>, DataError> {
     match part {
         Part::Sample { images, seed } => {
             let dataset = open_with(whole, options)?;
@@ -90,19 +82,12 @@ fn open_part(
 }
 
 /// The folder of that name below `whole`, or the split of a layout that stores both.
-fn open_split(
-    whole: &str,
-    split: Split,
-    options: &OpenOptions,
-) -> Result<Box<dyn Dataset>, DataError> {
+fn open_split(whole: &str, split: Split, options: &OpenOptions) -> Result<Box<dyn Dataset>, DataError> {
     let below = Path::new(whole).join(split.name());
     if below.is_dir() {
         return open_with(&below.to_string_lossy(), options);
     }
-    let options = OpenOptions {
-        split,
-        ..options.clone()
-    };
+    let options = OpenOptions { split, ..options.clone() };
     let dataset = open_with(whole, &options)?;
     let holds_both = match dataset.layout() {
         Layout::PngRows => true,
@@ -134,9 +119,7 @@ fn open_folder(path: &Path, options: &OpenOptions) -> Result<Box<dyn Dataset>, D
     let mut names: Vec<String> = read_dir(path)?.iter().map(name_of).collect();
     names.sort();
     let ending = |end: &str| -> Vec<PathBuf> {
-        let matching = names
-            .iter()
-            .filter(|n| n.ends_with(end) && !n.starts_with('.'));
+        let matching = names.iter().filter(|n| n.ends_with(end) && !n.starts_with('.'));
         matching.map(|n| path.join(n)).collect()
     };
     let parquet = ending(".parquet");
@@ -147,19 +130,14 @@ fn open_folder(path: &Path, options: &OpenOptions) -> Result<Box<dyn Dataset>, D
     if !tars.is_empty() {
         return open_shards(&tars, options);
     }
-    let arrays: Vec<PathBuf> = ending(".npy")
-        .into_iter()
-        .filter(|p| p.file_name().is_some_and(|n| n != "labels.npy"))
-        .collect();
+    let arrays: Vec<PathBuf> =
+        ending(".npy").into_iter().filter(|p| p.file_name().is_some_and(|n| n != "labels.npy")).collect();
     match arrays.as_slice() {
         [] => Ok(Box::new(Folder::open(path, rule)?)),
         [one] => open_file(one, options),
         many => {
             let stems = many.iter().take(5).filter_map(|p| p.file_stem()?.to_str());
-            Err(DataError::SeveralSplits {
-                path: path.into(),
-                splits: stems.collect::<Vec<_>>().join(", "),
-            })
+            Err(DataError::SeveralSplits { path: path.into(), splits: stems.collect::<Vec<_>>().join(", ") })
         }
     }
 }
@@ -169,17 +147,10 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Box<dyn Dataset>, Dat
     let rule = &options.classes;
     let file = FileAt::open(path)?;
     let start = file.read(0, file.len().min(512), "the start")?;
-    let name = path
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .to_ascii_lowercase();
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let gzipped_idx = start.starts_with(&[0x1F, 0x8B]) && name.contains("idx3");
     if start.is_empty() {
-        return Err(DataError::UnknownLayout {
-            path: path.into(),
-            found: "an empty file".into(),
-        });
+        return Err(DataError::UnknownLayout { path: path.into(), found: "an empty file".into() });
     }
     Ok(if start.starts_with(b"PAR1") {
         Box::new(Parquet::open(&[path.into()], rule)?)
@@ -193,10 +164,7 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Box<dyn Dataset>, Dat
         return open_shards(&[path.into()], options);
     } else if name.ends_with(".bin") {
         Box::new(Cifar::open(path, options.split, rule)?)
-    } else if [".csv", ".tsv", ".txt"]
-        .iter()
-        .any(|end| name.ends_with(end))
-    {
+    } else if [".csv", ".tsv", ".txt"].iter().any(|end| name.ends_with(end)) {
         Box::new(List::open(path, rule)?)
     } else {
         let shown: Vec<String> = start.iter().take(8).map(|b| format!("{b:02x}")).collect();

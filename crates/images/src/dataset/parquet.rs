@@ -61,18 +61,9 @@ impl Parquet {
             return Err(DataError::NoImages { path });
         }
         if !labels.is_empty() && labels.len() != rows {
-            return Err(DataError::LabelCount {
-                path: paths[0].clone(),
-                labels: labels.len(),
-                images: rows,
-            });
+            return Err(DataError::LabelCount { path: paths[0].clone(), labels: labels.len(), images: rows });
         }
-        Ok(Self {
-            files,
-            labels,
-            rows,
-            classes,
-        })
+        Ok(Self { files, labels, rows, classes })
     }
 
     fn place(&self, mut index: usize) -> (&ParquetFile, usize) {
@@ -119,22 +110,10 @@ impl ParquetFile {
                 }
             }
         }
-        let rows = groups
-            .iter()
-            .try_fold(0usize, |n, &rows| n.checked_add(rows));
-        let rows =
-            rows.ok_or_else(|| DataError::format(path, "the rows", "too many", "a count"))?;
-        let state = State {
-            reader,
-            blocks: Vec::new(),
-        };
-        Ok(Self {
-            path: path.into(),
-            columns,
-            groups,
-            rows,
-            state: Mutex::new(state),
-        })
+        let rows = groups.iter().try_fold(0usize, |n, &rows| n.checked_add(rows));
+        let rows = rows.ok_or_else(|| DataError::format(path, "the rows", "too many", "a count"))?;
+        let state = State { reader, blocks: Vec::new() };
+        Ok(Self { path: path.into(), columns, groups, rows, state: Mutex::new(state) })
     }
 
     fn picture(&self, mut row: usize) -> Result<Vec<u8>, DataError> {
@@ -146,10 +125,7 @@ impl ParquetFile {
         let (first, within) = (row / BLOCK_ROWS * BLOCK_ROWS, row % BLOCK_ROWS);
         // The reader seeks before it reads, so a position left by a panicking thread does no harm.
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
-        let known = state
-            .blocks
-            .iter()
-            .position(|b| (b.0, b.1) == (group, first));
+        let known = state.blocks.iter().position(|b| (b.0, b.1) == (group, first));
         if known.is_none() {
             let pictures = intact(&self.path, || {
                 let reader = state.reader.get_row_group(group)?;
@@ -186,9 +162,7 @@ impl ParquetFile {
 fn intact<T>(path: &Path, step: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, DataError> {
     let expected = "intact snappy, gzip or plain pages";
     let failed = |found: String| DataError::format(path, "the Parquet data", found, expected);
-    guarded(step)
-        .map_err(failed)?
-        .map_err(|e| failed(e.to_string()))
+    guarded(step).map_err(failed)?.map_err(|e| failed(e.to_string()))
 }
 
 /// Checks that a column of a row group lies within the file.
@@ -200,12 +174,8 @@ fn check_chunk(
     len: u64,
 ) -> Result<(), DataError> {
     let chunk = metadata.row_group(group).column(column);
-    let start = chunk
-        .dictionary_page_offset()
-        .unwrap_or(chunk.data_page_offset());
-    let range = u64::try_from(start)
-        .ok()
-        .zip(u64::try_from(chunk.compressed_size()).ok());
+    let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+    let range = u64::try_from(start).ok().zip(u64::try_from(chunk.compressed_size()).ok());
     match range.and_then(|(start, size)| start.checked_add(size)) {
         Some(end) if end <= len => Ok(()),
         end => Err(DataError::Truncated {
@@ -224,9 +194,7 @@ fn label_of(path: &Path, record: &[i64], rule: &ClassRule) -> Result<Label, Data
         many => {
             let labels = many.iter().map(|&value| record_label(path, value, rule));
             let labels: Result<Vec<Label>, DataError> = labels.collect();
-            Ok(Label::AnyOf(
-                labels?.iter().filter_map(Label::class).collect(),
-            ))
+            Ok(Label::AnyOf(labels?.iter().filter_map(Label::class).collect()))
         }
     }
 }

@@ -10,20 +10,9 @@ use parquet::file::reader::RowGroupReader;
 use super::DataError;
 
 /// Names of label columns, the first present wins.
-const LABEL_NAMES: [&str; 8] = [
-    "label",
-    "labels",
-    "fine_label",
-    "class",
-    "cls",
-    "target",
-    "targets",
-    "y",
-];
+const LABEL_NAMES: [&str; 8] = ["label", "labels", "fine_label", "class", "cls", "target", "targets", "y"];
 /// Names of image columns that are plain bytes.
-const IMAGE_NAMES: [&str; 8] = [
-    "image", "img", "bytes", "jpg", "png", "webp", "picture", "content",
-];
+const IMAGE_NAMES: [&str; 8] = ["image", "img", "bytes", "jpg", "png", "webp", "picture", "content"];
 
 /// Which columns hold the pictures and the labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,22 +48,14 @@ impl Columns {
         let Some(&image) = image else {
             let names: Vec<String> = columns.iter().map(|c| c.path().string()).collect();
             let found = format!("columns {}", names.join(", "));
-            return Err(DataError::format(
-                path,
-                "the schema",
-                found,
-                "an image column of bytes",
-            ));
+            return Err(DataError::format(path, "the schema", found, "an image column of bytes"));
         };
         let integer = |i: &usize| {
             let fits = matches!(columns[*i].physical_type(), Type::INT32 | Type::INT64);
             fits && columns[*i].max_rep_level() <= 1
         };
-        let label = LABEL_NAMES.iter().find_map(|wanted| {
-            (0..columns.len())
-                .filter(integer)
-                .find(|&i| name(i) == *wanted)
-        });
+        let label =
+            LABEL_NAMES.iter().find_map(|wanted| (0..columns.len()).filter(integer).find(|&i| name(i) == *wanted));
         Ok(Self { image, label })
     }
 }
@@ -91,17 +72,12 @@ pub(super) fn read_images(
 ) -> Result<Vec<Record<ByteArray>>, ParquetError> {
     match group.get_column_reader(column)? {
         ColumnReader::ByteArrayColumnReader(reader) => records(reader, group, column, first, rows),
-        _ => Err(ParquetError::General(
-            "the image column is not bytes".into(),
-        )),
+        _ => Err(ParquetError::General("the image column is not bytes".into())),
     }
 }
 
 /// All records of a label column.
-pub(super) fn read_labels(
-    group: &dyn RowGroupReader,
-    column: usize,
-) -> Result<Vec<Record<i64>>, ParquetError> {
+pub(super) fn read_labels(group: &dyn RowGroupReader, column: usize) -> Result<Vec<Record<i64>>, ParquetError> {
     let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
     match group.get_column_reader(column)? {
         ColumnReader::Int32ColumnReader(reader) => {
@@ -110,9 +86,7 @@ pub(super) fn read_labels(
             Ok(values.into_iter().map(widen).collect())
         }
         ColumnReader::Int64ColumnReader(reader) => records(reader, group, column, 0, rows),
-        _ => Err(ParquetError::General(
-            "the label column is not integer".into(),
-        )),
+        _ => Err(ParquetError::General("the label column is not integer".into())),
     }
 }
 
@@ -130,12 +104,7 @@ fn records<T: DataType>(
     if reader.skip_records(first)? < first {
         return Ok(Vec::new());
     }
-    let (_, _, levels) = reader.read_records(
-        rows,
-        Some(&mut definitions),
-        Some(&mut repetitions),
-        &mut values,
-    )?;
+    let (_, _, levels) = reader.read_records(rows, Some(&mut definitions), Some(&mut repetitions), &mut values)?;
     let mut values = values.into_iter();
     let mut records: Vec<Record<T::T>> = Vec::new();
     for i in 0..levels {
@@ -143,8 +112,7 @@ fn records<T: DataType>(
         if starts {
             records.push(Vec::new());
         }
-        let present = descriptor.max_def_level() == 0
-            || definitions.get(i) == Some(&descriptor.max_def_level());
+        let present = descriptor.max_def_level() == 0 || definitions.get(i) == Some(&descriptor.max_def_level());
         if let (true, Some(record)) = (present, records.last_mut()) {
             record.extend(values.next());
         }
@@ -155,15 +123,9 @@ fn records<T: DataType>(
 /// Class names as hub datasets store them beside the schema.
 pub(super) fn class_names(metadata: &ParquetMetaData, label: &str) -> Option<Vec<String>> {
     let pairs = metadata.file_metadata().key_value_metadata()?;
-    let text = pairs
-        .iter()
-        .find(|p| p.key == "huggingface")?
-        .value
-        .as_ref()?;
+    let text = pairs.iter().find(|p| p.key == "huggingface")?.value.as_ref()?;
     let json: serde_json::Value = serde_json::from_str(text).ok()?;
     let feature = &json["info"]["features"][label];
-    let names = feature["names"]
-        .as_array()
-        .or(feature["feature"]["names"].as_array())?;
+    let names = feature["names"].as_array().or(feature["feature"]["names"].as_array())?;
     names.iter().map(|n| Some(n.as_str()?.to_owned())).collect()
 }

@@ -80,22 +80,13 @@ pub(super) fn take_sample(
     seed: u64,
 ) -> Result<Subset, DataError> {
     if dataset.len() < images {
-        return Err(DataError::TooFew {
-            path: path.into(),
-            found: dataset.len(),
-            expected: images,
-        });
+        return Err(DataError::TooFew { path: path.into(), found: dataset.len(), expected: images });
     }
     take_evenly(Arc::from(dataset), images, seed)
 }
 
 /// Half of a dataset that was opened from `path`.
-pub(super) fn take_half(
-    path: &str,
-    dataset: Box<dyn Dataset>,
-    half: Half,
-    seed: u64,
-) -> Result<Subset, DataError> {
+pub(super) fn take_half(path: &str, dataset: Box<dyn Dataset>, half: Half, seed: u64) -> Result<Subset, DataError> {
     let subset = half.of(Arc::from(dataset), seed)?;
     if subset.is_empty() {
         return Err(DataError::NoImages { path: path.into() });
@@ -115,30 +106,9 @@ mod tests {
             ("a/b#test", Some(("a/b", Part::Split(Split::Test)))),
             ("a#first-half", Some(("a", half(Half::First, 0)))),
             ("a#second-half:7", Some(("a", half(Half::Second, 7)))),
-            (
-                "a#train#first-half:1",
-                Some(("a#train", half(Half::First, 1))),
-            ),
-            (
-                "a#test#sample:50:3",
-                Some((
-                    "a#test",
-                    Part::Sample {
-                        images: 50,
-                        seed: 3,
-                    },
-                )),
-            ),
-            (
-                "a#sample:50",
-                Some((
-                    "a",
-                    Part::Sample {
-                        images: 50,
-                        seed: 0,
-                    },
-                )),
-            ),
+            ("a#train#first-half:1", Some(("a#train", half(Half::First, 1)))),
+            ("a#test#sample:50:3", Some(("a#test", Part::Sample { images: 50, seed: 3 }))),
+            ("a#sample:50", Some(("a", Part::Sample { images: 50, seed: 0 }))),
             ("a#sample", None),
             ("a#sample:0", None),
             ("a#sample:5:", None),

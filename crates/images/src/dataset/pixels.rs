@@ -28,18 +28,11 @@ pub(super) enum Order {
 impl PictureShape {
     /// Checks that a picture has pixels and is not absurdly large.
     pub fn check(self, path: &Path) -> Result<Self, DataError> {
-        let declared = (self.width as u64)
-            .checked_mul(self.height as u64)
-            .and_then(|n| n.checked_mul(3))
-            .unwrap_or(u64::MAX);
+        let declared =
+            (self.width as u64).checked_mul(self.height as u64).and_then(|n| n.checked_mul(3)).unwrap_or(u64::MAX);
         if declared == 0 {
             let found = format!("{} x {}", self.width, self.height);
-            return Err(DataError::format(
-                path,
-                "the picture size",
-                found,
-                "at least 1 x 1",
-            ));
+            return Err(DataError::format(path, "the picture size", found, "at least 1 x 1"));
         }
         if declared > MAX_PICTURE_BYTES {
             return Err(DataError::TooLarge {
@@ -67,9 +60,7 @@ impl PictureShape {
         let rgb = match self.order {
             Order::Grey => bytes.iter().flat_map(|&v| [v; 3]).collect(),
             Order::Interleaved => bytes.to_vec(),
-            Order::Planes => (0..pixels)
-                .flat_map(|p| [bytes[p], bytes[pixels + p], bytes[2 * pixels + p]])
-                .collect(),
+            Order::Planes => (0..pixels).flat_map(|p| [bytes[p], bytes[pixels + p], bytes[2 * pixels + p]]).collect(),
         };
         Image::new(self.width, self.height, rgb).expect("the bytes were `len` long")
     }

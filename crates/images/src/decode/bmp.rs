@@ -43,16 +43,11 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, DecodeErr
     let mut rgb = Vec::with_capacity(3 * width * height);
     for y in 0..height {
         let stored = if header.top_down { y } else { height - 1 - y };
-        let row = rows
-            .get(stored * stride..stored * stride + used)
-            .ok_or_else(|| truncated(bytes))?;
+        let row = rows.get(stored * stride..stored * stride + used).ok_or_else(|| truncated(bytes))?;
         push_row(&mut rgb, row, bits, &header);
     }
     let image = Image::new(width, height, rgb).expect("every row pushed `width` pixels");
-    Ok(Decoded {
-        image,
-        orientation: Orientation::Upright,
-    })
+    Ok(Decoded { image, orientation: Orientation::Upright })
 }
 
 fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
@@ -60,26 +55,16 @@ fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
         let pair = bytes.get(at..at + 2).ok_or_else(|| truncated(bytes))?;
         Ok(u32::from(u16::from_le_bytes([pair[0], pair[1]])))
     };
-    let u32_at =
-        |at: usize| -> Result<u32, DecodeError> { Ok(u16_at(at)? | u16_at(at + 2)? << 16) };
+    let u32_at = |at: usize| -> Result<u32, DecodeError> { Ok(u16_at(at)? | u16_at(at + 2)? << 16) };
     let info_len = u32_at(FILE_HEADER)?;
     let core = info_len == 12;
     if !core && !matches!(info_len, 40 | 52 | 56 | 64 | 108 | 124) {
-        return Err(unsupported(format!(
-            "an information header of {info_len} bytes"
-        )));
+        return Err(unsupported(format!("an information header of {info_len} bytes")));
     }
-    let (width, height, bits) = if core {
-        (u16_at(18)?, u16_at(20)?, u16_at(24)?)
-    } else {
-        (u32_at(18)?, u32_at(22)?, u16_at(28)?)
-    };
+    let (width, height, bits) =
+        if core { (u16_at(18)?, u16_at(20)?, u16_at(24)?) } else { (u32_at(18)?, u32_at(22)?, u16_at(28)?) };
     let top_down = !core && (height as i32) < 0;
-    let height = if top_down {
-        (height as i32).unsigned_abs()
-    } else {
-        height
-    };
+    let height = if top_down { (height as i32).unsigned_abs() } else { height };
     let (width, height) = limits.check(Format::Bmp, width.into(), height.into())?;
 
     let compression = if core { PLAIN } else { u32_at(30)? };
@@ -88,9 +73,7 @@ fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
         (PLAIN, 1 | 4 | 8 | 16 | 24 | 32) | (RLE8, 8) | (RLE4, 4) => {}
         (BITFIELDS | ALPHA_BITFIELDS, 16 | 32) => {}
         _ => {
-            return Err(unsupported(format!(
-                "compression {compression} with {bits} bits a pixel"
-            )));
+            return Err(unsupported(format!("compression {compression} with {bits} bits a pixel")));
         }
     }
     let masks = match (fields, bits) {
@@ -102,19 +85,10 @@ fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
     let after = FILE_HEADER + info_len as usize + if fields && info_len == 40 { 12 } else { 0 };
     let palette = if bits <= 8 {
         let stored = if core { 0 } else { u32_at(46)? };
-        let count = if stored == 0 {
-            1 << bits
-        } else {
-            stored.min(1 << bits)
-        };
+        let count = if stored == 0 { 1 << bits } else { stored.min(1 << bits) };
         let entry = if core { 3 } else { 4 };
-        let colours = bytes
-            .get(after..after + count as usize * entry)
-            .ok_or_else(|| truncated(bytes))?;
-        colours
-            .chunks_exact(entry)
-            .map(|c| [c[2], c[1], c[0]])
-            .collect()
+        let colours = bytes.get(after..after + count as usize * entry).ok_or_else(|| truncated(bytes))?;
+        colours.chunks_exact(entry).map(|c| [c[2], c[1], c[0]]).collect()
     } else {
         Vec::new()
     };
@@ -193,11 +167,7 @@ fn unroll(data: &[u8], header: &Header) -> Option<Vec<u8>> {
             }
             (0, literal) => {
                 let literal = usize::from(literal);
-                let len = if nibbles {
-                    literal.div_ceil(2)
-                } else {
-                    literal
-                };
+                let len = if nibbles { literal.div_ceil(2) } else { literal };
                 let run = data.get(at..at + len)?;
                 for i in 0..literal {
                     put(x + i, y, pick(run[if nibbles { i / 2 } else { i }], i));
@@ -217,15 +187,9 @@ fn unroll(data: &[u8], header: &Header) -> Option<Vec<u8>> {
 }
 
 fn truncated(bytes: &[u8]) -> DecodeError {
-    DecodeError::Truncated {
-        format: Format::Bmp,
-        found: bytes.len(),
-    }
+    DecodeError::Truncated { format: Format::Bmp, found: bytes.len() }
 }
 
 fn unsupported(feature: String) -> DecodeError {
-    DecodeError::Unsupported {
-        format: Format::Bmp,
-        feature,
-    }
+    DecodeError::Unsupported { format: Format::Bmp, feature }
 }

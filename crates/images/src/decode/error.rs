@@ -22,9 +22,7 @@ pub enum DecodeError {
         found: usize,
     },
     /// More pixels than the limit allows.
-    #[error(
-        "the {format} header declares {width} x {height} pixels, but the limit is {limit} pixels"
-    )]
+    #[error("the {format} header declares {width} x {height} pixels, but the limit is {limit} pixels")]
     TooLarge {
         /// The format the signature announced.
         format: Format,
@@ -69,9 +67,7 @@ impl DecodeError {
         match self {
             Self::Empty | Self::Truncated { .. } => Some("copy or download the file again"),
             Self::TooLarge { .. } => Some("raise the pixel limit if the file can be trusted"),
-            Self::UnknownFormat { .. } | Self::Unsupported { .. } => {
-                Some("convert the file to PNG or JPEG")
-            }
+            Self::UnknownFormat { .. } | Self::Unsupported { .. } => Some("convert the file to PNG or JPEG"),
             Self::NoPixels { .. } | Self::Damaged { .. } => None,
         }
     }

@@ -40,18 +40,10 @@ impl Orientation {
         };
         let u16_at = |at: usize| -> Option<u16> {
             let pair: [u8; 2] = tiff.get(at..at.checked_add(2)?)?.try_into().ok()?;
-            Some(if little {
-                u16::from_le_bytes(pair)
-            } else {
-                u16::from_be_bytes(pair)
-            })
+            Some(if little { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) })
         };
         let quad: [u8; 4] = tiff.get(4..8)?.try_into().ok()?;
-        let directory = if little {
-            u32::from_le_bytes(quad)
-        } else {
-            u32::from_be_bytes(quad)
-        };
+        let directory = if little { u32::from_le_bytes(quad) } else { u32::from_be_bytes(quad) };
         let directory = usize::try_from(directory).ok()?;
         for entry in 0..usize::from(u16_at(directory)?) {
             let at = directory.checked_add(2 + 12 * entry)?;
@@ -82,10 +74,7 @@ impl Orientation {
             return image;
         }
         let (w, h) = (image.width(), image.height());
-        let swaps = matches!(
-            self,
-            Self::Transpose | Self::Rotate90 | Self::Transverse | Self::Rotate270
-        );
+        let swaps = matches!(self, Self::Transpose | Self::Rotate90 | Self::Transverse | Self::Rotate270);
         let (out_w, out_h) = if swaps { (h, w) } else { (w, h) };
         let mut rgb = Vec::with_capacity(image.rgb().len());
         for y in 0..out_h {

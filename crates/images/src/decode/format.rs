@@ -66,9 +66,7 @@ pub fn decode_with(bytes: &[u8], options: &DecodeOptions) -> Result<Image, Decod
     }
     let Some(format) = Format::sniff(bytes) else {
         let start: Vec<String> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
-        return Err(DecodeError::UnknownFormat {
-            start: start.join(" "),
-        });
+        return Err(DecodeError::UnknownFormat { start: start.join(" ") });
     };
     let limits = &options.limits;
     let decoded = guarded(|| match format {

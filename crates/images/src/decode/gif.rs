@@ -7,23 +7,15 @@ use crate::Image;
 pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
     let mut options = GifOptions::new();
     options.set_color_output(ColorOutput::Indexed);
-    options.set_memory_limit(MemoryLimit::Bytes(
-        limits
-            .max_pixels
-            .max(1)
-            .try_into()
-            .unwrap_or(std::num::NonZeroU64::MAX),
-    ));
+    options
+        .set_memory_limit(MemoryLimit::Bytes(limits.max_pixels.max(1).try_into().unwrap_or(std::num::NonZeroU64::MAX)));
     let mut decoder = options.read_info(bytes).map_err(|e| refuse(&e, bytes))?;
     let screen = (u64::from(decoder.width()), u64::from(decoder.height()));
     let global = decoder.global_palette().map(<[u8]>::to_vec);
     let frame = decoder
         .read_next_frame()
         .map_err(|e| refuse(&e, bytes))?
-        .ok_or(DecodeError::Truncated {
-            format: Format::Gif,
-            found: bytes.len(),
-        })?;
+        .ok_or(DecodeError::Truncated { format: Format::Gif, found: bytes.len() })?;
 
     // Pillow grows the screen to hold the first frame.
     let (left, top) = (usize::from(frame.left), usize::from(frame.top));
@@ -53,22 +45,13 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, DecodeErr
         }
     }
     let image = Image::new(width, height, rgb).expect("the buffer was sized from width and height");
-    Ok(Decoded {
-        image,
-        orientation: Orientation::Upright,
-    })
+    Ok(Decoded { image, orientation: Orientation::Upright })
 }
 
 fn refuse(error: &DecodingError, bytes: &[u8]) -> DecodeError {
     let format = Format::Gif;
     match error {
-        DecodingError::UnexpectedEof => DecodeError::Truncated {
-            format,
-            found: bytes.len(),
-        },
-        other => DecodeError::Damaged {
-            format,
-            reason: other.to_string(),
-        },
+        DecodingError::UnexpectedEof => DecodeError::Truncated { format, found: bytes.len() },
+        other => DecodeError::Damaged { format, reason: other.to_string() },
     }
 }

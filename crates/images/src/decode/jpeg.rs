@@ -13,9 +13,7 @@ const MAX_SIDE: usize = 65_535;
 
 pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
     check_complete(bytes)?;
-    let options = DecoderOptions::default()
-        .set_max_width(MAX_SIDE)
-        .set_max_height(MAX_SIDE);
+    let options = DecoderOptions::default().set_max_width(MAX_SIDE).set_max_height(MAX_SIDE);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
     decoder.decode_headers().map_err(|e| refuse(&e, bytes))?;
     let (width, height) = decoder.dimensions().unwrap_or((0, 0));
@@ -33,9 +31,7 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, DecodeErr
         ColorSpace::YCCK => cmyk_to_rgb(&ycck_to_cmyk(&pixels)),
         _ => pixels,
     };
-    let orientation = decoder
-        .exif()
-        .map_or(Orientation::Upright, |block| Orientation::from_exif(block));
+    let orientation = decoder.exif().map_or(Orientation::Upright, |block| Orientation::from_exif(block));
     let image = Image::new(width, height, rgb).ok_or_else(|| DecodeError::Unsupported {
         format: Format::Jpeg,
         feature: format!("colour space {stored:?}"),
@@ -46,33 +42,19 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, DecodeErr
 fn refuse(error: &DecodeErrors, bytes: &[u8]) -> DecodeError {
     let format = Format::Jpeg;
     match error {
-        DecodeErrors::ExhaustedData | DecodeErrors::IoErrors(_) => DecodeError::Truncated {
-            format,
-            found: bytes.len(),
-        },
-        DecodeErrors::Unsupported(scheme) => DecodeError::Unsupported {
-            format,
-            feature: format!("{scheme:?}"),
-        },
-        DecodeErrors::ZeroError => DecodeError::NoPixels {
-            format,
-            width: 0,
-            height: 0,
-        },
-        other => DecodeError::Damaged {
-            format,
-            reason: other.to_string(),
-        },
+        DecodeErrors::ExhaustedData | DecodeErrors::IoErrors(_) => {
+            DecodeError::Truncated { format, found: bytes.len() }
+        }
+        DecodeErrors::Unsupported(scheme) => DecodeError::Unsupported { format, feature: format!("{scheme:?}") },
+        DecodeErrors::ZeroError => DecodeError::NoPixels { format, width: 0, height: 0 },
+        other => DecodeError::Damaged { format, reason: other.to_string() },
     }
 }
 
 /// Walks the marker segments to the end-of-image marker, which a cut-off file lacks. The decoder itself would fill
 /// the missing part with grey; Pillow refuses such a file, and so does this.
 fn check_complete(bytes: &[u8]) -> Result<(), DecodeError> {
-    let truncated = || DecodeError::Truncated {
-        format: Format::Jpeg,
-        found: bytes.len(),
-    };
+    let truncated = || DecodeError::Truncated { format: Format::Jpeg, found: bytes.len() };
     let mut at = 2;
     loop {
         // To the next marker. In entropy-coded data FF is followed by 00 or a restart marker.

@@ -9,30 +9,17 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            max_pixels: 178_956_970,
-        }
+        Self { max_pixels: 178_956_970 }
     }
 }
 
 impl Limits {
     /// The size as `usize`, or why it is refused. Called before any pixel buffer is allocated.
-    pub(super) fn check(
-        &self,
-        format: Format,
-        width: u64,
-        height: u64,
-    ) -> Result<(usize, usize), DecodeError> {
+    pub(super) fn check(&self, format: Format, width: u64, height: u64) -> Result<(usize, usize), DecodeError> {
         if width == 0 || height == 0 {
-            return Err(DecodeError::NoPixels {
-                format,
-                width,
-                height,
-            });
+            return Err(DecodeError::NoPixels { format, width, height });
         }
-        let fits = width
-            .checked_mul(height)
-            .is_some_and(|pixels| pixels <= self.max_pixels);
+        let fits = width.checked_mul(height).is_some_and(|pixels| pixels <= self.max_pixels);
         // Four bytes a pixel is the most any decoder here asks for.
         let bytes = usize::try_from(width)
             .ok()
@@ -40,12 +27,7 @@ impl Limits {
             .filter(|(w, h)| w.checked_mul(*h).and_then(|n| n.checked_mul(8)).is_some());
         match bytes {
             Some(size) if fits => Ok(size),
-            _ => Err(DecodeError::TooLarge {
-                format,
-                width,
-                height,
-                limit: self.max_pixels,
-            }),
+            _ => Err(DecodeError::TooLarge { format, width, height, limit: self.max_pixels }),
         }
     }
 }

@@ -18,10 +18,7 @@ const SPACES: &[(&str, &str)] = &[
     ("ninco", include_str!("data/ninco.json")),
     ("16-class-imagenet", include_str!("data/sixteen_class.json")),
     ("imagenette", include_str!("data/imagenette.json")),
-    (
-        "tiny-imagenet-200",
-        include_str!("data/tiny_imagenet_in_imagenet1k.json"),
-    ),
+    ("tiny-imagenet-200", include_str!("data/tiny_imagenet_in_imagenet1k.json")),
 ];
 
 /// Index, wnid and name of the 1000 classes, tab separated.
@@ -36,10 +33,7 @@ struct ImageNet {
 }
 
 static IMAGENET_TABLE: LazyLock<ImageNet> = LazyLock::new(|| {
-    let rows: Vec<_> = IMAGENET
-        .lines()
-        .filter_map(|line| line.split_once('\t')?.1.split_once('\t'))
-        .collect();
+    let rows: Vec<_> = IMAGENET.lines().filter_map(|line| line.split_once('\t')?.1.split_once('\t')).collect();
     let by_wnid = rows.iter().zip(0..).map(|(row, i)| (row.0, i)).collect();
     ImageNet { rows, by_wnid }
 });
@@ -72,9 +66,7 @@ pub fn builtin(name: &str) -> Result<Arc<LabelSpace>, LabelError> {
         return Ok(Arc::new(space));
     }
     let known = SPACES.iter().find(|(known, _)| *known == name);
-    let (_, text) = known.ok_or_else(|| LabelError::UnknownSpace {
-        name: name.into(),
-        nearest: nearest_names(name, builtin_names()),
-    })?;
+    let (_, text) = known
+        .ok_or_else(|| LabelError::UnknownSpace { name: name.into(), nearest: nearest_names(name, builtin_names()) })?;
     read_space(text, IMAGENET_CLASSES).map(Arc::new)
 }

@@ -32,16 +32,9 @@ impl ClassSpace {
     pub fn new(labels: Arc<LabelSpace>, decision: Decision) -> Result<Self, LabelError> {
         let listed = labels.listed_outputs();
         if decision != Decision::Full && listed.is_empty() {
-            return Err(LabelError::NothingListed {
-                space: labels.name().into(),
-                rule: labels.rule().name(),
-            });
+            return Err(LabelError::NothingListed { space: labels.name().into(), rule: labels.rule().name() });
         }
-        Ok(Self {
-            labels,
-            decision,
-            listed,
-        })
+        Ok(Self { labels, decision, listed })
     }
 
     /// The label space.
@@ -82,18 +75,16 @@ impl ClassSpace {
             });
         }
         Ok(match self.decision {
-            Decision::Full => largest(logits.iter().copied().enumerate())
-                .and_then(|output| self.labels.class_of(output)),
-            Decision::Mask => largest(self.listed.iter().map(|&o| (o, logits[o])))
-                .and_then(|output| self.labels.class_of(output)),
+            Decision::Full => {
+                largest(logits.iter().copied().enumerate()).and_then(|output| self.labels.class_of(output))
+            }
+            Decision::Mask => {
+                largest(self.listed.iter().map(|&o| (o, logits[o]))).and_then(|output| self.labels.class_of(output))
+            }
             Decision::MeanProbability => {
                 let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
                 let means = self.labels.classes().iter().enumerate().map(|(id, class)| {
-                    let sum: f32 = class
-                        .outputs
-                        .iter()
-                        .map(|&o| (logits[o as usize] - most).exp())
-                        .sum();
+                    let sum: f32 = class.outputs.iter().map(|&o| (logits[o as usize] - most).exp()).sum();
                     (id, sum / class.outputs.len() as f32)
                 });
                 largest(means).map(|id| id as u32)
@@ -157,11 +148,7 @@ mod tests {
         let means = ClassSpace::new(space.clone(), Decision::MeanProbability).unwrap();
         assert_eq!(means.num_classes(), 16);
         // One of 109 dog outputs peaks; the single airplane output is a little lower.
-        let dog = space
-            .classes()
-            .iter()
-            .position(|c| c.name == "dog")
-            .unwrap();
+        let dog = space.classes().iter().position(|c| c.name == "dog").unwrap();
         let peak = space.classes()[dog].outputs[0] as usize;
         let logits = logits(&[(peak, 9.0), (404, 8.0)]);
         assert_eq!(means.decide(&logits), Ok(Some(0)));
@@ -179,13 +166,6 @@ mod tests {
     fn the_number_of_logits_is_checked() {
         let space = ClassSpace::new(builtin("imagenet-1k").unwrap(), Decision::Full).unwrap();
         let refused = space.decide(&[0.0; 10]);
-        assert!(matches!(
-            refused,
-            Err(LabelError::LogitCount {
-                found: 10,
-                expected: 1000,
-                ..
-            })
-        ));
+        assert!(matches!(refused, Err(LabelError::LogitCount { found: 10, expected: 1000, .. })));
     }
 }

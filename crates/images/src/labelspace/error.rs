@@ -31,9 +31,7 @@ pub enum LabelError {
         found: usize,
     },
     /// A network output outside the network, or listed twice.
-    #[error(
-        "class space `{name}` lists output {output} {problem}, but each output below {outputs} may appear once"
-    )]
+    #[error("class space `{name}` lists output {output} {problem}, but each output below {outputs} may appear once")]
     BadOutput {
         /// The table.
         name: String,
@@ -55,9 +53,7 @@ pub enum LabelError {
         expected: &'static str,
     },
     /// Logits of another length than the network's number of outputs.
-    #[error(
-        "{found} logits were given, but class space `{space}` is for a network with {expected}"
-    )]
+    #[error("{found} logits were given, but class space `{space}` is for a network with {expected}")]
     LogitCount {
         /// The class space.
         space: String,
@@ -80,9 +76,7 @@ impl LabelError {
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::UnknownFolder { .. } => {
-                Some("check that the path points at the folder that holds the class folders")
-            }
+            Self::UnknownFolder { .. } => Some("check that the path points at the folder that holds the class folders"),
             Self::NothingListed { .. } => Some("use the `full` decision"),
             _ => None,
         }

@@ -49,22 +49,14 @@ struct Checks {
 
 /// Reads a class space from the text of its data file; `outputs` is the network's number of outputs.
 pub(super) fn read_space(text: &str, outputs: usize) -> Result<LabelSpace, LabelError> {
-    let file: SpaceFile = serde_json::from_str(text).map_err(|e| LabelError::BadFile {
-        name: "(unnamed)".into(),
-        reason: e.to_string(),
-    })?;
+    let file: SpaceFile = serde_json::from_str(text)
+        .map_err(|e| LabelError::BadFile { name: "(unnamed)".into(), reason: e.to_string() })?;
     let listed: usize = file.classes.iter().map(|c| c.imagenet.len()).sum();
-    for (what, declared, found) in [
-        ("classes", file.checks.classes, file.classes.len()),
-        ("outputs", file.checks.imagenet_indices, listed),
-    ] {
+    for (what, declared, found) in
+        [("classes", file.checks.classes, file.classes.len()), ("outputs", file.checks.imagenet_indices, listed)]
+    {
         if declared != found {
-            return Err(LabelError::CountMismatch {
-                name: file.name,
-                what,
-                declared,
-                found,
-            });
+            return Err(LabelError::CountMismatch { name: file.name, what, declared, found });
         }
     }
     let classes = file

@@ -93,26 +93,14 @@ pub struct LabelSpace {
 impl LabelSpace {
     /// A class space called `name` for a network with `outputs` outputs; `classes` may be empty unless the rule is
     /// `Subset` or `Map`.
-    pub fn new(
-        name: &str,
-        rule: Rule,
-        outputs: usize,
-        classes: Vec<SpaceClass>,
-    ) -> Result<Self, LabelError> {
+    pub fn new(name: &str, rule: Rule, outputs: usize, classes: Vec<SpaceClass>) -> Result<Self, LabelError> {
         let mut by_output = vec![None; outputs];
         let (mut by_folder, mut by_wnid) = (HashMap::new(), HashMap::new());
         for (id, class) in classes.iter().enumerate() {
             for &output in &class.outputs {
                 let output = output as usize;
-                let bad = |problem| LabelError::BadOutput {
-                    name: name.into(),
-                    output,
-                    problem,
-                    outputs,
-                };
-                let slot = by_output
-                    .get_mut(output)
-                    .ok_or_else(|| bad("beyond the network"))?;
+                let bad = |problem| LabelError::BadOutput { name: name.into(), output, problem, outputs };
+                let slot = by_output.get_mut(output).ok_or_else(|| bad("beyond the network"))?;
                 if slot.replace(id as u32).is_some() {
                     return Err(bad("twice"));
                 }
@@ -172,9 +160,7 @@ impl LabelSpace {
 
     /// The outputs some class lists, ascending.
     pub fn listed_outputs(&self) -> Vec<usize> {
-        (0..self.outputs)
-            .filter(|&o| self.by_output[o].is_some())
-            .collect()
+        (0..self.outputs).filter(|&o| self.by_output[o].is_some()).collect()
     }
 
     /// The dataset's class that `output` counts as; `None` when no class lists it.
@@ -267,9 +253,7 @@ impl LabelSpace {
         }
         match self.rule {
             Rule::None => Vec::new(),
-            _ if self.outputs == 1000 => (0..1000)
-                .filter_map(|i| imagenet_name(i).map(str::to_owned))
-                .collect(),
+            _ if self.outputs == 1000 => (0..1000).filter_map(|i| imagenet_name(i).map(str::to_owned)).collect(),
             _ => (0..self.outputs).map(|i| i.to_string()).collect(),
         }
     }

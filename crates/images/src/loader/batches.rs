@@ -106,10 +106,7 @@ impl Loader {
 
     /// The next batch, `None` at the end. After an error there are no more.
     pub fn next_batch(&mut self) -> Result<Option<LoadedBatch>, LoadError> {
-        let BatchMemory {
-            mut values,
-            mut bytes,
-        } = std::mem::take(&mut self.spare);
+        let BatchMemory { mut values, mut bytes } = std::mem::take(&mut self.spare);
         values.clear();
         bytes.clear();
         let (mut indices, mut ids, mut labels) = (Vec::new(), Vec::new(), Vec::new());
@@ -143,12 +140,7 @@ impl Loader {
             None => Batch::new(shape, values),
         };
         let batch = batch.expect("every image had the size of the batch");
-        Ok(Some(LoadedBatch {
-            batch,
-            indices,
-            ids,
-            labels,
-        }))
+        Ok(Some(LoadedBatch { batch, indices, ids, labels }))
     }
 
     /// Passes an image on if it has the size of the others.
@@ -157,10 +149,7 @@ impl Loader {
         let expected = *self.size.get_or_insert(image.size);
         if image.size != expected {
             let text = |s: Size| format!("{} x {}", s.width, s.height);
-            return Err(BadImageCause::Size {
-                found: text(image.size),
-                expected: text(expected),
-            });
+            return Err(BadImageCause::Size { found: text(image.size), expected: text(expected) });
         }
         Ok(image)
     }
@@ -178,10 +167,7 @@ impl Loader {
             }
         }
         let skipped = std::mem::take(&mut self.skipped);
-        Err(LoadError::BadImages {
-            bad: skipped.named,
-            count: skipped.count,
-        })
+        Err(LoadError::BadImages { bad: skipped.named, count: skipped.count })
     }
 
     fn count(&mut self, index: usize, cause: BadImageCause) {

@@ -84,8 +84,6 @@ impl LoaderConfig {
                 return Err(LoadError::OutOfRange { field, found, most });
             }
         }
-        self.preprocess
-            .check()
-            .map_err(|source| LoadError::Preprocess { source })
+        self.preprocess.check().map_err(|source| LoadError::Preprocess { source })
     }
 }

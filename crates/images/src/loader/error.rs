@@ -104,9 +104,7 @@ impl LoadError {
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::BadImages { .. } => {
-                Some("repair or remove the files, or skip them with `--on-bad-image skip`")
-            }
+            Self::BadImages { .. } => Some("repair or remove the files, or skip them with `--on-bad-image skip`"),
             Self::ShuffledStream => Some("read it in stored order"),
             _ => None,
         }

@@ -69,14 +69,7 @@ mod tests {
         // First outputs for seed 1234567, from the reference implementation.
         let mut random = SplitMix64::new(1_234_567);
         let drawn: Vec<u64> = (0..3).map(|_| random.next_bits()).collect();
-        assert_eq!(
-            drawn,
-            [
-                6_457_827_717_110_365_317,
-                3_203_168_211_198_807_973,
-                9_817_491_932_198_370_423
-            ]
-        );
+        assert_eq!(drawn, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
     #[test]
@@ -92,9 +85,6 @@ mod tests {
             }
         }
         // From the same walk written in Python.
-        assert_eq!(
-            Order::Shuffled { seed: 0 }.indices(8),
-            [1, 2, 6, 5, 4, 0, 3, 7]
-        );
+        assert_eq!(Order::Shuffled { seed: 0 }.indices(8), [1, 2, 6, 5, 4, 0, 3, 7]);
     }
 }

@@ -110,9 +110,7 @@ impl Queue {
         let results = std::mem::take(&mut state.results);
         state.consumed += results.len();
         let indexed = results.into_iter().flatten().enumerate();
-        indexed
-            .map(|(i, outcome)| (self.order[first + i], outcome))
-            .collect()
+        indexed.map(|(i, outcome)| (self.order[first + i], outcome)).collect()
     }
 
     /// For the consumer: a buffer that is no longer needed.

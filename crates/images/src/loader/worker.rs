@@ -59,20 +59,13 @@ fn prepare(
         }
         _ => PreparedPixels::Bytes(image.into_rgb()),
     };
-    Ok(Prepared {
-        id: sample.id,
-        label: sample.label,
-        size,
-        pixels,
-    })
+    Ok(Prepared { id: sample.id, label: sample.label, size, pixels })
 }
 
 fn changed(change: &dyn ByteChange, index: usize, image: Image) -> Result<Image, BadImageCause> {
     let (width, height) = (image.width(), image.height());
     let mut rgb = image.into_rgb();
-    change
-        .change(index, [height, width, 3], &mut rgb)
-        .map_err(BadImageCause::Transform)?;
+    change.change(index, [height, width, 3], &mut rgb).map_err(BadImageCause::Transform)?;
     Ok(Image::new(width, height, rgb).expect("a change keeps the size"))
 }
 
@@ -80,11 +73,7 @@ fn without_border(image: &Image, border: usize) -> Result<Image, BadImageCause> 
     let (width, height) = (image.width(), image.height());
     let inner = |side: usize| side.checked_sub(2 * border).filter(|&rest| rest > 0);
     let (Some(w), Some(h)) = (inner(width), inner(height)) else {
-        return Err(BadImageCause::Border {
-            width,
-            height,
-            border,
-        });
+        return Err(BadImageCause::Border { width, height, border });
     };
     let rows = image.rgb().chunks_exact(3 * width).skip(border).take(h);
     let rgb = rows.flat_map(|row| row[3 * border..3 * (border + w)].iter().copied());

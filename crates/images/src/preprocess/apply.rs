@@ -12,10 +12,7 @@ impl Preprocess {
         let (width, height) = (image.width(), image.height());
         let resized = self.resized(width, height);
         let (columns, rows) = match self.crop {
-            Some(crop) => (
-                Span::centre(resized.width, crop.width),
-                Span::centre(resized.height, crop.height),
-            ),
+            Some(crop) => (Span::centre(resized.width, crop.width), Span::centre(resized.height, crop.height)),
             None => (Span::whole(resized.width), Span::whole(resized.height)),
         };
         let part = resize_part(image, resized, columns, rows, self.interpolation)?;

@@ -18,10 +18,7 @@ pub struct Size {
 impl Size {
     /// `side` pixels each way.
     pub fn square(side: usize) -> Self {
-        Self {
-            width: side,
-            height: side,
-        }
+        Self { width: side, height: side }
     }
 }
 
@@ -123,12 +120,7 @@ impl Preprocess {
 
     /// Pixels as they are, only normalised: CIFAR, ImageNet-C, anything already at the network's size.
     pub fn normalise_only(normalise: Normalise) -> Self {
-        Self {
-            resize: Resize::None,
-            crop: None,
-            interpolation: Interpolation::Bilinear,
-            normalise,
-        }
+        Self { resize: Resize::None, crop: None, interpolation: Interpolation::Bilinear, normalise }
     }
 
     /// The same weights' rule for images that were resized and cropped when the dataset was made. A float resize stays,
@@ -138,21 +130,14 @@ impl Preprocess {
             Resize::ExactFloat(size) => Resize::ExactFloat(size),
             _ => Resize::None,
         };
-        Self {
-            resize,
-            ..self.clone()
-        }
+        Self { resize, ..self.clone() }
     }
 
     /// Refuses settings that cannot work, before any image is read.
     pub fn check(&self) -> Result<(), PreprocessError> {
         let side = |field, found| match found {
             1..=MAX_SIDE => Ok(()),
-            _ => Err(PreprocessError::SideOutOfRange {
-                field,
-                found,
-                most: MAX_SIDE,
-            }),
+            _ => Err(PreprocessError::SideOutOfRange { field, found, most: MAX_SIDE }),
         };
         match self.resize {
             Resize::None => {}
@@ -174,9 +159,7 @@ impl Preprocess {
                 return Err(PreprocessError::FloatRule { found: "a crop" });
             }
             if self.interpolation != Interpolation::Bilinear {
-                return Err(PreprocessError::FloatRule {
-                    found: "another interpolation",
-                });
+                return Err(PreprocessError::FloatRule { found: "another interpolation" });
             }
         }
         self.normalise.check()
@@ -192,8 +175,7 @@ impl Preprocess {
 
     /// The output size for an image of `width` x `height`.
     pub fn output_size(&self, width: usize, height: usize) -> Size {
-        self.fixed_size()
-            .unwrap_or_else(|| self.resized(width, height))
+        self.fixed_size().unwrap_or_else(|| self.resized(width, height))
     }
 
     /// The size after the resize and before the crop.
@@ -201,14 +183,10 @@ impl Preprocess {
         match self.resize {
             Resize::None => Size { width, height },
             Resize::Exact(size) | Resize::ExactFloat(size) => size,
-            Resize::ShortSide(short) if width <= height => Size {
-                width: short,
-                height: long_side(short, height, width),
-            },
-            Resize::ShortSide(short) => Size {
-                width: long_side(short, width, height),
-                height: short,
-            },
+            Resize::ShortSide(short) if width <= height => {
+                Size { width: short, height: long_side(short, height, width) }
+            }
+            Resize::ShortSide(short) => Size { width: long_side(short, width, height), height: short },
         }
     }
 }
@@ -229,29 +207,14 @@ mod tests {
         assert_eq!(rule.resize, Resize::ShortSide(248));
         assert_eq!(rule.crop, Some(Size::square(224)));
         let refused = Preprocess::timm(224, 0.0, Interpolation::Bicubic, Normalise::half());
-        assert_eq!(
-            refused,
-            Err(PreprocessError::BadCropFraction { found: 0.0 })
-        );
+        assert_eq!(refused, Err(PreprocessError::BadCropFraction { found: 0.0 }));
     }
 
     #[test]
     fn the_long_side_is_rounded_down() {
         let rule = Preprocess::torchvision_v1();
-        assert_eq!(
-            rule.resized(451, 300),
-            Size {
-                width: 384,
-                height: 256
-            }
-        );
-        assert_eq!(
-            rule.resized(300, 451),
-            Size {
-                width: 256,
-                height: 384
-            }
-        );
+        assert_eq!(rule.resized(451, 300), Size { width: 384, height: 256 });
+        assert_eq!(rule.resized(300, 451), Size { width: 256, height: 384 });
         assert_eq!(rule.resized(256, 256), Size::square(256));
     }
 
@@ -262,20 +225,10 @@ mod tests {
         assert_eq!(open.check(), Err(PreprocessError::ShapeLeftOpen));
         let mut zero = Preprocess::torchvision_v1();
         zero.crop = Some(Size::square(0));
-        assert!(matches!(
-            zero.check(),
-            Err(PreprocessError::SideOutOfRange {
-                field: "crop",
-                found: 0,
-                ..
-            })
-        ));
+        assert!(matches!(zero.check(), Err(PreprocessError::SideOutOfRange { field: "crop", found: 0, .. })));
         let mut float = Preprocess::tiny_imagenet_128();
         float.interpolation = Interpolation::Bicubic;
-        assert!(matches!(
-            float.check(),
-            Err(PreprocessError::FloatRule { .. })
-        ));
+        assert!(matches!(float.check(), Err(PreprocessError::FloatRule { .. })));
     }
 
     #[test]
@@ -293,8 +246,7 @@ mod tests {
             let text = serde_json::to_string(&rule).unwrap();
             assert_eq!(serde_json::from_str::<Preprocess>(&text).unwrap(), rule);
         }
-        let text =
-            r#"{"resize":"none","crop":null,"interpolation":"box","normalise":"none","gamma":1}"#;
+        let text = r#"{"resize":"none","crop":null,"interpolation":"box","normalise":"none","gamma":1}"#;
         assert!(serde_json::from_str::<Preprocess>(text).is_err());
     }
 }

@@ -17,29 +17,17 @@ impl Span {
     /// smaller, half of the missing pixels (rounded down) go before it. Both are torchvision's rules.
     pub fn centre(size: usize, crop: usize) -> Self {
         if crop > size {
-            return Self {
-                start: 0,
-                len: size,
-                pad: (crop - size) / 2,
-            };
+            return Self { start: 0, len: size, pad: (crop - size) / 2 };
         }
         let twice = size - crop;
         let half = twice / 2;
         let start = half + usize::from(twice % 2 == 1 && half % 2 == 1);
-        Self {
-            start,
-            len: crop,
-            pad: 0,
-        }
+        Self { start, len: crop, pad: 0 }
     }
 
     /// All of `size`.
     pub fn whole(size: usize) -> Self {
-        Self {
-            start: 0,
-            len: size,
-            pad: 0,
-        }
+        Self { start: 0, len: size, pad: 0 }
     }
 }
 
@@ -73,15 +61,7 @@ mod tests {
         let span = Span::centre(3, 6);
         assert_eq!((span.len, span.pad), (3, 1));
         let white = Image::new(1, 1, vec![255; 3]).unwrap();
-        let padded = pad(
-            white,
-            Size {
-                width: 3,
-                height: 2,
-            },
-            1,
-            0,
-        );
+        let padded = pad(white, Size { width: 3, height: 2 }, 1, 0);
         assert_eq!(padded.rgb().iter().filter(|&&v| v == 255).count(), 3);
         assert_eq!(&padded.rgb()[3..6], [255; 3]);
     }

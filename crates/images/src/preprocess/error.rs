@@ -29,14 +29,10 @@ pub enum PreprocessError {
         found: f32,
     },
     /// A short-side resize leaves images of different shapes.
-    #[error(
-        "`resize` sets the short side only, but `crop` is absent, so images would differ in shape"
-    )]
+    #[error("`resize` sets the short side only, but `crop` is absent, so images would differ in shape")]
     ShapeLeftOpen,
     /// The float rule has one fixed filter and no crop.
-    #[error(
-        "`resize` on float pixels goes with bilinear interpolation and no crop, but {found} was set"
-    )]
+    #[error("`resize` on float pixels goes with bilinear interpolation and no crop, but {found} was set")]
     FloatRule {
         /// The setting that contradicts it.
         found: &'static str,
@@ -70,9 +66,7 @@ pub enum PreprocessError {
         height: usize,
     },
     /// The caller's buffer does not hold one image.
-    #[error(
-        "the buffer holds {found} values, but one image of {height} x {width} needs {expected}"
-    )]
+    #[error("the buffer holds {found} values, but one image of {height} x {width} needs {expected}")]
     BufferSize {
         /// Values in the buffer.
         found: usize,

@@ -26,66 +26,43 @@ pub enum Normalise {
 impl Normalise {
     /// ImageNet's statistics, used by torchvision and most of timm.
     pub fn imagenet() -> Self {
-        Self::MeanStd {
-            mean: [0.485, 0.456, 0.406],
-            std: [0.229, 0.224, 0.225],
-        }
+        Self::MeanStd { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
     }
 
     /// 0.5 and 0.5, to -1..1: timm's vision transformers.
     pub fn half() -> Self {
-        Self::MeanStd {
-            mean: [0.5; 3],
-            std: [0.5; 3],
-        }
+        Self::MeanStd { mean: [0.5; 3], std: [0.5; 3] }
     }
 
     /// CIFAR-10's statistics.
     pub fn cifar10() -> Self {
-        Self::MeanStd {
-            mean: [0.4914, 0.4822, 0.4465],
-            std: [0.247, 0.2435, 0.2616],
-        }
+        Self::MeanStd { mean: [0.4914, 0.4822, 0.4465], std: [0.247, 0.2435, 0.2616] }
     }
 
     /// CIFAR-100's statistics.
     pub fn cifar100() -> Self {
-        Self::MeanStd {
-            mean: [0.5071, 0.4865, 0.4409],
-            std: [0.2673, 0.2564, 0.2762],
-        }
+        Self::MeanStd { mean: [0.5071, 0.4865, 0.4409], std: [0.2673, 0.2564, 0.2762] }
     }
 
     /// `(byte - 127) / 128`.
     pub fn centred_bytes() -> Self {
-        Self::Bytes {
-            offset: 127.0,
-            divisor: 128.0,
-        }
+        Self::Bytes { offset: 127.0, divisor: 128.0 }
     }
 
     pub(super) fn check(&self) -> Result<(), PreprocessError> {
         let (offsets, scales): (&[f32], &[f32]) = match self {
             Self::MeanStd { mean, std } => (mean, std),
-            Self::Bytes { offset, divisor } => {
-                (std::slice::from_ref(offset), std::slice::from_ref(divisor))
-            }
+            Self::Bytes { offset, divisor } => (std::slice::from_ref(offset), std::slice::from_ref(divisor)),
         };
         let (offset_field, scale_field) = match self {
             Self::MeanStd { .. } => ("mean", "std"),
             Self::Bytes { .. } => ("offset", "divisor"),
         };
         if let Some(&found) = offsets.iter().find(|v| !v.is_finite()) {
-            return Err(PreprocessError::BadOffset {
-                field: offset_field,
-                found,
-            });
+            return Err(PreprocessError::BadOffset { field: offset_field, found });
         }
         if let Some(&found) = scales.iter().find(|v| !(v.is_finite() && **v > 0.0)) {
-            return Err(PreprocessError::BadScale {
-                field: scale_field,
-                found,
-            });
+            return Err(PreprocessError::BadScale { field: scale_field, found });
         }
         Ok(())
     }
@@ -119,27 +96,9 @@ mod tests {
 
     #[test]
     fn a_zero_deviation_is_refused() {
-        let rule = Normalise::MeanStd {
-            mean: [0.0; 3],
-            std: [1.0, 0.0, 1.0],
-        };
-        assert_eq!(
-            rule.check(),
-            Err(PreprocessError::BadScale {
-                field: "std",
-                found: 0.0
-            })
-        );
-        let rule = Normalise::Bytes {
-            offset: f32::NAN,
-            divisor: 1.0,
-        };
-        assert!(matches!(
-            rule.check(),
-            Err(PreprocessError::BadOffset {
-                field: "offset",
-                ..
-            })
-        ));
+        let rule = Normalise::MeanStd { mean: [0.0; 3], std: [1.0, 0.0, 1.0] };
+        assert_eq!(rule.check(), Err(PreprocessError::BadScale { field: "std", found: 0.0 }));
+        let rule = Normalise::Bytes { offset: f32::NAN, divisor: 1.0 };
+        assert!(matches!(rule.check(), Err(PreprocessError::BadOffset { field: "offset", .. })));
     }
 }

@@ -15,11 +15,7 @@ const LANES: usize = 64;
 /// `image` at `size`, as Pillow's `resize` gives it: horizontal pass first, rounded to bytes between the passes. (From
 /// version 13 on Pillow turns the order round when the height shrinks much more than the width, which no resize that
 /// keeps the ratio does.)
-pub fn resize(
-    image: &Image,
-    size: Size,
-    interpolation: Interpolation,
-) -> Result<Image, PreprocessError> {
+pub fn resize(image: &Image, size: Size, interpolation: Interpolation) -> Result<Image, PreprocessError> {
     let columns = Span::whole(size.width);
     let rows = Span::whole(size.height);
     resize_part(image, size, columns, rows, interpolation)
@@ -42,12 +38,7 @@ pub(super) fn resize_part(
     if size == (Size { width, height }) {
         return Ok(copy_part(image, columns, rows));
     }
-    let too_long = || PreprocessError::TooLong {
-        width,
-        height,
-        to_width: size.width,
-        to_height: size.height,
-    };
+    let too_long = || PreprocessError::TooLong { width, height, to_width: size.width, to_height: size.height };
     let sides = [width, height, size.width, size.height];
     if sides.iter().any(|&side| side > MAX_SIDE) {
         return Err(too_long());
@@ -84,9 +75,7 @@ impl Taps {
         if input == output {
             // Pillow skips the pass; one full weight gives every byte back.
             return Self {
-                ranges: (span.start..span.start + span.len)
-                    .map(|i| (i, 1))
-                    .collect(),
+                ranges: (span.start..span.start + span.len).map(|i| (i, 1)).collect(),
                 weights: vec![1 << PRECISION; span.len],
                 width: 1,
             };
@@ -103,11 +92,7 @@ impl Taps {
             let from = (centre - support + 0.5).max(0.0) as usize;
             let to = ((centre + support + 0.5) as usize).min(input);
             exact.clear();
-            exact.extend(
-                (from..to).map(|tap| {
-                    filter(interpolation, (tap as f64 - centre + 0.5) * (1.0 / stretch))
-                }),
-            );
+            exact.extend((from..to).map(|tap| filter(interpolation, (tap as f64 - centre + 0.5) * (1.0 / stretch))));
             let sum: f64 = exact.iter().sum();
             for (weight, &share) in row.iter_mut().zip(&exact) {
                 let share = if sum == 0.0 { share } else { share / sum };
@@ -116,11 +101,7 @@ impl Taps {
             }
             ranges.push((from, to.saturating_sub(from).min(width)));
         }
-        Self {
-            ranges,
-            weights,
-            width,
-        }
+        Self { ranges, weights, width }
     }
 
     /// The first input pixel read and the one after the last.

@@ -35,18 +35,15 @@ impl Splits {
         match self {
             Self::One => vec![String::new()],
             Self::Named(names) => names.iter().map(|n| n.to_string()).collect(),
-            Self::Severities(corruptions) => corruptions
-                .iter()
-                .flat_map(|c| (1..=5).map(move |s| format!("{c}/{s}")))
-                .collect(),
+            Self::Severities(corruptions) => {
+                corruptions.iter().flat_map(|c| (1..=5).map(move |s| format!("{c}/{s}"))).collect()
+            }
             Self::Streams => {
                 let mut names = Vec::new();
                 for baseline in BASELINES {
                     for speed in SPEEDS {
                         for seed in SEEDS {
-                            names.push(format!(
-                                "baseline_{baseline}_transition+speed_{speed}_seed_{seed}"
-                            ));
+                            names.push(format!("baseline_{baseline}_transition+speed_{speed}_seed_{seed}"));
                         }
                     }
                 }

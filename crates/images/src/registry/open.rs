@@ -35,12 +35,7 @@ pub fn find(name: &str) -> Result<DatasetInfo, DataError> {
 }
 
 /// Opens `split` of the dataset called `name` below `root`.
-pub fn open_named(
-    name: &str,
-    root: &Path,
-    split: &str,
-    count: CountRule,
-) -> Result<Named, DataError> {
+pub fn open_named(name: &str, root: &Path, split: &str, count: CountRule) -> Result<Named, DataError> {
     let info = find(name)?;
     let names = info.splits.names();
     if !names.iter().any(|n| n == split) {
@@ -73,18 +68,9 @@ pub fn open_named(
     };
     match expected {
         Some(expected) if expected != found && count == CountRule::Published => {
-            Err(DataError::ImageCount {
-                dataset: info.name,
-                split: split.into(),
-                found,
-                expected,
-            })
+            Err(DataError::ImageCount { dataset: info.name, split: split.into(), found, expected })
         }
-        _ => Ok(Named {
-            info,
-            split: split.into(),
-            dataset,
-        }),
+        _ => Ok(Named { info, split: split.into(), dataset }),
     }
 }
 
@@ -101,13 +87,10 @@ fn severity_array(info: &DatasetInfo, root: &Path, split: &str) -> Option<(PathB
 
 /// The first of the dataset's places that exists.
 fn place(info: &DatasetInfo, root: &Path, split: &str) -> Result<PathBuf, DataError> {
-    let candidates = info
-        .places
-        .iter()
-        .map(|p| match p.replace("{split}", split).as_str() {
-            "" => root.to_path_buf(),
-            below => root.join(below),
-        });
+    let candidates = info.places.iter().map(|p| match p.replace("{split}", split).as_str() {
+        "" => root.to_path_buf(),
+        below => root.join(below),
+    });
     let mut candidates: Vec<PathBuf> = candidates.collect();
     candidates.extend(numbered_folder(info, root, split));
     let first = candidates[0].clone();

@@ -34,11 +34,7 @@ const BACKGROUNDS: &[&str] = &[
 const PATCH_TARGETS: &[&str] = &[
     "487", "513", "546", "585", "804", "806", "878", "923", "954", "968",
 ];
-const OBFUSCATIONS: &[&str] = &[
-    "ColorPatternOverlay",
-    "LowContrastTriangles",
-    "PerspectiveComposition",
-];
+const OBFUSCATIONS: &[&str] = &["ColorPatternOverlay", "LowContrastTriangles", "PerspectiveComposition"];
 
 const SPLIT: &[&str] = &["{split}"];
 const WHOLE: &[&str] = &["val", ""];
@@ -47,16 +43,7 @@ const RESEARCH: &str = "images from ImageNet: non-commercial research and educat
 const OPEN: &str = "research use; see the publisher's page";
 
 /// The columns of one row: name, group, splits, places, class space, pixels, images, licence.
-type Row = (
-    &'static str,
-    Group,
-    Splits,
-    &'static [&'static str],
-    &'static str,
-    PixelRule,
-    Count,
-    &'static str,
-);
+type Row = (&'static str, Group, Splits, &'static [&'static str], &'static str, PixelRule, Count, &'static str);
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[

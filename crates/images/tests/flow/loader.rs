@@ -4,27 +4,17 @@ use std::sync::Arc;
 
 use crate::made::{Folder, png, tar};
 use flipcast_images::dataset::{Dataset, open};
-use flipcast_images::loader::{
-    BadImageCause, LoadError, Loader, LoaderConfig, OnBadImage, Order, SplitMix64,
-};
+use flipcast_images::loader::{BadImageCause, LoadError, Loader, LoaderConfig, OnBadImage, Order, SplitMix64};
 use flipcast_images::preprocess::{Interpolation, Normalise, Preprocess, Resize, Size};
 use flipcast_images::{Image, Label};
 
 /// Bytes as they are, so that a value is a pixel.
 fn raw() -> Preprocess {
-    Preprocess::normalise_only(Normalise::Bytes {
-        offset: 0.0,
-        divisor: 1.0,
-    })
+    Preprocess::normalise_only(Normalise::Bytes { offset: 0.0, divisor: 1.0 })
 }
 
 fn config(preprocess: Preprocess) -> LoaderConfig {
-    LoaderConfig {
-        batch_size: 4,
-        threads: 2,
-        prefetch: 5,
-        ..LoaderConfig::new(preprocess)
-    }
+    LoaderConfig { batch_size: 4, threads: 2, prefetch: 5, ..LoaderConfig::new(preprocess) }
 }
 
 /// `count` images of 3 x 2 pixels, numbered by their red value, in three classes.
@@ -92,9 +82,7 @@ fn any_number_of_threads_gives_the_same_batches() {
         base.limit = (random.below(2) == 0).then(|| random.below(40) as usize);
         base.order = match random.below(2) {
             0 => Order::Stored,
-            _ => Order::Shuffled {
-                seed: random.next_bits(),
-            },
+            _ => Order::Shuffled { seed: random.next_bits() },
         };
         // Uneven work, so that threads overtake each other.
         base.transform = Some(Arc::new(|index, mut image: Image| {
@@ -103,22 +91,11 @@ fn any_number_of_threads_gives_the_same_batches() {
             image.rgb_mut()[0] ^= index as u8;
             Ok(image)
         }));
-        let alone = LoaderConfig {
-            threads: 1,
-            prefetch: 1,
-            ..base.clone()
-        };
+        let alone = LoaderConfig { threads: 1, prefetch: 1, ..base.clone() };
         let expected = run(&dataset, alone);
         for (threads, prefetch) in [(2, 1), (3, 100), (8, 7)] {
-            let other = LoaderConfig {
-                threads,
-                prefetch,
-                ..base.clone()
-            };
-            assert!(
-                run(&dataset, other) == expected,
-                "{threads} threads, {prefetch} ahead"
-            );
+            let other = LoaderConfig { threads, prefetch, ..base.clone() };
+            assert!(run(&dataset, other) == expected, "{threads} threads, {prefetch} ahead");
         }
     }
 }
@@ -126,10 +103,7 @@ fn any_number_of_threads_gives_the_same_batches() {
 #[test]
 fn the_seed_alone_sets_the_order() {
     let (_folder, dataset) = numbered(20);
-    let shuffled = |seed| LoaderConfig {
-        order: Order::Shuffled { seed },
-        ..config(raw())
-    };
+    let shuffled = |seed| LoaderConfig { order: Order::Shuffled { seed }, ..config(raw()) };
     assert!(run(&dataset, shuffled(1)) == run(&dataset, shuffled(1)));
     assert!(run(&dataset, shuffled(1)) != run(&dataset, shuffled(2)));
 }
@@ -151,10 +125,7 @@ fn with_bad_ones() -> (Folder, Arc<dyn Dataset>) {
 #[test]
 fn bad_images_are_skipped_counted_and_named() {
     let (_folder, dataset) = with_bad_ones();
-    let skip = LoaderConfig {
-        on_bad_image: OnBadImage::Skip,
-        ..config(raw())
-    };
+    let skip = LoaderConfig { on_bad_image: OnBadImage::Skip, ..config(raw()) };
     let mut loader = Loader::new(dataset, skip).unwrap();
     let mut sizes = Vec::new();
     while let Some(loaded) = loader.next_batch().unwrap() {
@@ -172,10 +143,7 @@ fn bad_images_are_skipped_counted_and_named() {
 #[test]
 fn by_default_a_bad_image_stops_the_run_and_those_ahead_are_named_too() {
     let (_folder, dataset) = with_bad_ones();
-    let all_ahead = LoaderConfig {
-        prefetch: 10,
-        ..config(raw())
-    };
+    let all_ahead = LoaderConfig { prefetch: 10, ..config(raw()) };
     let mut loader = Loader::new(dataset, all_ahead).unwrap();
     let error = loader.next_batch().unwrap_err();
     assert!(error.hint().is_some());
@@ -228,18 +196,11 @@ fn a_border_is_cut_off_before_anything_else() {
     folder.put("a.png", png(8, 7, [1, 2, 3]));
     folder.put("b.png", png(4, 9, [1, 2, 3]));
     let dataset: Arc<dyn Dataset> = Arc::from(open(folder.text()).unwrap());
-    let settings = LoaderConfig {
-        border: 2,
-        on_bad_image: OnBadImage::Skip,
-        ..config(raw())
-    };
+    let settings = LoaderConfig { border: 2, on_bad_image: OnBadImage::Skip, ..config(raw()) };
     let mut loader = Loader::new(dataset, settings).unwrap();
     let loaded = loader.next_batch().unwrap().unwrap();
     assert_eq!((loaded.batch.width(), loaded.batch.height()), (4, 3));
-    assert!(matches!(
-        loader.skipped().named[0].cause,
-        BadImageCause::Border { .. }
-    ));
+    assert!(matches!(loader.skipped().named[0].cause, BadImageCause::Border { .. }));
 }
 
 #[test]
@@ -249,32 +210,16 @@ fn streams_are_not_shuffled() {
     let entries: &[(&str, &[u8])] = &[("0.jpg", &image), ("0.cls", b"1")];
     let path = folder.put("a.tar", tar(entries));
     let dataset: Arc<dyn Dataset> = Arc::from(open(path.to_str().unwrap()).unwrap());
-    let settings = LoaderConfig {
-        order: Order::Shuffled { seed: 0 },
-        ..config(raw())
-    };
-    assert!(matches!(
-        Loader::new(dataset, settings),
-        Err(LoadError::ShuffledStream)
-    ));
+    let settings = LoaderConfig { order: Order::Shuffled { seed: 0 }, ..config(raw()) };
+    assert!(matches!(Loader::new(dataset, settings), Err(LoadError::ShuffledStream)));
 }
 
 #[test]
 fn settings_out_of_range_are_named() {
     let (_folder, dataset) = numbered(1);
-    let none = LoaderConfig {
-        batch_size: 0,
-        ..config(raw())
-    };
+    let none = LoaderConfig { batch_size: 0, ..config(raw()) };
     let refused = Loader::new(dataset, none).err();
-    assert!(matches!(
-        refused,
-        Some(LoadError::OutOfRange {
-            field: "batch_size",
-            found: 0,
-            ..
-        })
-    ));
+    assert!(matches!(refused, Some(LoadError::OutOfRange { field: "batch_size", found: 0, .. })));
 }
 
 #[test]

@@ -24,14 +24,8 @@ fn paths_without_a_dataset() {
     let folder = Folder::new();
     assert_refused!(&folder.path.join("absent"), DataError::Io { .. });
     assert_refused!(&folder.path, DataError::NoImages { .. });
-    assert_refused!(
-        &folder.put("empty.dat", ""),
-        DataError::UnknownLayout { .. }
-    );
-    assert_refused!(
-        &folder.put("what.dat", "what?"),
-        DataError::UnknownLayout { .. }
-    );
+    assert_refused!(&folder.put("empty.dat", ""), DataError::UnknownLayout { .. });
+    assert_refused!(&folder.put("what.dat", "what?"), DataError::UnknownLayout { .. });
 }
 
 #[test]
@@ -40,14 +34,7 @@ fn folders_that_mix_or_nest() {
     let image = png(1, 1, [0; 3]);
     folder.put("loose.png", &image);
     folder.put("cat/a.png", &image);
-    assert_refused!(
-        &folder.path,
-        DataError::MixedFolder {
-            loose: 1,
-            folders: 1,
-            ..
-        }
-    );
+    assert_refused!(&folder.path, DataError::MixedFolder { loose: 1, folders: 1, .. });
 
     let splits = Folder::new();
     for split in ["1", "2"] {
@@ -100,10 +87,7 @@ fn tars_with_hostile_entries() {
     assert_refused!(&gzipped, DataError::BadFormat { .. });
     assert!(refused(&gzipped).hint().unwrap().contains("gunzip"));
     let text: &[(&str, &[u8])] = &[("a/readme.txt", b"no image")];
-    assert_refused!(
-        &folder.put("text.tar", tar(text)),
-        DataError::NoImages { .. }
-    );
+    assert_refused!(&folder.put("text.tar", tar(text)), DataError::NoImages { .. });
 }
 
 /// Writes the header checksum of the first entry.
@@ -122,10 +106,7 @@ fn a_folder_of_unrelated_tars() {
     folder.put("about.tar", tar(texts));
     folder.put("images.tar", tar(images));
     let error = refused(&folder.path);
-    assert!(
-        matches!(&error, DataError::NoImageField { sample, .. } if sample == "classes"),
-        "{error:?}"
-    );
+    assert!(matches!(&error, DataError::NoImageField { sample, .. } if sample == "classes"), "{error:?}");
     let hint = error.hint().unwrap();
     assert!(hint.contains("name one tar"), "{hint}");
     assert!(hint.contains("serial_{00000..00012}.tar"), "{hint}");
@@ -136,18 +117,12 @@ fn shards_with_broken_samples() {
     let folder = Folder::new();
     let image = png(1, 1, [0; 3]);
     let lonely: &[(&str, &[u8])] = &[("0.cls", b"1"), ("1.jpg", &image), ("1.cls", b"1")];
-    assert_refused!(
-        &folder.put("lonely.tar", tar(lonely)),
-        DataError::NoImageField { .. }
-    );
+    assert_refused!(&folder.put("lonely.tar", tar(lonely)), DataError::NoImageField { .. });
 
     let word: &[(&str, &[u8])] = &[("0.jpg", &image), ("0.cls", b"cat")];
     let path = folder.put("word.tar", tar(word));
     let dataset = open(path.to_str().unwrap()).unwrap();
-    assert!(matches!(
-        dataset.sample(0),
-        Err(DataError::BadFormat { .. })
-    ));
+    assert!(matches!(dataset.sample(0), Err(DataError::BadFormat { .. })));
     let long: &[(&str, &[u8])] = &[("0.jpg", &image), ("0.cls", &[b'1'; 100])];
     let path = folder.put("long.tar", tar(long));
     let dataset = open(path.to_str().unwrap()).unwrap();
@@ -158,15 +133,9 @@ fn shards_with_broken_samples() {
 fn arrays_that_contradict_themselves() {
     let folder = Folder::new();
     let short = npy("|u1", "(10, 1, 2, 3)", &[0; 59]);
-    assert_refused!(
-        &folder.put("a/short.npy", short),
-        DataError::Truncated { .. }
-    );
+    assert_refused!(&folder.put("a/short.npy", short), DataError::Truncated { .. });
     let floats = npy("<f4", "(1, 1, 1, 3)", &[0; 12]);
-    assert_refused!(
-        &folder.put("b/floats.npy", floats),
-        DataError::BadFormat { .. }
-    );
+    assert_refused!(&folder.put("b/floats.npy", floats), DataError::BadFormat { .. });
     let flat = npy("|u1", "(12,)", &[0; 12]);
     assert_refused!(&folder.put("c/flat.npy", flat), DataError::BadFormat { .. });
     let bomb = npy("|u1", "(1, 99999999, 99999999, 3)", &[0; 12]);
@@ -176,18 +145,8 @@ fn arrays_that_contradict_themselves() {
 
     let images = folder.put("f/x.npy", npy("|u1", "(2, 1, 1, 3)", &[0; 6]));
     folder.put("f/labels.npy", npy("|u1", "(3,)", &[0; 3]));
-    assert_refused!(
-        &images,
-        DataError::LabelCount {
-            labels: 3,
-            images: 2,
-            ..
-        }
-    );
-    let options = OpenOptions {
-        severity: Severity::Only(6),
-        ..OpenOptions::default()
-    };
+    assert_refused!(&images, DataError::LabelCount { labels: 3, images: 2, .. });
+    let options = OpenOptions { severity: Severity::Only(6), ..OpenOptions::default() };
     let alone = folder.put("g/x.npy", npy("|u1", "(5, 1, 1, 3)", &[0; 15]));
     let wrong = open_with(alone.to_str().unwrap(), &options);
     assert!(matches!(wrong.err(), Some(DataError::BadFormat { .. })));
@@ -198,43 +157,25 @@ fn idx_files_that_lie() {
     let folder = Folder::new();
     let head = [0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 2];
     let short = [&head[..], &[0; 7]].concat();
-    assert_refused!(
-        &folder.put("x-idx3-ubyte", short),
-        DataError::Truncated { .. }
-    );
-    assert_refused!(
-        &folder.put("y-idx3-ubyte", &head[..9]),
-        DataError::Truncated { .. }
-    );
+    assert_refused!(&folder.put("x-idx3-ubyte", short), DataError::Truncated { .. });
+    assert_refused!(&folder.put("y-idx3-ubyte", &head[..9]), DataError::Truncated { .. });
     let mut bomb = head;
     bomb[4..16].fill(0x7F);
-    assert_refused!(
-        &folder.put("z-idx3-ubyte", bomb),
-        DataError::TooLarge { .. }
-    );
-    let gz = folder.put(
-        "w-idx3-ubyte.gz",
-        [0x1F, 0x8B, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9],
-    );
+    assert_refused!(&folder.put("z-idx3-ubyte", bomb), DataError::TooLarge { .. });
+    let gz = folder.put("w-idx3-ubyte.gz", [0x1F, 0x8B, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
     assert_refused!(&gz, DataError::BadFormat { .. });
 }
 
 #[test]
 fn cifar_files_of_another_length() {
     let folder = Folder::new();
-    assert_refused!(
-        &folder.put("data_batch_1.bin", [0; 3072]),
-        DataError::BadFormat { .. }
-    );
+    assert_refused!(&folder.put("data_batch_1.bin", [0; 3072]), DataError::BadFormat { .. });
 }
 
 #[test]
 fn npz_files_without_images_or_directory() {
     let folder = Folder::new();
-    assert_refused!(
-        &folder.put("x.npz", b"PK\x03\x04 and nothing more"),
-        DataError::BadFormat { .. }
-    );
+    assert_refused!(&folder.put("x.npz", b"PK\x03\x04 and nothing more"), DataError::BadFormat { .. });
     let mut bytes = std::fs::read(data("arrays.npz")).unwrap();
     // Calls the array something else, in the entry and in the directory.
     while let Some(at) = bytes.windows(6).position(|w| w == b"images") {
@@ -265,18 +206,8 @@ fn png_rows_of_another_width_or_count() {
     folder.put("test_lables.json", "[1]");
     folder.put("test_batch.png", png_rows(4, &[vec![0; 12]]));
     assert_refused!(&folder.path, DataError::BadFormat { .. });
-    folder.put(
-        "test_batch.png",
-        png_rows(1024, &[vec![0; 3072], vec![0; 3072]]),
-    );
-    assert_refused!(
-        &folder.path,
-        DataError::LabelCount {
-            labels: 1,
-            images: 2,
-            ..
-        }
-    );
+    folder.put("test_batch.png", png_rows(1024, &[vec![0; 3072], vec![0; 3072]]));
+    assert_refused!(&folder.path, DataError::LabelCount { labels: 1, images: 2, .. });
     folder.put("test_lables.json", "{}");
     folder.put("test_batch.png", png_rows(1024, &[vec![0; 3072]]));
     assert_refused!(&folder.path, DataError::BadFormat { .. });
@@ -285,14 +216,8 @@ fn png_rows_of_another_width_or_count() {
 #[test]
 fn lists_without_lines_or_with_missing_files() {
     let folder = Folder::new();
-    assert_refused!(
-        &folder.put("none.csv", "path,label\n"),
-        DataError::NoImages { .. }
-    );
-    assert_refused!(
-        &folder.put("bytes.csv", [0xFF, 0xFE, b'\n']),
-        DataError::BadFormat { .. }
-    );
+    assert_refused!(&folder.put("none.csv", "path,label\n"), DataError::NoImages { .. });
+    assert_refused!(&folder.put("bytes.csv", [0xFF, 0xFE, b'\n']), DataError::BadFormat { .. });
     let path = folder.put("gone.csv", "gone.png,1\n");
     let dataset = open(path.to_str().unwrap()).unwrap();
     assert!(matches!(dataset.sample(0), Err(DataError::Io { .. })));

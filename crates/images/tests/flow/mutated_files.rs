@@ -9,22 +9,14 @@ use flipcast_images::loader::SplitMix64;
 use crate::made::{Folder, data, npy, png, tar};
 
 /// Small enough that a forged size cannot take much memory.
-const OPTIONS: DecodeOptions = DecodeOptions {
-    limits: Limits {
-        max_pixels: 1_000_000,
-    },
-    rotation: flipcast_images::decode::Rotation::Apply,
-};
+const OPTIONS: DecodeOptions =
+    DecodeOptions { limits: Limits { max_pixels: 1_000_000 }, rotation: flipcast_images::decode::Rotation::Apply };
 
 /// `bytes` with a few of them changed, more often near the start, and sometimes cut off.
 fn mutated(bytes: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..1 + random.below(6) {
-        let near = if random.below(2) == 0 {
-            200
-        } else {
-            bytes.len()
-        };
+        let near = if random.below(2) == 0 { 200 } else { bytes.len() };
         let at = random.below(near.min(bytes.len()) as u64) as usize;
         bytes[at] = random.next_bits() as u8;
     }
@@ -54,10 +46,7 @@ fn damaged_images_give_an_image_or_an_error() {
             }
         }
     }
-    assert!(
-        images > 0 && errors > images / 2,
-        "{images} images, {errors} errors"
-    );
+    assert!(images > 0 && errors > images / 2, "{images} images, {errors} errors");
 }
 
 #[test]
@@ -66,11 +55,7 @@ fn damaged_archives_and_arrays_give_samples_or_errors() {
     let image = png(2, 2, [1, 2, 3]);
     let entries: &[(&str, &[u8])] = &[("0.jpg", &image), ("0.cls", b"3"), ("1.jpg", &image)];
     let folders: &[(&str, &[u8])] = &[("a/0.png", &image), ("b/1.png", &image)];
-    let idx = [
-        &[0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1][..],
-        &[7, 8],
-    ]
-    .concat();
+    let idx = [&[0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1][..], &[7, 8]].concat();
     let files = [
         ("shard.tar", tar(entries)),
         ("plain.tar", tar(folders)),

@@ -52,17 +52,8 @@ fn a_subset_refuses_what_is_not_there_or_named_twice() {
     let folder = pictures();
     let whole = shared(&folder);
     assert!(Subset::new(whole.clone(), Vec::new()).unwrap().is_empty());
-    assert!(matches!(
-        Subset::new(whole.clone(), vec![0, 11]),
-        Err(DataError::SubsetIndex {
-            index: 11,
-            images: 11
-        })
-    ));
-    assert!(matches!(
-        Subset::new(whole, vec![3, 4, 3]),
-        Err(DataError::SubsetTwice { index: 3 })
-    ));
+    assert!(matches!(Subset::new(whole.clone(), vec![0, 11]), Err(DataError::SubsetIndex { index: 11, images: 11 })));
+    assert!(matches!(Subset::new(whole, vec![3, 4, 3]), Err(DataError::SubsetTwice { index: 3 })));
 }
 
 #[test]
@@ -73,10 +64,7 @@ fn transforms_see_the_stored_index() {
         let bytes = vec![index as u8; image.rgb().len()];
         Ok(flipcast_images::Image::new(image.width(), image.height(), bytes).unwrap())
     });
-    let plain = Normalise::Bytes {
-        offset: 0.0,
-        divisor: 1.0,
-    };
+    let plain = Normalise::Bytes { offset: 0.0, divisor: 1.0 };
     let config = LoaderConfig {
         order: Order::Shuffled { seed: 1 },
         transform: Some(number),
@@ -101,11 +89,7 @@ fn halves_are_parts_of_a_path() {
     }
     let quarter = open(&format!("{}#first-half:7#second-half", folder.text())).unwrap();
     assert_eq!(quarter.len(), 3);
-    let report = check(
-        &format!("{}#second-half:7", folder.text()),
-        &CheckOptions::default(),
-    )
-    .unwrap();
+    let report = check(&format!("{}#second-half:7", folder.text()), &CheckOptions::default()).unwrap();
     assert_eq!((report.images(), report.splits[0].labelled), (5, 5));
 }
 
@@ -113,16 +97,8 @@ fn halves_are_parts_of_a_path() {
 fn a_half_without_images_is_refused() {
     let folder = Folder::new();
     folder.put("one.png", png(4, 3, [1, 2, 3]));
-    assert_eq!(
-        open(&format!("{}#first-half", folder.text()))
-            .unwrap()
-            .len(),
-        1
-    );
-    assert!(matches!(
-        open_error(&format!("{}#second-half", folder.text())),
-        DataError::NoImages { .. }
-    ));
+    assert_eq!(open(&format!("{}#first-half", folder.text())).unwrap().len(), 1);
+    assert!(matches!(open_error(&format!("{}#second-half", folder.text())), DataError::NoImages { .. }));
 }
 
 #[test]
@@ -137,10 +113,7 @@ fn splits_stored_side_by_side_are_parts_of_a_path() {
     }
     folder.put("train_lables.json", "[1,2,3,4,5]");
     let at = |part: &str| open(&format!("{}{part}", folder.text())).unwrap();
-    assert_eq!(
-        (at("").len(), at("#test").len(), at("#train").len()),
-        (2, 2, 5)
-    );
+    assert_eq!((at("").len(), at("#test").len(), at("#train").len()), (2, 2, 5));
     assert_eq!(at("#train#first-half:2").len(), 3);
     assert_eq!(at("#train").layout(), Layout::PngRows);
 }
@@ -157,10 +130,7 @@ fn a_folder_called_train_is_the_training_split() {
     assert_eq!((at("#train").len(), at("#test").len()), (3, 2));
     // Halves of several splits at once are not defined.
     let spec = format!("{}#first-half", folder.text());
-    assert!(matches!(
-        check(&spec, &CheckOptions::default()),
-        Err(DataError::SeveralSplits { .. })
-    ));
+    assert!(matches!(check(&spec, &CheckOptions::default()), Err(DataError::SeveralSplits { .. })));
 }
 
 #[test]

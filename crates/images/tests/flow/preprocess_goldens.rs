@@ -10,10 +10,8 @@ use serde_json::Value;
 
 /// A file or folder of the goldens.
 pub fn golden_path(rel: &str) -> PathBuf {
-    let root = std::env::var_os("FLIPCAST_GOLDEN").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
-        PathBuf::from,
-    );
+    let root = std::env::var_os("FLIPCAST_GOLDEN")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")), PathBuf::from);
     root.join("preprocess").join(rel)
 }
 
@@ -33,10 +31,7 @@ fn text<'a>(entry: &'a Value, key: &str) -> &'a str {
 
 fn size(entry: &Value, key: &str) -> Size {
     let side = |i: usize| entry[key][i].as_u64().unwrap() as usize;
-    Size {
-        width: side(0),
-        height: side(1),
-    }
+    Size { width: side(0), height: side(1) }
 }
 
 fn picture(rel: &str) -> Image {
@@ -48,33 +43,23 @@ fn floats(rel: &str) -> Vec<f32> {
     let bytes = golden(rel);
     let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     let values = bytes[header..].chunks_exact(4);
-    values
-        .map(|v| f32::from_le_bytes(v.try_into().unwrap()))
-        .collect()
+    values.map(|v| f32::from_le_bytes(v.try_into().unwrap())).collect()
 }
 
 /// Channels-first to channels-last.
 fn channels_last(values: &[f32], pixels: usize) -> Vec<f32> {
-    (0..pixels)
-        .flat_map(|p| [values[p], values[pixels + p], values[2 * pixels + p]])
-        .collect()
+    (0..pixels).flat_map(|p| [values[p], values[pixels + p], values[2 * pixels + p]]).collect()
 }
 
 /// Largest and mean difference of two sequences of equal length.
 fn distance(found: impl Iterator<Item = f32>, expected: impl Iterator<Item = f32>) -> (f32, f32) {
     let differences: Vec<f32> = found.zip(expected).map(|(a, b)| (a - b).abs()).collect();
     let worst = differences.iter().copied().fold(0.0, f32::max);
-    (
-        worst,
-        differences.iter().sum::<f32>() / differences.len() as f32,
-    )
+    (worst, differences.iter().sum::<f32>() / differences.len() as f32)
 }
 
 fn byte_distance(found: &Image, expected: &Image) -> (f32, f32) {
-    assert_eq!(
-        (found.width(), found.height()),
-        (expected.width(), expected.height())
-    );
+    assert_eq!((found.width(), found.height()), (expected.width(), expected.height()));
     let bytes = |image: &Image| image.rgb().to_vec().into_iter().map(f32::from);
     distance(bytes(found), bytes(expected))
 }
@@ -83,10 +68,7 @@ fn byte_distance(found: &Image, expected: &Image) -> (f32, f32) {
 fn assert_jpeg_close(what: &str, found: &Image, expected: &Image) {
     let (worst, mean) = byte_distance(found, expected);
     println!("{what}: bytes differ by at most {worst}, mean {mean:.4}");
-    assert!(
-        worst <= 6.0 && mean <= 0.5,
-        "{what}: at most {worst}, mean {mean}"
-    );
+    assert!(worst <= 6.0 && mean <= 0.5, "{what}: at most {worst}, mean {mean}");
 }
 
 #[test]
@@ -110,10 +92,7 @@ fn further_formats_and_depths_decode_as_pillow_converts_them() {
     assert_eq!(entries.len(), 23);
     for entry in entries {
         let name = text(&entry, "input");
-        assert!(
-            picture(name) == picture(text(&entry, "rgb_png")),
-            "{name} differs"
-        );
+        assert!(picture(name) == picture(text(&entry, "rgb_png")), "{name} differs");
     }
 }
 
@@ -122,10 +101,7 @@ fn rotation_is_applied_only_on_request() {
     let bytes = golden("edge/exif_orientation6.jpg");
     let plain = decode(&bytes).unwrap();
     assert_eq!((plain.width(), plain.height()), (97, 65));
-    let options = DecodeOptions {
-        rotation: Rotation::Apply,
-        ..DecodeOptions::default()
-    };
+    let options = DecodeOptions { rotation: Rotation::Apply, ..DecodeOptions::default() };
     let turned = decode_with(&bytes, &options).unwrap();
     assert_eq!((turned.width(), turned.height()), (65, 97));
     // A quarter turn clockwise: the top left corner moves to the top right.
@@ -148,9 +124,7 @@ fn every_filter_equals_pillow() {
 #[test]
 fn resize_and_crop_equal_pillow_from_the_same_pixels() {
     for entry in manifest("manifest.json", "pipeline") {
-        let source = entry["decoded_png"]
-            .as_str()
-            .unwrap_or(text(&entry, "input"));
+        let source = entry["decoded_png"].as_str().unwrap_or(text(&entry, "input"));
         let rule = rule_of(&entry);
         let found = rule.crop_bytes(&picture(source)).unwrap();
         let name = text(&entry, "rgb_png");
@@ -174,10 +148,7 @@ fn the_whole_pipeline_from_jpeg_stays_within_the_decoder_bound() {
         let expected = channels_last(&floats(text(&entry, "normalised_npy")), 224 * 224);
         let (worst, mean) = distance(values.into_iter(), expected.into_iter());
         println!("{name}: values differ by at most {worst:.4}, mean {mean:.5}");
-        assert!(
-            worst <= 0.08 && mean <= 0.008,
-            "{name}: at most {worst}, mean {mean}"
-        );
+        assert!(worst <= 0.08 && mean <= 0.008, "{name}: at most {worst}, mean {mean}");
     }
 }
 

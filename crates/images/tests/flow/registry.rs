@@ -24,14 +24,7 @@ fn imagenet_c_opens_a_corruption_at_a_severity_and_counts() {
     assert_eq!(rule.resize, Resize::None);
 
     let refused = open_named("imagenet-c", &folder.path, "fog/3", CountRule::Published);
-    assert!(matches!(
-        refused.err(),
-        Some(DataError::ImageCount {
-            found: 1,
-            expected: 50_000,
-            ..
-        })
-    ));
+    assert!(matches!(refused.err(), Some(DataError::ImageCount { found: 1, expected: 50_000, .. })));
     let refused = open_named("imagenet-c", &folder.path, "fog/2", CountRule::Any);
     assert!(matches!(refused.err(), Some(DataError::Io { .. })));
     let refused = open_named("imagenet-c", &folder.path, "fogg/3", CountRule::Any).err();
@@ -44,13 +37,7 @@ fn imagenet_c_opens_a_corruption_at_a_severity_and_counts() {
 fn c_bar_severities_are_the_ranks_of_its_number_folders() {
     let folder = Folder::new();
     let image = png(1, 1, [0; 3]);
-    for (number, wnid) in [
-        ("10.00", 4),
-        ("2.35", 0),
-        ("3.20", 1),
-        ("4.90", 2),
-        ("6.60", 3),
-    ] {
+    for (number, wnid) in [("10.00", 4), ("2.35", 0), ("3.20", 1), ("4.90", 2), ("6.60", 3)] {
         let wnid = imagenet_wnid(wnid).unwrap();
         folder.put(&format!("sparkles/{number}/{wnid}/a.JPEG"), &image);
     }
@@ -129,10 +116,7 @@ fn the_report_lists_splits_two_levels_down() {
             }
         }
     }
-    let options = CheckOptions {
-        decode: None,
-        ..CheckOptions::default()
-    };
+    let options = CheckOptions { decode: None, ..CheckOptions::default() };
     let report = check(folder.text(), &options).unwrap();
     let names: Vec<&str> = report.splits.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["fog/1", "fog/2", "snow/1", "snow/2"]);

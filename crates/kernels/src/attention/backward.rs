@@ -22,25 +22,10 @@ pub(super) struct Backward<'a> {
 impl Backward<'_> {
     /// Lengths of the parts of scratch.
     fn parts(attention: &Attention, lanes: usize) -> [usize; 10] {
-        let (group, width, queries) = (
-            attention.group,
-            attention.head_channels,
-            attention.queries(),
-        );
+        let (group, width, queries) = (attention.group, attention.head_channels, attention.queries());
         let (keys, columns) = (group.next_multiple_of(lanes), width.next_multiple_of(lanes));
         let (tokens, block, scores) = (group * columns, queries * columns, queries * keys);
-        [
-            width * keys,
-            width * keys,
-            tokens,
-            block,
-            block,
-            scores,
-            scores,
-            block,
-            tokens,
-            tokens,
-        ]
+        [width * keys, width * keys, tokens, block, block, scores, scores, block, tokens, tokens]
     }
 
     /// Floats of scratch.
@@ -58,18 +43,8 @@ impl Task for Backward<'_> {
         let attention = unit.attention;
         let (group, width) = (attention.group, attention.head_channels);
         let (stride, columns) = (group.next_multiple_of(L::N), width.next_multiple_of(L::N));
-        let [
-            keys_across,
-            values_across,
-            keys,
-            queries,
-            gradients,
-            probs,
-            slopes,
-            of_queries,
-            of_keys,
-            of_values,
-        ] = cut(self.scratch.floats, Self::parts(attention, L::N));
+        let [keys_across, values_across, keys, queries, gradients, probs, slopes, of_queries, of_keys, of_values] =
+            cut(self.scratch.floats, Self::parts(attention, L::N));
         let (a_rows, c_rows) = self.scratch.offsets.split_at_mut(group);
         let [base, gradient_base] = unit.bases();
         let input = |part: Part, i: usize| unit.input(part, i) - base;
@@ -141,10 +116,7 @@ impl Task for Backward<'_> {
                     c_rows[i] = (i * columns) as u32;
                 }
                 let run = [Run::first(count)];
-                let products = [
-                    (&*slopes, &*queries, &mut *of_keys),
-                    (&*probs, &*gradients, &mut *of_values),
-                ];
+                let products = [(&*slopes, &*queries, &mut *of_keys), (&*probs, &*gradients, &mut *of_values)];
                 for (scores, rows, sums) in products {
                     unit.panels(rows, &run, columns, stride).multiply::<L>(
                         scores.as_ptr(),
@@ -171,13 +143,7 @@ impl Task for Backward<'_> {
 /// # Safety
 /// Both rows have `stride` floats, whole vectors.
 #[inline(always)]
-unsafe fn through_softmax<L: Lanes>(
-    probs: *mut f32,
-    slopes: *mut f32,
-    stride: usize,
-    inverse: f32,
-    scale: f32,
-) {
+unsafe fn through_softmax<L: Lanes>(probs: *mut f32, slopes: *mut f32, stride: usize, inverse: f32, scale: f32) {
     // SAFETY: handed on.
     unsafe {
         let inverse = L::splat(inverse);

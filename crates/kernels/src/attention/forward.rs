@@ -17,19 +17,9 @@ pub(super) struct Forward<'a> {
 impl Forward<'_> {
     /// Lengths of the parts of scratch: keys, values, scores, results, reciprocal sums.
     fn parts(attention: &Attention, lanes: usize) -> [usize; 5] {
-        let (group, width, queries) = (
-            attention.group,
-            attention.head_channels,
-            attention.queries(),
-        );
+        let (group, width, queries) = (attention.group, attention.head_channels, attention.queries());
         let (keys, columns) = (group.next_multiple_of(lanes), width.next_multiple_of(lanes));
-        [
-            width * keys,
-            group * columns,
-            queries * keys,
-            queries * columns,
-            queries,
-        ]
+        [width * keys, group * columns, queries * keys, queries * columns, queries]
     }
 
     /// Floats of scratch.
@@ -56,8 +46,7 @@ impl Task for Forward<'_> {
         let attention = unit.attention;
         let (group, width) = (attention.group, attention.head_channels);
         let (stride, columns) = (group.next_multiple_of(L::N), width.next_multiple_of(L::N));
-        let [keys, packed, scores, results, inverses] =
-            cut(self.scratch.floats, Self::parts(attention, L::N));
+        let [keys, packed, scores, results, inverses] = cut(self.scratch.floats, Self::parts(attention, L::N));
         let (a_rows, c_rows) = self.scratch.offsets.split_at_mut(group);
         let [base, _] = unit.bases();
         let input = |part: Part, i: usize| unit.input(part, i) - base;
@@ -65,18 +54,8 @@ impl Task for Forward<'_> {
         // asked for, checked by cutting. Units write different tokens or different heads' channels.
         unsafe {
             let values = values[base..].as_ptr();
-            pack_transposed::<L>(
-                values,
-                |i| input(Part::Key, i),
-                (group, width),
-                keys.as_mut_ptr(),
-            );
-            pack_rows::<L>(
-                values,
-                |i| input(Part::Value, i),
-                (group, width),
-                packed.as_mut_ptr(),
-            );
+            pack_transposed::<L>(values, |i| input(Part::Key, i), (group, width), keys.as_mut_ptr());
+            pack_rows::<L>(values, |i| input(Part::Value, i), (group, width), packed.as_mut_ptr());
             for (start, count) in unit.blocks() {
                 for i in 0..count {
                     a_rows[i] = input(Part::Query, start + i) as u32;

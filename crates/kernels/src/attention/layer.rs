@@ -77,17 +77,9 @@ impl Attention {
             "groups of {group} among {} tokens",
             shape.order.len()
         );
-        assert!(
-            shape.order.iter().all(|&token| (token as usize) < tokens),
-            "a token outside the image"
-        );
+        assert!(shape.order.iter().all(|&token| (token as usize) < tokens), "a token outside the image");
         let pairs = group * group;
-        assert!(
-            shape
-                .bias
-                .is_none_or(|bias| bias.len() == shape.heads * pairs),
-            "bias of the wrong length"
-        );
+        assert!(shape.bias.is_none_or(|bias| bias.len() == shape.heads * pairs), "bias of the wrong length");
         let keys = group.next_multiple_of(isa.lanes());
         let none = vec![0.0; group];
         let bias = pad_rows(shape.bias.unwrap_or(&none), group, keys, f32::NEG_INFINITY);
@@ -166,12 +158,7 @@ impl Attention {
         workers.each(images * self.groups() * self.heads, |index, worker| {
             // SAFETY: a worker runs one unit at a time.
             let scratch = unsafe { scratch.of(worker) };
-            self.isa.run(Forward {
-                unit: self.unit(index),
-                values,
-                out,
-                scratch,
-            });
+            self.isa.run(Forward { unit: self.unit(index), values, out, scratch });
         });
     }
 
@@ -194,14 +181,7 @@ impl Attention {
         workers.each(images * self.groups() * self.heads, |index, worker| {
             // SAFETY: a worker runs one unit at a time.
             let scratch = unsafe { scratch.of(worker) };
-            self.isa.run(Backward {
-                unit: self.unit(index),
-                values,
-                gradient,
-                target,
-                add,
-                scratch,
-            });
+            self.isa.run(Backward { unit: self.unit(index), values, gradient, target, add, scratch });
         });
     }
 
@@ -215,11 +195,7 @@ impl Attention {
 impl<'a> Unit<'a> {
     /// Offset of the unit's `i`-th token's channels in the layer's input.
     pub fn input(self, part: Part, i: usize) -> usize {
-        let Attention {
-            heads,
-            head_channels,
-            ..
-        } = self.attention;
+        let Attention { heads, head_channels, .. } = self.attention;
         let head = part as usize * heads + self.head;
         self.token(i) * 3 * self.attention.channels() + head * head_channels
     }
@@ -244,11 +220,7 @@ impl<'a> Unit<'a> {
         let Attention { group, bias, .. } = self.attention;
         let keys = self.attention.keys();
         let row = |table: &[f32], row: usize| table[row * keys..][..keys].as_ptr();
-        let at = if bias.len() == keys {
-            0
-        } else {
-            self.head * group + i
-        };
+        let at = if bias.len() == keys { 0 } else { self.head * group + i };
         (row(bias, at), self.mask.map(|mask| row(mask, i)))
     }
 
@@ -263,13 +235,7 @@ impl<'a> Unit<'a> {
     }
 
     /// A matrix in panels at `data`: rows of `columns`, multiplied with rows of one run, whose factors are `step` apart.
-    pub fn panels(
-        self,
-        data: &'a [f32],
-        run: &'a [Run; 1],
-        columns: usize,
-        step: usize,
-    ) -> Panels<'a> {
+    pub fn panels(self, data: &'a [f32], run: &'a [Run; 1], columns: usize, step: usize) -> Panels<'a> {
         Panels {
             data: data.as_ptr(),
             runs: run,
@@ -296,20 +262,14 @@ fn masks(shape: &AttentionShape, keys: usize) -> (Vec<Vec<f32>>, Vec<Option<usiz
     let Some((regions, apart)) = shape.regions else {
         return (Vec::new(), vec![None; groups]);
     };
-    assert_eq!(
-        regions.len(),
-        shape.order.len(),
-        "regions of the wrong length"
-    );
+    assert_eq!(regions.len(), shape.order.len(), "regions of the wrong length");
     let (mut masks, mut mask_of): (Vec<Vec<f32>>, Vec<Option<usize>>) = Default::default();
     for regions in regions.chunks_exact(shape.group) {
         if regions.iter().all(|region| *region == regions[0]) {
             mask_of.push(None);
             continue;
         }
-        let pairs = regions
-            .iter()
-            .flat_map(|query| regions.iter().map(move |key| query == key));
+        let pairs = regions.iter().flat_map(|query| regions.iter().map(move |key| query == key));
         let mask: Vec<f32> = pairs.map(|same| if same { 0.0 } else { apart }).collect();
         let mask = pad_rows(&mask, shape.group, keys, 0.0);
         let known = masks.iter().position(|known| *known == mask);

@@ -67,18 +67,13 @@ fn attention_agrees_forward_and_back() {
         let len = setting.len();
         let (values, gradient) = (noise(3 * len, 1), noise(len, 2));
         // Measured: at most 1.5e-7; sums run in an order that depends on the vector width.
-        compare(
-            &format!("attention {shape:?}"),
-            4 * len,
-            Tolerance::RelativeL2(6e-7),
-            |isa, workers, scratch, out| {
-                let attention = Attention::new(isa, &setting.shape(), Exactness::Fast);
-                let (forward, back) = out.split_at_mut(len);
-                attention.forward(workers, scratch, IMAGES, &values, forward);
-                let tensors = (values.as_slice(), gradient.as_slice());
-                attention.backward(workers, scratch, IMAGES, tensors, (back, false));
-            },
-        );
+        compare(&format!("attention {shape:?}"), 4 * len, Tolerance::RelativeL2(6e-7), |isa, workers, scratch, out| {
+            let attention = Attention::new(isa, &setting.shape(), Exactness::Fast);
+            let (forward, back) = out.split_at_mut(len);
+            attention.forward(workers, scratch, IMAGES, &values, forward);
+            let tensors = (values.as_slice(), gradient.as_slice());
+            attention.backward(workers, scratch, IMAGES, tensors, (back, false));
+        });
     }
 }
 
@@ -91,26 +86,11 @@ fn every_exactness_equals_the_textbook() {
         let expected = textbook(&setting, &values);
         for exactness in [Exactness::Fast, Exactness::Double] {
             let attention = Attention::new(Isa::detect(), &setting.shape(), exactness);
-            let mut scratch = Scratch::new(
-                2,
-                attention.scratch_floats(),
-                attention.scratch_offsets(),
-                0,
-            );
+            let mut scratch = Scratch::new(2, attention.scratch_floats(), attention.scratch_offsets(), 0);
             let mut found = vec![0.0; len];
-            attention.forward(
-                &mut Workers::new(2),
-                &mut scratch,
-                IMAGES,
-                &values,
-                &mut found,
-            );
+            attention.forward(&mut Workers::new(2), &mut scratch, IMAGES, &values, &mut found);
             // Measured: at most 4.3e-7.
-            Tolerance::RelativeL2(1e-6).check(
-                &format!("{shape:?} {exactness:?}"),
-                &found,
-                &expected,
-            );
+            Tolerance::RelativeL2(1e-6).check(&format!("{shape:?} {exactness:?}"), &found, &expected);
         }
     }
 }
@@ -121,21 +101,10 @@ fn gradients_are_added_when_asked() {
     let len = setting.len();
     let (values, gradient) = (noise(3 * len, 1), noise(len, 2));
     let attention = Attention::new(Isa::detect(), &setting.shape(), Exactness::Fast);
-    let mut scratch = Scratch::new(
-        1,
-        attention.scratch_floats(),
-        attention.scratch_offsets(),
-        0,
-    );
+    let mut scratch = Scratch::new(1, attention.scratch_floats(), attention.scratch_offsets(), 0);
     let mut workers = Workers::new(1);
     let mut run = |target: &mut [f32], add| {
-        attention.backward(
-            &mut workers,
-            &mut scratch,
-            IMAGES,
-            (&values, &gradient),
-            (target, add),
-        );
+        attention.backward(&mut workers, &mut scratch, IMAGES, (&values, &gradient), (target, add));
     };
     let (mut plain, mut added) = (vec![f32::NAN; 3 * len], vec![0.5; 3 * len]);
     run(&mut plain, false);
@@ -147,12 +116,7 @@ fn gradients_are_added_when_asked() {
 
 /// The result in double precision, pair by pair.
 fn textbook(setting: &Setting, values: &[f32]) -> Vec<f32> {
-    let Setting {
-        groups,
-        group,
-        width,
-        ..
-    } = *setting;
+    let Setting { groups, group, width, .. } = *setting;
     let (tokens, channels) = (groups * group, HEADS * width);
     let mut out = vec![0.0; setting.len()];
     for unit in 0..IMAGES * groups * HEADS {
@@ -164,9 +128,7 @@ fn textbook(setting: &Setting, values: &[f32]) -> Vec<f32> {
         for query in 0..group {
             let scores: Vec<f64> = (0..group)
                 .map(|key| {
-                    let product: f64 = (0..width)
-                        .map(|c| input(0, query, c) * input(1, key, c))
-                        .sum();
+                    let product: f64 = (0..width).map(|c| input(0, query, c) * input(1, key, c)).sum();
                     let bias = setting.bias[(head * group + query) * group + key];
                     let regions = [query, key].map(|i| setting.regions[at * group + i]);
                     let mask = if regions[0] == regions[1] { 0.0 } else { -3.0 };

@@ -38,15 +38,7 @@ impl Call<'_> {
     where
         for<'s> Step<'s, A>: Task<Output = ()>,
     {
-        let Self {
-            isa,
-            pass,
-            workers,
-            scratch,
-            images,
-            source,
-            sink,
-        } = self;
+        let Self { isa, pass, workers, scratch, images, source, sink } = self;
         let (scratch, partials) = scratch.split();
         let region = Region {
             pixels: images * pass.target.pixels(),

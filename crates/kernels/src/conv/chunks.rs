@@ -23,19 +23,11 @@ impl Chunking {
     pub fn new(height: usize, rows: usize, granule: usize) -> Self {
         let rows = rows.max(1);
         if rows >= height {
-            return Self {
-                height,
-                rows: height,
-                images: (rows / height).max(1),
-            };
+            return Self { height, rows: height, images: (rows / height).max(1) };
         }
         // Equal parts: the last chunk of an image should not be a sliver.
         let parts = height.div_ceil(rows.next_multiple_of(granule));
-        Self {
-            height,
-            rows: height.div_ceil(parts).next_multiple_of(granule),
-            images: 1,
-        }
+        Self { height, rows: height.div_ceil(parts).next_multiple_of(granule), images: 1 }
     }
 
     /// Rows of a chunk, over all its images.
@@ -61,12 +53,7 @@ impl Chunking {
     pub fn get(&self, index: usize, images: usize) -> Chunk {
         let image = index / self.per_image() * self.images;
         let row = index % self.per_image() * self.rows;
-        Chunk {
-            image,
-            images: self.images.min(images - image),
-            row,
-            rows: self.rows.min(self.height - row),
-        }
+        Chunk { image, images: self.images.min(images - image), row, rows: self.rows.min(self.height - row) }
     }
 }
 
@@ -76,14 +63,9 @@ mod tests {
 
     #[test]
     fn chunks_cover_every_row_once() {
-        for (height, rows, granule, images) in [
-            (7, 32, 4, 5),
-            (14, 4, 4, 3),
-            (13, 5, 2, 2),
-            (1, 1, 1, 4),
-            (56, 8, 4, 2),
-            (6, 4, 4, 1),
-        ] {
+        for (height, rows, granule, images) in
+            [(7, 32, 4, 5), (14, 4, 4, 3), (13, 5, 2, 2), (1, 1, 1, 4), (56, 8, 4, 2), (6, 4, 4, 1)]
+        {
             let chunking = Chunking::new(height, rows, granule);
             let mut seen = vec![0; height * images];
             for index in 0..chunking.count(images) {
@@ -95,10 +77,7 @@ mod tests {
                     }
                 }
             }
-            assert!(
-                seen.iter().all(|&count| count == 1),
-                "{height} {rows} {granule} {images}"
-            );
+            assert!(seen.iter().all(|&count| count == 1), "{height} {rows} {granule} {images}");
         }
     }
 }

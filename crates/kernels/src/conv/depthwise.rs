@@ -44,20 +44,10 @@ impl Depthwise {
         let step = pass.target_step;
         let input_per_row = window.row_len() * pass.source_step / step;
         let per_row = input_per_row.max(pass.target.width * channels).max(1);
-        let chunking = Chunking::new(
-            pass.target.height,
-            (CHUNK_FLOATS / per_row).max(2 * step),
-            step,
-        );
+        let chunking = Chunking::new(pass.target.height, (CHUNK_FLOATS / per_row).max(2 * step), step);
         let window_rows = window.rows(pass, chunking.rows());
         let target_row_len = pass.target.width * channels;
-        Self {
-            window,
-            chunking,
-            weights,
-            window_rows,
-            target_row_len,
-        }
+        Self { window, chunking, weights, window_rows, target_row_len }
     }
 
     pub fn chunks(&self, images: usize) -> usize {
@@ -73,11 +63,7 @@ impl Depthwise {
     }
 
     pub fn weight_bytes(&self) -> usize {
-        4 * self
-            .weights
-            .iter()
-            .map(|buffer| buffer.len())
-            .sum::<usize>()
+        4 * self.weights.iter().map(|buffer| buffer.len()).sum::<usize>()
     }
 
     pub fn run(&self, call: Call) {
@@ -90,12 +76,7 @@ impl Task for Step<'_, Depthwise> {
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self {
-            algorithm: depthwise,
-            pass,
-            chunk,
-            ..
-        } = self;
+        let Self { algorithm: depthwise, pass, chunk, .. } = self;
         let window_rows = depthwise.window.rows(pass, chunk.rows);
         let target = pass.target;
         // SAFETY: `of`: a worker runs one chunk at a time; the scratch has the lengths asked for (checked by slicing).
@@ -103,15 +84,12 @@ impl Task for Step<'_, Depthwise> {
             let scratch = self.scratch.of(self.worker);
             let (window, out) = scratch.floats.split_at_mut(depthwise.window_floats());
             let out = &mut out[..chunk.images * chunk.rows * target.width * target.channels];
-            depthwise
-                .window
-                .fill::<L>(pass, &self.source, chunk, window_rows, window.as_mut_ptr());
+            depthwise.window.fill::<L>(pass, &self.source, chunk, window_rows, window.as_mut_ptr());
             for (class, weights) in pass.classes.iter().zip(&depthwise.weights) {
                 let rows = pass.class_len(class, 0, chunk.rows);
                 for image in 0..chunk.images {
                     for y in 0..rows {
-                        let from = (image * window_rows + y * pass.source_step)
-                            * depthwise.window.row_len();
+                        let from = (image * window_rows + y * pass.source_step) * depthwise.window.row_len();
                         let row = image * chunk.rows + class.start[0] + y * pass.target_step;
                         let to = (row * target.width + class.start[1]) * target.channels;
                         let line = Line {
@@ -176,10 +154,7 @@ impl Line<'_> {
     /// `COUNT` neighbouring targets from `x` on.
     #[inline(always)]
     unsafe fn pixels<L: Lanes, const COUNT: usize>(&self, x: usize, channels: usize) {
-        let (source, target) = (
-            self.pass.source_step * channels,
-            self.pass.target_step * channels,
-        );
+        let (source, target) = (self.pass.source_step * channels, self.pass.target_step * channels);
         // SAFETY: see `run`; vectors at the end of the channels are partial.
         unsafe {
             let (from, to) = (self.from.add(x * source), self.to.add(x * target));

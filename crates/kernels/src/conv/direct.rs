@@ -36,18 +36,9 @@ impl Direct {
         let packed: Vec<Vec<Packed>> = pass
             .classes
             .iter()
-            .map(|class| {
-                (0..groups)
-                    .map(|g| pack(isa, exactness, pass, &window, class, (g, merge), weights))
-                    .collect()
-            })
+            .map(|class| (0..groups).map(|g| pack(isa, exactness, pass, &window, class, (g, merge), weights)).collect())
             .collect();
-        let padded = packed
-            .iter()
-            .flatten()
-            .map(Packed::padded_columns)
-            .max()
-            .unwrap_or(0);
+        let padded = packed.iter().flatten().map(Packed::padded_columns).max().unwrap_or(0);
         // Whole vectors of the last group may reach beyond the channels.
         let stride = (pass.target.channels - pass.target.channels / groups + padded)
             .max(pass.target.channels.next_multiple_of(isa.lanes()));
@@ -57,15 +48,7 @@ impl Direct {
         let chunking = Chunking::new(pass.target.height, (CHUNK_FLOATS / per_row).max(step), step);
         let window_rows = window.rows(pass, chunking.rows());
         let pixels = chunking.images() * chunking.rows() * pass.target.width;
-        Self {
-            window,
-            chunking,
-            weights: packed,
-            groups,
-            window_rows,
-            stride,
-            pixels,
-        }
+        Self { window, chunking, weights: packed, groups, window_rows, stride, pixels }
     }
 
     pub fn chunks(&self, images: usize) -> usize {
@@ -97,10 +80,7 @@ impl Direct {
 fn merge_factor(pass: &Pass) -> usize {
     let widest = pass.source.channels.max(pass.target.channels) / pass.groups;
     let divisors = (1..=pass.groups).filter(|merge| pass.groups.is_multiple_of(*merge));
-    divisors
-        .filter(|merge| merge * widest <= MERGED)
-        .max()
-        .unwrap_or(1)
+    divisors.filter(|merge| merge * widest <= MERGED).max().unwrap_or(1)
 }
 
 fn pack(
@@ -121,31 +101,16 @@ fn pack(
         match runs.last_mut() {
             // Neighbouring taps of a filter row read one stretch of memory.
             Some(run) if run.offset + run.len == offset => run.len += merged as u32,
-            _ => runs.push(Run {
-                offset,
-                len: merged as u32,
-            }),
+            _ => runs.push(Run { offset, len: merged as u32 }),
         }
     }
-    Packed::new(
-        &runs,
-        targets * merge,
-        isa.lanes(),
-        exactness,
-        |k, column| {
-            let (tap, source) = (&class.taps[k / merged], k % merged);
-            if source / sources != column / targets {
-                return 0.0;
-            }
-            pass.weight(
-                weights,
-                group * merge + source / sources,
-                source % sources,
-                column % targets,
-                tap,
-            )
-        },
-    )
+    Packed::new(&runs, targets * merge, isa.lanes(), exactness, |k, column| {
+        let (tap, source) = (&class.taps[k / merged], k % merged);
+        if source / sources != column / targets {
+            return 0.0;
+        }
+        pass.weight(weights, group * merge + source / sources, source % sources, column % targets, tap)
+    })
 }
 
 impl Task for Step<'_, Direct> {
@@ -153,12 +118,7 @@ impl Task for Step<'_, Direct> {
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self {
-            algorithm: direct,
-            pass,
-            chunk,
-            ..
-        } = self;
+        let Self { algorithm: direct, pass, chunk, .. } = self;
         let window_rows = direct.window.rows(pass, chunk.rows);
         let target = pass.target;
         // SAFETY: `of`: a worker runs one chunk at a time. The scratch lengths are those `scratch_floats` and
@@ -168,25 +128,17 @@ impl Task for Step<'_, Direct> {
             let (window, out) = scratch.floats.split_at_mut(direct.window_floats());
             let out = &mut out[..direct.pixels * direct.stride];
             let (a_rows, c_rows) = scratch.offsets.split_at_mut(direct.pixels);
-            direct
-                .window
-                .fill::<L>(pass, &self.source, chunk, window_rows, window.as_mut_ptr());
+            direct.window.fill::<L>(pass, &self.source, chunk, window_rows, window.as_mut_ptr());
             for (class, packed) in pass.classes.iter().zip(&direct.weights) {
-                let (rows, columns) = (
-                    pass.class_len(class, 0, chunk.rows),
-                    pass.class_len(class, 1, target.width),
-                );
+                let (rows, columns) = (pass.class_len(class, 0, chunk.rows), pass.class_len(class, 1, target.width));
                 let mut count = 0;
                 for image in 0..chunk.images {
                     for y in 0..rows {
-                        let from =
-                            (image * window_rows + y * pass.source_step) * direct.window.row_len();
-                        let to = (image * chunk.rows + class.start[0] + y * pass.target_step)
-                            * target.width
+                        let from = (image * window_rows + y * pass.source_step) * direct.window.row_len();
+                        let to = (image * chunk.rows + class.start[0] + y * pass.target_step) * target.width
                             + class.start[1];
                         for x in 0..columns {
-                            a_rows[count] =
-                                (from + x * pass.source_step * pass.source.channels) as u32;
+                            a_rows[count] = (from + x * pass.source_step * pass.source.channels) as u32;
                             c_rows[count] = ((to + x * pass.target_step) * direct.stride) as u32;
                             count += 1;
                         }

@@ -71,10 +71,7 @@ impl Pass {
             target: side(shape.output, shape.out_channels),
             source_step: shape.stride,
             target_step: 1,
-            classes: vec![Class {
-                start: [0, 0],
-                taps,
-            }],
+            classes: vec![Class { start: [0, 0], taps }],
             groups: shape.groups,
             kernel: shape.kernel,
             direction: Direction::Forward,
@@ -86,12 +83,7 @@ impl Pass {
         // Filter positions that reach input position `start` modulo the stride, with the output they come from.
         let reaching = |start: usize, axis: usize| -> Vec<(isize, usize)> {
             let mut taps: Vec<(isize, usize)> = (0..shape.kernel[axis])
-                .map(|k| {
-                    (
-                        (start + shape.padding[axis]) as isize - (k * shape.dilation) as isize,
-                        k,
-                    )
-                })
+                .map(|k| ((start + shape.padding[axis]) as isize - (k * shape.dilation) as isize, k))
                 .filter(|(at, _)| at.rem_euclid(stride) == 0)
                 .map(|(at, k)| (at.div_euclid(stride), k))
                 .collect();
@@ -107,10 +99,7 @@ impl Pass {
                         taps.push(Tap { dy, dx, ky, kx });
                     }
                 }
-                classes.push(Class {
-                    start: [y, x],
-                    taps,
-                });
+                classes.push(Class { start: [y, x], taps });
             }
         }
         Self {
@@ -131,14 +120,7 @@ impl Pass {
     }
 
     /// The weight between a source channel and a target channel of the same group, both counted inside the group.
-    pub fn weight(
-        &self,
-        weights: &[f32],
-        group: usize,
-        source: usize,
-        target: usize,
-        tap: &Tap,
-    ) -> f32 {
+    pub fn weight(&self, weights: &[f32], group: usize, source: usize, target: usize, tap: &Tap) -> f32 {
         let (out, into, into_channels) = match self.direction {
             Direction::Forward => {
                 let out = group * (self.target.channels / self.groups) + target;
@@ -154,18 +136,12 @@ impl Pass {
     }
 
     pub fn is_depthwise(&self) -> bool {
-        self.groups == self.source.channels
-            && self.groups == self.target.channels
-            && self.groups > 1
+        self.groups == self.source.channels && self.groups == self.target.channels && self.groups > 1
     }
 
     /// One tap, no padding, one group: a matrix product over pixels, some of which may be skipped.
     pub fn is_pointwise(&self) -> bool {
-        let reached: Vec<&Class> = self
-            .classes
-            .iter()
-            .filter(|class| !class.taps.is_empty())
-            .collect();
+        let reached: Vec<&Class> = self.classes.iter().filter(|class| !class.taps.is_empty()).collect();
         self.groups == 1
             && self.kernel == [1, 1]
             && matches!(reached.as_slice(), [class] if class.start == [0, 0]
@@ -174,15 +150,10 @@ impl Pass {
 
     /// Target rows or columns of a class along an axis of `size`.
     pub fn class_len(&self, class: &Class, axis: usize, size: usize) -> usize {
-        size.saturating_sub(class.start[axis])
-            .div_ceil(self.target_step)
+        size.saturating_sub(class.start[axis]).div_ceil(self.target_step)
     }
 }
 
 fn side([height, width]: [usize; 2], channels: usize) -> Side {
-    Side {
-        height,
-        width,
-        channels,
-    }
+    Side { height, width, channels }
 }

@@ -32,37 +32,17 @@ pub(crate) struct Pointwise {
 
 impl Pointwise {
     pub fn new(isa: Isa, pass: &Pass, weights: &[f32], exactness: Exactness) -> Self {
-        let run = Run {
-            offset: 0,
-            len: pass.source.channels as u32,
-        };
-        let tap = pass
-            .classes
-            .iter()
-            .find_map(|class| class.taps.first())
-            .expect("a pointwise pass has one tap");
-        let weights = Packed::new(
-            &[run],
-            pass.target.channels,
-            isa.lanes(),
-            exactness,
-            |k, column| pass.weight(weights, 0, k, column, tap),
-        );
-        let along = |source: usize, target: usize| {
-            source
-                .div_ceil(pass.source_step)
-                .min(target.div_ceil(pass.target_step))
-        };
-        let longest = (0..weights.blocks())
-            .map(|block| weights.block_len(block))
-            .max()
-            .unwrap_or(0);
+        let run = Run { offset: 0, len: pass.source.channels as u32 };
+        let tap = pass.classes.iter().find_map(|class| class.taps.first()).expect("a pointwise pass has one tap");
+        let weights = Packed::new(&[run], pass.target.channels, isa.lanes(), exactness, |k, column| {
+            pass.weight(weights, 0, k, column, tap)
+        });
+        let along =
+            |source: usize, target: usize| source.div_ceil(pass.source_step).min(target.div_ceil(pass.target_step));
+        let longest = (0..weights.blocks()).map(|block| weights.block_len(block)).max().unwrap_or(0);
         Self {
             weights,
-            grid: [
-                along(pass.source.height, pass.target.height),
-                along(pass.source.width, pass.target.width),
-            ],
+            grid: [along(pass.source.height, pass.target.height), along(pass.source.width, pass.target.width)],
             source_step: pass.source_step,
             target_step: pass.target_step,
             tile_rows: isa.tile_rows(),
@@ -76,10 +56,7 @@ impl Pointwise {
 
     /// Pixels per chunk: whole tiles, fewer when the batch is small.
     fn chunk_pixels(&self, images: usize) -> usize {
-        let fair = self
-            .pixels(images)
-            .div_ceil(CHUNKS)
-            .next_multiple_of(self.tile_rows);
+        let fair = self.pixels(images).div_ceil(CHUNKS).next_multiple_of(self.tile_rows);
         fair.clamp(self.tile_rows, self.most_pixels())
     }
 
@@ -104,15 +81,7 @@ impl Pointwise {
     }
 
     pub fn run(&self, call: Call) {
-        let Call {
-            isa,
-            pass,
-            workers,
-            scratch,
-            images,
-            source,
-            mut sink,
-        } = call;
+        let Call { isa, pass, workers, scratch, images, source, mut sink } = call;
         let everywhere = self.grid == [pass.target.height, pass.target.width];
         let target_pixels = images * pass.target.pixels();
         if !everywhere && !sink.accumulate {
@@ -120,35 +89,16 @@ impl Pointwise {
             sink.out[..target_pixels * pass.target.channels].fill(0.0);
             sink.accumulate = true;
         }
-        let (pixels, size, chunks) = (
-            self.pixels(images),
-            self.chunk_pixels(images),
-            self.chunks(images),
-        );
+        let (pixels, size, chunks) = (self.pixels(images), self.chunk_pixels(images), self.chunks(images));
         let (scratch, partials) = scratch.split();
-        let region = Region {
-            pixels: target_pixels,
-            channels: pass.target.channels,
-            chunks,
-            partials,
-        };
+        let region = Region { pixels: target_pixels, channels: pass.target.channels, chunks, partials };
         sink.receive(
             workers,
             region,
             |sink, chunk, worker| {
                 let first = chunk * size;
                 let count = size.min(pixels - first);
-                isa.run(Step {
-                    pointwise: self,
-                    pass,
-                    scratch,
-                    worker,
-                    chunk,
-                    first,
-                    count,
-                    source,
-                    sink,
-                });
+                isa.run(Step { pointwise: self, pass, scratch, worker, chunk, first, count, source, sink });
             },
             |chunk| size.min(pixels - chunk * size),
         );
@@ -158,11 +108,7 @@ impl Pointwise {
     /// with several blocks of it, all, since each block adds to them.
     fn group(&self) -> usize {
         let columns = self.weights.padded_columns();
-        if self.weights.blocks() > 1 {
-            columns
-        } else {
-            columns.min(GROUP)
-        }
+        if self.weights.blocks() > 1 { columns } else { columns.min(GROUP) }
     }
 
     /// Cuts the pixels `first..first + count` of the grid into lines with a constant step on both sides.
@@ -179,17 +125,11 @@ impl Pointwise {
                 return None;
             }
             let (line, at) = ((first + start) / len, (first + start) % len);
-            let (image, row) = if dense {
-                (line, 0)
-            } else {
-                (line / rows, line % rows)
-            };
+            let (image, row) = if dense { (line, 0) } else { (line / rows, line % rows) };
             let line = Line {
                 image,
-                source: (image * source.height + row * source_step) * source.width
-                    + at * source_step,
-                target: (image * target.height + row * target_step) * target.width
-                    + at * target_step,
+                source: (image * source.height + row * source_step) * source.width + at * source_step,
+                target: (image * target.height + row * target_step) * target.width + at * target_step,
                 start,
                 count: (len - at).min(count - start),
             };
@@ -228,18 +168,14 @@ impl Task for Step<'_> {
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self {
-            pointwise, count, ..
-        } = self;
+        let Self { pointwise, count, .. } = self;
         let weights = &pointwise.weights;
         let group = pointwise.group();
         // SAFETY: `of`: a worker runs one chunk at a time. The scratch has the lengths asked for (checked by slicing),
         // and every run lies inside the batch the source and the sink were checked for.
         unsafe {
             let scratch = self.scratch.of(self.worker);
-            let (input, out) = scratch
-                .floats
-                .split_at_mut(pointwise.most_pixels() * pointwise.input_stride);
+            let (input, out) = scratch.floats.split_at_mut(pointwise.most_pixels() * pointwise.input_stride);
             let out = &mut out[..count * group];
             let (a_rows, c_rows) = scratch.offsets.split_at_mut(pointwise.most_pixels());
             for i in 0..count {
@@ -295,16 +231,8 @@ impl Task for Step<'_> {
 impl Step<'_> {
     /// Products that go straight to the tensor, from the whole summed axis at hand.
     #[inline(always)]
-    unsafe fn multiply_direct<L: Lanes>(
-        &self,
-        input: &[f32],
-        a_rows: &[u32],
-        c_rows: &mut [u32],
-        store: Store,
-    ) {
-        let Self {
-            pointwise, pass, ..
-        } = self;
+    unsafe fn multiply_direct<L: Lanes>(&self, input: &[f32], a_rows: &[u32], c_rows: &mut [u32], store: Store) {
+        let Self { pointwise, pass, .. } = self;
         let weights = &pointwise.weights;
         let (mut base, mut last) = (None, 0);
         for line in pointwise.lines(pass, self.first, self.count) {
@@ -330,9 +258,7 @@ impl Step<'_> {
     /// Copies `width` channels from `channel` on of every pixel of the chunk.
     #[inline(always)]
     unsafe fn fill<L: Lanes>(&self, input: &mut [f32], channel: usize, width: usize) {
-        let Self {
-            pointwise, pass, ..
-        } = self;
+        let Self { pointwise, pass, .. } = self;
         for line in pointwise.lines(pass, self.first, self.count) {
             let run = PixelRun {
                 first: line.source,
@@ -352,9 +278,7 @@ impl Step<'_> {
     /// Sends the finished `columns` of every pixel of the chunk on their way.
     #[inline(always)]
     unsafe fn finish<L: Lanes>(&self, out: &[f32], columns: std::ops::Range<usize>) {
-        let Self {
-            pointwise, pass, ..
-        } = self;
+        let Self { pointwise, pass, .. } = self;
         for line in pointwise.lines(pass, self.first, self.count) {
             let run = OutRun {
                 chunk: self.chunk,
@@ -367,10 +291,7 @@ impl Step<'_> {
                 width: columns.len(),
             };
             // SAFETY: see `run`.
-            unsafe {
-                self.sink
-                    .finish::<L>(out[line.start * pointwise.group()..].as_ptr(), run)
-            };
+            unsafe { self.sink.finish::<L>(out[line.start * pointwise.group()..].as_ptr(), run) };
         }
     }
 }

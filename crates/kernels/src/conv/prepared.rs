@@ -37,11 +37,7 @@ impl Conv {
     }
 
     fn new(isa: Isa, pass: Pass, weights: &[f32], exactness: Exactness) -> Self {
-        assert_eq!(
-            weights.len(),
-            pass.weights_len(),
-            "weights of the wrong length"
-        );
+        assert_eq!(weights.len(), pass.weights_len(), "weights of the wrong length");
         let algorithm = if pass.is_depthwise() {
             Algorithm::Depthwise(Depthwise::new(isa, &pass, weights))
         } else if pass.is_pointwise() {
@@ -51,11 +47,7 @@ impl Conv {
         } else {
             Algorithm::Direct(Direct::new(isa, &pass, weights, exactness))
         };
-        Self {
-            isa,
-            pass,
-            algorithm,
-        }
+        Self { isa, pass, algorithm }
     }
 
     /// The algorithm's name, for protocols and plans.
@@ -113,24 +105,9 @@ impl Conv {
     ///
     /// # Panics
     /// If a slice is too short for the batch, or the scratch for this convolution.
-    pub fn run(
-        &self,
-        workers: &mut Workers,
-        scratch: &mut Scratch,
-        images: usize,
-        source: Source,
-        sink: Sink,
-    ) {
+    pub fn run(&self, workers: &mut Workers, scratch: &mut Scratch, images: usize, source: Source, sink: Sink) {
         source.check(images, self.pass.source.pixels(), self.pass.source.channels);
-        let call = Call {
-            isa: self.isa,
-            pass: &self.pass,
-            workers,
-            scratch,
-            images,
-            source,
-            sink,
-        };
+        let call = Call { isa: self.isa, pass: &self.pass, workers, scratch, images, source, sink };
         match &self.algorithm {
             Algorithm::Pointwise(a) => a.run(call),
             Algorithm::Winograd(a) => a.run(call),

@@ -55,14 +55,7 @@ impl Window {
     /// # Safety
     /// `source` was checked for the batch, and `to` has room for `rows` rows per image of the chunk.
     #[inline(always)]
-    pub unsafe fn fill<L: Lanes>(
-        &self,
-        pass: &Pass,
-        source: &Source,
-        chunk: Chunk,
-        rows: usize,
-        to: *mut f32,
-    ) {
+    pub unsafe fn fill<L: Lanes>(&self, pass: &Pass, source: &Source, chunk: Chunk, rows: usize, to: *mut f32) {
         let side = pass.source;
         let first = (chunk.row / pass.target_step * pass.source_step) as isize + self.min_dy;
         let left = (-self.min_dx).max(0) as usize;
@@ -90,11 +83,7 @@ impl Window {
                         };
                         std::ptr::write_bytes(to, 0, left * self.channels);
                         source.fill::<L>(run, to.add(left * self.channels), self.channels);
-                        std::ptr::write_bytes(
-                            to.add((left + count) * self.channels),
-                            0,
-                            right * self.channels,
-                        );
+                        std::ptr::write_bytes(to.add((left + count) * self.channels), 0, right * self.channels);
                     }
                     to = to.add(self.row_len());
                 }

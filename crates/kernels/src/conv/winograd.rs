@@ -68,26 +68,17 @@ impl Winograd {
         let across = target.width.div_ceil(OUT);
         let down = target.height.div_ceil(OUT);
         let tile_rows = (TILES / across).max(1);
-        let rows = if tile_rows >= down {
-            tile_rows / down * target.height
-        } else {
-            tile_rows * OUT
-        };
+        let rows = if tile_rows >= down { tile_rows / down * target.height } else { tile_rows * OUT };
         let chunking = Chunking::new(target.height, rows, OUT);
         // The window must reach the ends of the last tiles, beyond the image.
         let window = Window::new(pass, across * OUT);
         let (sources, targets) = (pass.source.channels, target.channels);
         let filters = transform_filters(pass, weights);
-        let run = [Run {
-            offset: 0,
-            len: sources as u32,
-        }];
+        let run = [Run { offset: 0, len: sources as u32 }];
         let weights = filters
             .chunks_exact(sources * targets)
             .map(|of_point| {
-                Packed::new(&run, targets, isa.lanes(), Exactness::Fast, |k, out| {
-                    of_point[out * sources + k]
-                })
+                Packed::new(&run, targets, isa.lanes(), Exactness::Fast, |k, out| of_point[out * sources + k])
             })
             .collect();
         Self {
@@ -150,11 +141,7 @@ impl Winograd {
 
 /// Floats between rows of a matrix: long rows are kept from lying a multiple of the cache's way apart.
 fn stride(channels: usize) -> usize {
-    if channels < 256 {
-        channels
-    } else {
-        channels + SKEW
-    }
+    if channels < 256 { channels } else { channels + SKEW }
 }
 
 /// Every filter at every point: `[point][target channel][source channel]`.
@@ -188,14 +175,7 @@ fn filter_matrix() -> [[f64; 3]; IN] {
     let row = |point: f64, norm: f64| [1.0 / norm, point / norm, point * point / norm];
     let norm_a = 2.0 * a * a * (a * a - b * b);
     let norm_b = 2.0 * b * b * (b * b - a * a);
-    [
-        row(0.0, a * a * b * b),
-        row(a, norm_a),
-        row(-a, norm_a),
-        row(b, norm_b),
-        row(-b, norm_b),
-        [0.0, 0.0, 1.0],
-    ]
+    [row(0.0, a * a * b * b), row(a, norm_a), row(-a, norm_a), row(b, norm_b), row(-b, norm_b), [0.0, 0.0, 1.0]]
 }
 
 impl Task for Step<'_, Winograd> {
@@ -203,12 +183,7 @@ impl Task for Step<'_, Winograd> {
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self {
-            algorithm: winograd,
-            pass,
-            chunk,
-            ..
-        } = self;
+        let Self { algorithm: winograd, pass, chunk, .. } = self;
         let down = chunk.rows.div_ceil(OUT);
         let window_rows = down * OUT + 2;
         let tiles = chunk.images * down * winograd.across;
@@ -221,22 +196,13 @@ impl Task for Step<'_, Winograd> {
             let (inputs, rest) = rest.split_at_mut(inputs_len);
             let (products, rest) = rest.split_at_mut(products_len);
             let out = &mut rest[..out_len];
-            let (a_rows, c_rows) =
-                scratch.offsets[..2 * winograd.tiles()].split_at_mut(winograd.tiles());
+            let (a_rows, c_rows) = scratch.offsets[..2 * winograd.tiles()].split_at_mut(winograd.tiles());
             for tile in 0..tiles {
                 a_rows[tile] = (tile * winograd.source_stride) as u32;
                 c_rows[tile] = (tile * winograd.target_stride) as u32;
             }
-            winograd
-                .window
-                .fill::<L>(pass, &self.source, chunk, window_rows, window.as_mut_ptr());
-            L::vectorize(Inputs {
-                winograd,
-                pass,
-                chunk,
-                window: window.as_ptr(),
-                to: inputs.as_mut_ptr(),
-            });
+            winograd.window.fill::<L>(pass, &self.source, chunk, window_rows, window.as_mut_ptr());
+            L::vectorize(Inputs { winograd, pass, chunk, window: window.as_ptr(), to: inputs.as_mut_ptr() });
             for (point, weights) in winograd.weights.iter().enumerate() {
                 weights.multiply::<L>(
                     inputs.as_ptr().add(point * winograd.source_matrix()),
@@ -245,13 +211,7 @@ impl Task for Step<'_, Winograd> {
                     &c_rows[..tiles],
                 );
             }
-            L::vectorize(Outputs {
-                winograd,
-                pass,
-                chunk,
-                from: products.as_ptr(),
-                to: out.as_mut_ptr(),
-            });
+            L::vectorize(Outputs { winograd, pass, chunk, from: products.as_ptr(), to: out.as_mut_ptr() });
             let target = pass.target;
             let run = OutRun {
                 chunk: self.index,
@@ -282,12 +242,7 @@ impl Task for Inputs<'_> {
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self {
-            winograd,
-            pass,
-            chunk,
-            ..
-        } = self;
+        let Self { winograd, pass, chunk, .. } = self;
         let channels = pass.source.channels;
         let row_len = winograd.window.row_len();
         let down = chunk.rows.div_ceil(OUT);
@@ -341,12 +296,7 @@ impl Task for Outputs<'_> {
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self {
-            winograd,
-            pass,
-            chunk,
-            ..
-        } = self;
+        let Self { winograd, pass, chunk, .. } = self;
         let channels = pass.target.channels;
         let width = pass.target.width;
         let down = chunk.rows.div_ceil(OUT);

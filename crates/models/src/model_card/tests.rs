@@ -99,13 +99,7 @@ fn settings_no_network_here_has_are_refused() {
 #[test]
 fn another_target_size_is_not_guessed() {
     let error = read(&ENLARGED.replace("3, 128, 128", "3, 96, 96")).unwrap_err();
-    assert!(matches!(
-        error,
-        CardError::NotUnderstood {
-            field: "resize",
-            ..
-        }
-    ));
+    assert!(matches!(error, CardError::NotUnderstood { field: "resize", .. }));
 }
 
 #[test]
@@ -116,11 +110,8 @@ fn cards_round_trip_through_json() {
     }
     let mut card = read(OWN).unwrap();
     let config = ResNetConfig::plain(Block::Basic, Stem::Cifar, &[8, 24], &[2, 1], 2);
-    card.architecture = Architecture {
-        name: "my_net".into(),
-        input_size: 48,
-        config: ArchitectureConfig::ResNet(config),
-    };
+    card.architecture =
+        Architecture { name: "my_net".into(), input_size: 48, config: ArchitectureConfig::ResNet(config) };
     card.preprocess.normalise = Normalise::centred_bytes();
     assert_eq!(read(&card.to_json()).unwrap(), card);
 }
@@ -128,13 +119,8 @@ fn cards_round_trip_through_json() {
 #[test]
 fn a_misspelt_field_is_refused() {
     let error = read(&OWN.replace("\"crop\"", "\"corp\"")).unwrap_err();
-    let CardError::Json { source } = error else {
-        panic!("{error}")
-    };
-    assert!(
-        source.to_string().contains("unknown field `corp`"),
-        "{source}"
-    );
+    let CardError::Json { source } = error else { panic!("{error}") };
+    assert!(source.to_string().contains("unknown field `corp`"), "{source}");
 }
 
 #[test]
@@ -159,15 +145,9 @@ fn impossible_preprocessing_is_refused() {
 
 #[test]
 fn names_and_number_of_classes_must_agree() {
-    let text = TRAINED.replace(
-        "\"cifar100_classes.txt (100 fine names)\"",
-        "[\"a\", \"b\"]",
-    );
+    let text = TRAINED.replace("\"cifar100_classes.txt (100 fine names)\"", "[\"a\", \"b\"]");
     let error = read(&text).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the card names 2 classes, but gives their number as 100"
-    );
+    assert_eq!(error.to_string(), "the card names 2 classes, but gives their number as 100");
 }
 
 #[test]

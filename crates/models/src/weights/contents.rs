@@ -29,10 +29,8 @@ pub(super) struct Contents {
 impl Contents {
     /// Leaves out batch counters, then takes off the wrapper prefixes all remaining names share.
     pub(super) fn tidy(&mut self) {
-        let is_counter = |name: &str| {
-            name.strip_suffix(BATCH_COUNTER)
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        };
+        let is_counter =
+            |name: &str| name.strip_suffix(BATCH_COUNTER).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
         let skipped = &mut self.skipped;
         self.tensors.retain(|tensor| {
             let counter = is_counter(&tensor.info.name);
@@ -66,16 +64,9 @@ impl Contents {
     pub(super) fn check_sharing(&self, file_len: usize) -> Result<(), ImportError> {
         let file = file_len as u64;
         let limit = file.saturating_mul(MAX_SHARING);
-        let declared = self
-            .tensors
-            .iter()
-            .fold(0u64, |sum, tensor| sum.saturating_add(tensor.byte_len()));
+        let declared = self.tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.byte_len()));
         if declared > limit {
-            return Err(ImportError::TooMuchSharing {
-                declared,
-                limit,
-                file,
-            });
+            return Err(ImportError::TooMuchSharing { declared, limit, file });
         }
         Ok(())
     }
@@ -83,9 +74,7 @@ impl Contents {
     /// Where each name is in `tensors`.
     pub(super) fn index(&self) -> HashMap<String, usize> {
         let names = self.tensors.iter().enumerate();
-        names
-            .map(|(i, tensor)| (tensor.info.name.clone(), i))
-            .collect()
+        names.map(|(i, tensor)| (tensor.info.name.clone(), i)).collect()
     }
 }
 
@@ -97,17 +86,10 @@ mod tests {
 
     fn contents(names: &[&str]) -> Contents {
         let tensors = names.iter().map(|name| {
-            let info = TensorInfo {
-                name: (*name).to_owned(),
-                dtype: DType::F32,
-                shape: Shape::new([1]),
-            };
+            let info = TensorInfo { name: (*name).to_owned(), dtype: DType::F32, shape: Shape::new([1]) };
             StoredTensor::contiguous(info, 0..4).expect("one value in four bytes")
         });
-        Contents {
-            tensors: tensors.collect(),
-            ..Contents::default()
-        }
+        Contents { tensors: tensors.collect(), ..Contents::default() }
     }
 
     fn tidied(names: &[&str]) -> (Vec<String>, String) {
@@ -135,11 +117,7 @@ mod tests {
 
     #[test]
     fn batch_counters_are_left_out_and_listed() {
-        let mut contents = contents(&[
-            "bn.weight",
-            "bn.num_batches_tracked",
-            "my_num_batches_tracked",
-        ]);
+        let mut contents = contents(&["bn.weight", "bn.num_batches_tracked", "my_num_batches_tracked"]);
         contents.tidy();
         assert_eq!(contents.skipped, ["bn.num_batches_tracked"]);
         assert_eq!(contents.tensors.len(), 2);
@@ -148,12 +126,7 @@ mod tests {
     #[test]
     fn many_views_of_one_storage_are_refused() {
         assert!(contents(&["a", "b"]).check_sharing(4).is_ok());
-        let error = contents(&["a", "b"])
-            .check_sharing(0)
-            .expect_err("8 bytes out of none");
-        assert!(
-            matches!(error, ImportError::TooMuchSharing { .. }),
-            "{error}"
-        );
+        let error = contents(&["a", "b"]).check_sharing(0).expect_err("8 bytes out of none");
+        assert!(matches!(error, ImportError::TooMuchSharing { .. }), "{error}");
     }
 }

@@ -38,9 +38,7 @@ pub enum ImportError {
     #[error("the file is a TorchScript module, expected a state dict")]
     TorchScript,
     /// A pickle, but not one of `torch.save`.
-    #[error(
-        "the file is a pickle without the torch magic number, expected one made by `torch.save`"
-    )]
+    #[error("the file is a pickle without the torch magic number, expected one made by `torch.save`")]
     PlainPickle,
     /// The older torch format in a version that never existed.
     #[error("the torch file has format version `{found}`, expected 1001")]
@@ -90,9 +88,7 @@ pub enum ImportError {
         offset: usize,
     },
     /// An element type compute has no use for.
-    #[error(
-        "tensor data has element type `{found}`, expected a float, a signed integer, a byte or a truth value"
-    )]
+    #[error("tensor data has element type `{found}`, expected a float, a signed integer, a byte or a truth value")]
     UnsupportedDType {
         /// The type's name in the file.
         found: String,
@@ -104,9 +100,7 @@ pub enum ImportError {
         name: String,
     },
     /// Shape and byte count disagree.
-    #[error(
-        "tensor `{name}` of shape {shape} and type {dtype} needs {expected} bytes, found {found}"
-    )]
+    #[error("tensor `{name}` of shape {shape} and type {dtype} needs {expected} bytes, found {found}")]
     SizeMismatch {
         /// The tensor.
         name: String,
@@ -130,9 +124,7 @@ pub enum ImportError {
         end: u64,
     },
     /// Two safetensors tensors share bytes.
-    #[error(
-        "tensor `{name}` starts at byte {start}, inside the tensor that ends at {previous_end}"
-    )]
+    #[error("tensor `{name}` starts at byte {start}, inside the tensor that ends at {previous_end}")]
     OverlappingTensors {
         /// The later tensor.
         name: String,
@@ -142,9 +134,7 @@ pub enum ImportError {
         previous_end: u64,
     },
     /// Safetensors data that no tensor owns.
-    #[error(
-        "tensor `{name}` starts at byte {start}, but the tensor before it ends at {previous_end}"
-    )]
+    #[error("tensor `{name}` starts at byte {start}, but the tensor before it ends at {previous_end}")]
     UnusedBytes {
         /// The tensor after the hole.
         name: String,
@@ -182,9 +172,7 @@ pub enum ImportError {
         found: usize,
     },
     /// A view that repeats elements by a stride of zero.
-    #[error(
-        "tensor `{name}` of shape {shape} repeats its elements by a stride of 0, expected each to be stored"
-    )]
+    #[error("tensor `{name}` of shape {shape} repeats its elements by a stride of 0, expected each to be stored")]
     RepeatedElements {
         /// The tensor.
         name: String,
@@ -234,9 +222,7 @@ pub enum ImportError {
         problem: &'static str,
     },
     /// Views that share storages far beyond what tied weights explain.
-    #[error(
-        "the tensors take {declared} bytes together, at most {limit} are allowed for a file of {file} bytes"
-    )]
+    #[error("the tensors take {declared} bytes together, at most {limit} are allowed for a file of {file} bytes")]
     TooMuchSharing {
         /// Bytes of all tensors.
         declared: u64,
@@ -246,9 +232,7 @@ pub enum ImportError {
         file: u64,
     },
     /// A pickle names a constructor that is not on the allow-list. Nothing was executed.
-    #[error(
-        "the file asks for `{module}.{name}`, which is not among the constructors weights need"
-    )]
+    #[error("the file asks for `{module}.{name}`, which is not among the constructors weights need")]
     ForbiddenGlobal {
         /// Python module.
         module: String,
@@ -324,16 +308,11 @@ impl ImportError {
                 "save `model.state_dict()` instead of the model or the whole checkpoint"
             }
             Self::Truncated { .. } | Self::Empty => "the download may be incomplete",
-            Self::Zip {
-                source: ZipError::NoEndRecord | ZipError::Truncated { .. },
+            Self::Zip { source: ZipError::NoEndRecord | ZipError::Truncated { .. } }
+            | Self::Pickle { source: PickleError::Truncated, .. } => "the download may be incomplete",
+            Self::Zip { source: ZipError::Compressed { .. } } => {
+                "`torch.save` never compresses; load the file in Python and save it again"
             }
-            | Self::Pickle {
-                source: PickleError::Truncated,
-                ..
-            } => "the download may be incomplete",
-            Self::Zip {
-                source: ZipError::Compressed { .. },
-            } => "`torch.save` never compresses; load the file in Python and save it again",
             Self::UnsupportedDType { .. } => "convert the weights to float32 before saving",
             Self::RepeatedElements { .. } => "call `.contiguous()` on the tensor before saving",
             Self::AmbiguousStateDict { .. } => "choose one of them by name",
@@ -346,11 +325,7 @@ impl ImportError {
 /// `text` from a file, ready for a message: control characters escaped, long text cut.
 pub(super) fn shown(text: &str) -> String {
     const LONGEST: usize = 120;
-    let mut shown: String = text
-        .chars()
-        .take(LONGEST)
-        .flat_map(|c| c.escape_debug())
-        .collect();
+    let mut shown: String = text.chars().take(LONGEST).flat_map(|c| c.escape_debug()).collect();
     if text.chars().nth(LONGEST).is_some() {
         shown.push('…');
     }
@@ -385,10 +360,7 @@ mod tests {
     #[test]
     fn a_long_list_says_how_much_is_left() {
         let names: Vec<String> = (0..10).map(|i| i.to_string()).collect();
-        assert_eq!(
-            list(&names),
-            "`0`, `1`, `2`, `3`, `4`, `5`, `6`, `7` and 2 more"
-        );
+        assert_eq!(list(&names), "`0`, `1`, `2`, `3`, `4`, `5`, `6`, `7` and 2 more");
     }
 
     #[test]

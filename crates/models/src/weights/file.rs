@@ -44,9 +44,7 @@ impl Format {
             return Err(ImportError::Empty);
         }
         let start = &bytes[..bytes.len().min(32)];
-        Err(ImportError::UnknownFormat {
-            start: shown(&String::from_utf8_lossy(start)),
-        })
+        Err(ImportError::UnknownFormat { start: shown(&String::from_utf8_lossy(start)) })
     }
 }
 
@@ -107,12 +105,7 @@ impl WeightFile {
         contents.check_sharing(bytes.len())?;
         contents.tidy();
         let index = contents.index();
-        Ok(Self {
-            bytes,
-            format,
-            contents,
-            index,
-        })
+        Ok(Self { bytes, format, contents, index })
     }
 
     /// The file's format.
@@ -134,10 +127,7 @@ impl WeightFile {
     /// Loads tensor `name`, converted to `f32`. Values are not judged: they may be infinite or NaN.
     pub fn load(&self, name: &str) -> Result<Tensor, ImportError> {
         let Some(&i) = self.index.get(name) else {
-            return Err(ImportError::MissingTensor {
-                name: shown(name),
-                held: self.contents.tensors.len(),
-            });
+            return Err(ImportError::MissingTensor { name: shown(name), held: self.contents.tensors.len() });
         };
         Ok(self.contents.tensors[i].load(&self.bytes))
     }

@@ -24,16 +24,11 @@ impl Deref for FileBytes {
 /// Maps the regular file at `path`; pages are read as they are touched.
 #[expect(unsafe_code, reason = "mapping a file is unsafe by nature")]
 pub(super) fn map_file(path: &Path) -> Result<FileBytes, ImportError> {
-    let failed = |source| ImportError::Read {
-        path: shown(&path.to_string_lossy()),
-        source,
-    };
+    let failed = |source| ImportError::Read { path: shown(&path.to_string_lossy()), source };
     // Looked at before opening, because opening a pipe would wait for a writer.
     let metadata = fs::metadata(path).map_err(failed)?;
     if !metadata.is_file() {
-        return Err(ImportError::NotAFile {
-            path: shown(&path.to_string_lossy()),
-        });
+        return Err(ImportError::NotAFile { path: shown(&path.to_string_lossy()) });
     }
     if metadata.len() == 0 {
         return Ok(FileBytes::Owned(Vec::new()));

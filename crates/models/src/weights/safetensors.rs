@@ -36,16 +36,9 @@ pub(super) fn read_safetensors(bytes: &[u8]) -> Result<Contents, ImportError> {
         previous_end = end;
     }
     if previous_end != data_len {
-        return Err(ImportError::TrailingBytes {
-            what: "the last tensor",
-            found: data_len - previous_end,
-        });
+        return Err(ImportError::TrailingBytes { what: "the last tensor", found: data_len - previous_end });
     }
-    Ok(Contents {
-        tensors: stored,
-        metadata: header.metadata,
-        ..Contents::default()
-    })
+    Ok(Contents { tensors: stored, metadata: header.metadata, ..Contents::default() })
 }
 
 /// The parsed header and the offset at which the data begins.
@@ -58,30 +51,18 @@ fn read_header(bytes: &[u8]) -> Result<(Header, usize), ImportError> {
     };
     let declared = reader.u64().ok_or_else(|| truncated(8, bytes.len()))?;
     if declared > MAX_HEADER {
-        return Err(ImportError::HeaderTooLong {
-            declared,
-            limit: MAX_HEADER,
-        });
+        return Err(ImportError::HeaderTooLong { declared, limit: MAX_HEADER });
     }
     let left = reader.left();
-    let header = reader
-        .take_declared(declared)
-        .ok_or_else(|| truncated(declared, left))?;
-    let text = std::str::from_utf8(header).map_err(|error| ImportError::NotUtf8 {
-        what: "the safetensors header",
-        offset: error.valid_up_to(),
-    })?;
+    let header = reader.take_declared(declared).ok_or_else(|| truncated(declared, left))?;
+    let text = std::str::from_utf8(header)
+        .map_err(|error| ImportError::NotUtf8 { what: "the safetensors header", offset: error.valid_up_to() })?;
     let header = serde_json::from_str(text).map_err(|source| ImportError::BadHeader { source })?;
     Ok((header, reader.at()))
 }
 
 /// Checks one tensor's place against the end of the tensor before it and the end of the data.
-fn check_offsets(
-    name: &str,
-    (start, end): (u64, u64),
-    previous_end: u64,
-    data_len: u64,
-) -> Result<(), ImportError> {
+fn check_offsets(name: &str, (start, end): (u64, u64), previous_end: u64, data_len: u64) -> Result<(), ImportError> {
     let name = shown(name);
     if end < start {
         return Err(ImportError::ReversedOffsets { name, start, end });
@@ -94,18 +75,10 @@ fn check_offsets(
         });
     }
     if start < previous_end {
-        return Err(ImportError::OverlappingTensors {
-            name,
-            start,
-            previous_end,
-        });
+        return Err(ImportError::OverlappingTensors { name, start, previous_end });
     }
     if start > previous_end {
-        return Err(ImportError::UnusedBytes {
-            name,
-            start,
-            previous_end,
-        });
+        return Err(ImportError::UnusedBytes { name, start, previous_end });
     }
     Ok(())
 }
@@ -137,21 +110,13 @@ impl DeclaredTensor {
             "I64" => DType::I64,
             "BOOL" => DType::Bool,
             other => {
-                return Err(ImportError::UnsupportedDType {
-                    found: shown(other),
-                });
+                return Err(ImportError::UnsupportedDType { found: shown(other) });
             }
         };
         // An extent beyond the address space is as hopeless as the largest one; `TooLarge` follows.
         let extents = self.shape.iter();
-        let extents: Vec<usize> = extents
-            .map(|&extent| usize::try_from(extent).unwrap_or(usize::MAX))
-            .collect();
-        Ok(TensorInfo {
-            name: name.to_owned(),
-            dtype,
-            shape: Shape::new(extents),
-        })
+        let extents: Vec<usize> = extents.map(|&extent| usize::try_from(extent).unwrap_or(usize::MAX)).collect();
+        Ok(TensorInfo { name: name.to_owned(), dtype, shape: Shape::new(extents) })
     }
 }
 
@@ -166,10 +131,7 @@ impl<'de> Deserialize<'de> for Header {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
-                let mut header = Header {
-                    tensors: Vec::new(),
-                    metadata: BTreeMap::new(),
-                };
+                let mut header = Header { tensors: Vec::new(), metadata: BTreeMap::new() };
                 let mut metadata = None;
                 while let Some(name) = map.next_key::<String>()? {
                     if name == METADATA {

@@ -57,10 +57,7 @@ pub(super) fn read_state_dict(
             Value::Str(name) => name,
             Value::Bytes(bytes) => {
                 let valid = std::str::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), str::len);
-                return Err(ImportError::NotUtf8 {
-                    what: "a tensor name",
-                    offset: valid,
-                });
+                return Err(ImportError::NotUtf8 { what: "a tensor name", offset: valid });
             }
             other => {
                 let found = other.kind();
@@ -86,36 +83,20 @@ struct Candidate<'a> {
 
 impl Candidate<'_> {
     fn shown_path(&self) -> String {
-        if self.path.is_empty() {
-            TOP_LEVEL.to_owned()
-        } else {
-            self.path.join(SEPARATOR)
-        }
+        if self.path.is_empty() { TOP_LEVEL.to_owned() } else { self.path.join(SEPARATOR) }
     }
 }
 
 /// The one state dict in `value`.
-fn find_only<'a>(
-    pickle: &Pickle<'a>,
-    value: Value<'a>,
-    path: Vec<&'a str>,
-) -> Result<Candidate<'a>, ImportError> {
-    let mut search = Search {
-        pickle,
-        seen: HashSet::new(),
-        found: Vec::new(),
-    };
+fn find_only<'a>(pickle: &Pickle<'a>, value: Value<'a>, path: Vec<&'a str>) -> Result<Candidate<'a>, ImportError> {
+    let mut search = Search { pickle, seen: HashSet::new(), found: Vec::new() };
     search.visit(value, &path);
     if search.found.len() > 1 {
         let candidates = search.found.iter().map(Candidate::shown_path).collect();
         return Err(ImportError::AmbiguousStateDict { candidates });
     }
     search.found.pop().ok_or_else(|| ImportError::NoStateDict {
-        place: if path.is_empty() {
-            "the file".to_owned()
-        } else {
-            format!("`{}`", shown(&path.join(SEPARATOR)))
-        },
+        place: if path.is_empty() { "the file".to_owned() } else { format!("`{}`", shown(&path.join(SEPARATOR))) },
         found: describe(pickle, value),
     })
 }
@@ -137,9 +118,7 @@ fn find_wanted<'a>(pickle: &Pickle<'a>, path: &str) -> Result<Candidate<'a>, Imp
     }
     match value {
         // Asked for by name, so tensors right here win over wrappers beside them.
-        Value::Dict(dict) if tensors_in(pickle, dict).next().is_some() => {
-            Ok(Candidate { dict, path: keys })
-        }
+        Value::Dict(dict) if tensors_in(pickle, dict).next().is_some() => Ok(Candidate { dict, path: keys }),
         other => find_only(pickle, other, keys),
     }
 }
@@ -179,11 +158,7 @@ impl<'a> Search<'_, 'a> {
 }
 
 /// The last entry of the dict `value` under `wanted`, as Python would find it.
-fn find_entry<'a>(
-    pickle: &Pickle<'a>,
-    value: Value<'a>,
-    wanted: &str,
-) -> Option<(&'a str, Value<'a>)> {
+fn find_entry<'a>(pickle: &Pickle<'a>, value: Value<'a>, wanted: &str) -> Option<(&'a str, Value<'a>)> {
     let Value::Dict(dict) = value else {
         return None;
     };
@@ -223,11 +198,7 @@ fn describe(pickle: &Pickle<'_>, value: Value<'_>) -> String {
             _ => None,
         })
         .collect();
-    if keys.is_empty() {
-        "a dict without names".to_owned()
-    } else {
-        format!("a dict of {}", list(&keys))
-    }
+    if keys.is_empty() { "a dict without names".to_owned() } else { format!("a dict of {}", list(&keys)) }
 }
 
 /// Checks a pickled tensor and finds its bytes.
@@ -241,24 +212,13 @@ fn place_tensor(
     let shape = read_sizes(pickle, name, "shape", tensor.shape)?;
     let strides = read_sizes(pickle, name, "strides", tensor.strides)?;
     let storage = pickle.heap.storage(tensor.storage);
-    let info = TensorInfo {
-        name: name.to_owned(),
-        dtype: storage.dtype,
-        shape: Shape::new(shape),
-    };
-    let window = StridedWindow {
-        storage: storage_part(&storage, locate(&storage)?)?,
-        first,
-        strides,
-    };
+    let info = TensorInfo { name: name.to_owned(), dtype: storage.dtype, shape: Shape::new(shape) };
+    let window = StridedWindow { storage: storage_part(&storage, locate(&storage)?)?, first, strides };
     StoredTensor::strided(info, window)
 }
 
 /// The bytes of the part of a storage a tensor refers to, out of those of the whole.
-fn storage_part(
-    storage: &StorageRef<'_>,
-    whole: Range<usize>,
-) -> Result<Range<usize>, ImportError> {
+fn storage_part(storage: &StorageRef<'_>, whole: Range<usize>) -> Result<Range<usize>, ImportError> {
     let Some((first, len)) = storage.part else {
         return Ok(whole);
     };
@@ -285,12 +245,7 @@ fn read_size(name: &str, field: &'static str, value: Value<'_>) -> Result<usize,
         },
         other => other.kind().to_owned(),
     };
-    Err(ImportError::BadTensorField {
-        name: shown(name),
-        field,
-        expected: "non-negative integers",
-        found,
-    })
+    Err(ImportError::BadTensorField { name: shown(name), field, expected: "non-negative integers", found })
 }
 
 fn read_sizes(
@@ -300,10 +255,7 @@ fn read_sizes(
     value: Value<'_>,
 ) -> Result<Vec<usize>, ImportError> {
     match pickle.heap.items(value) {
-        Some(items) => items
-            .iter()
-            .map(|&item| read_size(name, field, item))
-            .collect(),
+        Some(items) => items.iter().map(|&item| read_size(name, field, item)).collect(),
         None => Err(ImportError::BadTensorField {
             name: shown(name),
             field,

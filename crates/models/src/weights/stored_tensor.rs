@@ -56,31 +56,18 @@ impl StoredTensor {
                 found,
             });
         }
-        Ok(Self {
-            info,
-            storage,
-            len,
-            layout: Layout::Contiguous,
-        })
+        Ok(Self { info, storage, len, layout: Layout::Contiguous })
     }
 
     /// A tensor that reads a window of a storage. Windows that repeat elements by a stride of zero are refused: they
     /// let a small file declare a large tensor, and no weight is stored that way.
     pub(super) fn strided(info: TensorInfo, window: StridedWindow) -> Result<Self, ImportError> {
-        let StridedWindow {
-            storage,
-            first,
-            mut strides,
-        } = window;
+        let StridedWindow { storage, first, mut strides } = window;
         let len = check_len(&info)?;
         let size = info.dtype.size();
         let stored = storage.len() / size;
         if strides.len() != info.shape.rank() {
-            return Err(ImportError::StrideCount {
-                name: shown(&info.name),
-                shape: info.shape,
-                found: strides.len(),
-            });
+            return Err(ImportError::StrideCount { name: shown(&info.name), shape: info.shape, found: strides.len() });
         }
         let extents = info.shape.extents();
         for (stride, &extent) in strides.iter_mut().zip(extents) {
@@ -88,10 +75,7 @@ impl StoredTensor {
                 // Never stepped along, and torch allows any value here.
                 *stride = 0;
             } else if *stride == 0 && len > 0 {
-                return Err(ImportError::RepeatedElements {
-                    name: shown(&info.name),
-                    shape: info.shape,
-                });
+                return Err(ImportError::RepeatedElements { name: shown(&info.name), shape: info.shape });
             }
         }
         if len == 0 {
@@ -101,9 +85,7 @@ impl StoredTensor {
         let last = extents
             .iter()
             .zip(&strides)
-            .try_fold(first, |last, (&extent, &stride)| {
-                last.checked_add(stride.checked_mul(extent - 1)?)
-            });
+            .try_fold(first, |last, (&extent, &stride)| last.checked_add(stride.checked_mul(extent - 1)?));
         if last.is_none_or(|last| last >= stored) || len > stored {
             return Err(ImportError::OutsideStorage {
                 name: shown(&info.name),
@@ -116,12 +98,7 @@ impl StoredTensor {
             let start = storage.start + first * size;
             return Self::contiguous(info, start..start + len * size);
         }
-        Ok(Self {
-            info,
-            storage,
-            len,
-            layout: Layout::Strided { first, strides },
-        })
+        Ok(Self { info, storage, len, layout: Layout::Strided { first, strides } })
     }
 
     /// Bytes the tensor has once gathered, in its own element type.
@@ -139,8 +116,7 @@ impl StoredTensor {
                 self.info.dtype.to_f32(&gathered)
             }
         };
-        Tensor::new(self.info.shape.clone(), values)
-            .expect("the constructors tie the byte count to the shape")
+        Tensor::new(self.info.shape.clone(), values).expect("the constructors tie the byte count to the shape")
     }
 
     /// The elements in row-major order.
@@ -169,19 +145,12 @@ impl StoredTensor {
 /// Number of elements, once rank and product are known to be sane.
 fn check_len(info: &TensorInfo) -> Result<usize, ImportError> {
     if info.shape.rank() > MAX_RANK {
-        return Err(ImportError::TooManyAxes {
-            name: shown(&info.name),
-            found: info.shape.rank(),
-            limit: MAX_RANK,
-        });
+        return Err(ImportError::TooManyAxes { name: shown(&info.name), found: info.shape.rank(), limit: MAX_RANK });
     }
     let len = info.shape.checked_len();
     // The byte count must fit as well, or later products could wrap.
     len.filter(|len| len.checked_mul(info.dtype.size()).is_some())
-        .ok_or_else(|| ImportError::TooLarge {
-            name: shown(&info.name),
-            shape: info.shape.clone(),
-        })
+        .ok_or_else(|| ImportError::TooLarge { name: shown(&info.name), shape: info.shape.clone() })
 }
 
 /// Whether the elements lie one after the other; axes of extent one do not count.
@@ -202,27 +171,11 @@ fn is_row_major(extents: &[usize], strides: &[usize]) -> bool {
 mod tests {
     use super::*;
 
-    fn strided(
-        shape: &[usize],
-        strides: &[usize],
-        first: usize,
-        stored: usize,
-    ) -> Result<StoredTensor, ImportError> {
-        let info = TensorInfo {
-            name: "w".to_owned(),
-            dtype: DType::U8,
-            shape: Shape::new(shape),
-        };
+    fn strided(shape: &[usize], strides: &[usize], first: usize, stored: usize) -> Result<StoredTensor, ImportError> {
+        let info = TensorInfo { name: "w".to_owned(), dtype: DType::U8, shape: Shape::new(shape) };
         let strides = strides.to_vec();
         let storage = 0..stored;
-        StoredTensor::strided(
-            info,
-            StridedWindow {
-                storage,
-                first,
-                strides,
-            },
-        )
+        StoredTensor::strided(info, StridedWindow { storage, first, strides })
     }
 
     #[test]
@@ -234,36 +187,24 @@ mod tests {
 
     #[test]
     fn a_window_past_the_storage_is_refused() {
-        for (shape, strides, first) in [
-            (&[3][..], &[2][..], 1),
-            (&[1], &[1], 5),
-            (&[2], &[usize::MAX], 1),
-            (&[], &[], 5),
-        ] {
+        for (shape, strides, first) in
+            [(&[3][..], &[2][..], 1), (&[1], &[1], 5), (&[2], &[usize::MAX], 1), (&[], &[], 5)]
+        {
             let error = strided(shape, strides, first, 5).expect_err("out of bounds");
-            assert!(
-                matches!(error, ImportError::OutsideStorage { .. }),
-                "{error}"
-            );
+            assert!(matches!(error, ImportError::OutsideStorage { .. }), "{error}");
         }
     }
 
     #[test]
     fn an_expanded_window_is_refused() {
         let error = strided(&[1 << 40, 2], &[0, 1], 0, 5).expect_err("repeats");
-        assert!(
-            matches!(error, ImportError::RepeatedElements { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, ImportError::RepeatedElements { .. }), "{error}");
     }
 
     #[test]
     fn a_window_with_more_elements_than_its_storage_is_refused() {
         let error = strided(&[3, 3], &[1, 1], 0, 5).expect_err("nine out of five");
-        assert!(
-            matches!(error, ImportError::OutsideStorage { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, ImportError::OutsideStorage { .. }), "{error}");
     }
 
     #[test]

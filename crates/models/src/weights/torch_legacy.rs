@@ -14,10 +14,7 @@ const VERSION: i64 = 1001;
 /// Reads the format `torch.save` wrote before version 1.6: four pickles (magic number, version, machine, object), a
 /// pickled list of storage keys, then per key the element count and the elements, little-endian on every machine.
 /// `wanted` names the state dict where there are several.
-pub(super) fn read_torch_legacy(
-    bytes: &[u8],
-    wanted: Option<&str>,
-) -> Result<Contents, ImportError> {
+pub(super) fn read_torch_legacy(bytes: &[u8], wanted: Option<&str>) -> Result<Contents, ImportError> {
     let mut at = 0;
     let magic = next_pickle(bytes, &mut at)?;
     if magic.root != Value::BigInt(&MAGIC) {
@@ -37,10 +34,7 @@ pub(super) fn read_torch_legacy(
     let storages = read_storages(bytes, at, &object, &keys)?;
     let locate = |storage: &StorageRef<'_>| {
         let range = storages.get(storage.key).cloned();
-        range.ok_or_else(|| ImportError::StorageUnknown {
-            key: shown(storage.key),
-            problem: "is not in the file",
-        })
+        range.ok_or_else(|| ImportError::StorageUnknown { key: shown(storage.key), problem: "is not in the file" })
     };
     read_state_dict(&object, wanted, &locate)
 }
@@ -50,10 +44,7 @@ fn next_pickle<'a>(bytes: &'a [u8], at: &mut usize) -> Result<Pickle<'a>, Import
     let start = *at;
     let pickle = read_pickle(&bytes[start..]).map_err(|error| match error {
         // Counted from the start of the file, where the pickle is one of several.
-        ImportError::Pickle { offset, source } => ImportError::Pickle {
-            offset: start + offset,
-            source,
-        },
+        ImportError::Pickle { offset, source } => ImportError::Pickle { offset: start + offset, source },
         other => other,
     })?;
     *at += pickle.len;
@@ -77,10 +68,7 @@ fn read_storages<'a>(
     let mut reader = Reader::new(bytes, at);
     let mut storages = HashMap::new();
     for &key in keys {
-        let unknown = |key: &str, problem| ImportError::StorageUnknown {
-            key: shown(key),
-            problem,
-        };
+        let unknown = |key: &str, problem| ImportError::StorageUnknown { key: shown(key), problem };
         let Value::Str(key) = key else {
             return Err(unknown(key.kind(), "is not named by a string"));
         };
@@ -93,18 +81,13 @@ fn read_storages<'a>(
         }
     }
     if reader.left() > 0 {
-        return Err(ImportError::TrailingBytes {
-            what: "the last storage",
-            found: reader.left() as u64,
-        });
+        return Err(ImportError::TrailingBytes { what: "the last storage", found: reader.left() as u64 });
     }
     Ok(storages)
 }
 
 /// The storages the object mentions by key; mentions of one storage must agree.
-fn mentioned_storages<'a>(
-    object: &Pickle<'a>,
-) -> Result<HashMap<&'a str, StorageRef<'a>>, ImportError> {
+fn mentioned_storages<'a>(object: &Pickle<'a>) -> Result<HashMap<&'a str, StorageRef<'a>>, ImportError> {
     let mut mentioned: HashMap<&str, StorageRef<'_>> = HashMap::new();
     for &storage in object.heap.storages() {
         let first = *mentioned.entry(storage.key).or_insert(storage);
@@ -121,10 +104,7 @@ fn mentioned_storages<'a>(
 }
 
 /// Reads the count before a storage and steps over its elements.
-fn read_elements(
-    reader: &mut Reader<'_>,
-    storage: &StorageRef<'_>,
-) -> Result<Range<usize>, ImportError> {
+fn read_elements(reader: &mut Reader<'_>, storage: &StorageRef<'_>) -> Result<Range<usize>, ImportError> {
     let left = reader.left();
     let truncated = |needed, found: usize| ImportError::Truncated {
         what: format!("storage `{}`", shown(storage.key)),

@@ -17,10 +17,7 @@ pub(super) fn read_torch_zip(bytes: &[u8], wanted: Option<&str>) -> Result<Conte
     let record = archive.locate(&format!("{folder}/{PICKLE}"))?;
     let pickle = read_pickle(&bytes[record.clone()])?;
     if pickle.len != record.len() {
-        return Err(ImportError::TrailingBytes {
-            what: "the pickle",
-            found: (record.len() - pickle.len) as u64,
-        });
+        return Err(ImportError::TrailingBytes { what: "the pickle", found: (record.len() - pickle.len) as u64 });
     }
     let locate = |storage: &StorageRef<'_>| locate_storage(&archive, folder, storage);
     read_state_dict(&pickle, wanted, &locate)
@@ -63,17 +60,11 @@ fn check_byte_order(bytes: &[u8], archive: &Archive<'_>, folder: &str) -> Result
         return Ok(());
     }
     let start = &order[..order.len().min(16)];
-    Err(ImportError::ByteOrder {
-        found: shown(&String::from_utf8_lossy(start)),
-    })
+    Err(ImportError::ByteOrder { found: shown(&String::from_utf8_lossy(start)) })
 }
 
 /// The record of a storage, which must be as long as the pickle says.
-fn locate_storage(
-    archive: &Archive<'_>,
-    folder: &str,
-    storage: &StorageRef<'_>,
-) -> Result<Range<usize>, ImportError> {
+fn locate_storage(archive: &Archive<'_>, folder: &str, storage: &StorageRef<'_>) -> Result<Range<usize>, ImportError> {
     let range = archive.locate(&format!("{folder}/data/{}", storage.key))?;
     let declared = storage.len.checked_mul(storage.dtype.size() as u64);
     if declared != Some(range.len() as u64) {

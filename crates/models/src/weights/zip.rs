@@ -146,10 +146,7 @@ impl<'a> Archive<'a> {
             let (name, record) = read_entry(&mut reader)?;
             let name = std::str::from_utf8(name).map_err(|_| ZipError::NotUtf8 { offset })?;
             if name.len() > MAX_NAME {
-                return Err(ZipError::LongName {
-                    found: name.len(),
-                    limit: MAX_NAME,
-                });
+                return Err(ZipError::LongName { found: name.len(), limit: MAX_NAME });
             }
             match records.entry(name) {
                 Entry::Vacant(slot) => slot.insert(record),
@@ -188,10 +185,7 @@ impl<'a> Archive<'a> {
             return Err(ZipError::Encrypted { record });
         }
         if record.method != 0 {
-            return Err(ZipError::Compressed {
-                record: shown(name),
-                method: record.method,
-            });
+            return Err(ZipError::Compressed { record: shown(name), method: record.method });
         }
         if record.stored != record.declared {
             return Err(ZipError::SizeMismatch {
@@ -205,9 +199,7 @@ impl<'a> Archive<'a> {
             let record = shown(name);
             return Err(ZipError::NameMismatch { record });
         }
-        checked_range(self.bytes, data_at as u64, record.stored).ok_or(ZipError::Truncated {
-            part: "data of a record",
-        })
+        checked_range(self.bytes, data_at as u64, record.stored).ok_or(ZipError::Truncated { part: "data of a record" })
     }
 }
 
@@ -300,13 +292,7 @@ fn read_entry<'a>(reader: &mut Reader<'a>) -> Result<(&'a [u8], Record), ZipErro
         let declared = widen(declared)?;
         let stored = widen(stored)?;
         let header_at = widen(header_at)?;
-        let record = Record {
-            flags,
-            method,
-            stored,
-            declared,
-            header_at,
-        };
+        let record = Record { flags, method, stored, declared, header_at };
         Some((found, name, record))
     };
     let (found, name, record) = read().ok_or(ZipError::Truncated { part })?;
@@ -347,13 +333,5 @@ fn read_local_header(bytes: &[u8], at: u64) -> Result<(&[u8], usize), ZipError> 
 }
 
 fn check_signature(part: &'static str, found: u32, expected: u32) -> Result<(), ZipError> {
-    if found == expected {
-        Ok(())
-    } else {
-        Err(ZipError::Signature {
-            part,
-            found,
-            expected,
-        })
-    }
+    if found == expected { Ok(()) } else { Err(ZipError::Signature { part, found, expected }) }
 }

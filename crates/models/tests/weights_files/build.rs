@@ -55,13 +55,7 @@ pub fn call(constructor: Vec<u8>, arguments: &[Vec<u8>]) -> Vec<u8> {
 
 /// A storage of `len` elements of type `storage_type`.
 pub fn storage(storage_type: &str, key: &str, len: i64) -> Vec<u8> {
-    let id = [
-        text("storage"),
-        global("torch", storage_type),
-        text(key),
-        text("cpu"),
-        int(len),
-    ];
+    let id = [text("storage"), global("torch", storage_type), text(key), text("cpu"), int(len)];
     [&tuple(&id)[..], b"Q"].concat()
 }
 
@@ -88,13 +82,7 @@ pub const TWO: [u8; 8] = [0, 0, 0xc0, 0x3f, 0, 0, 0, 0xc0];
 /// A torch file of the older format.
 pub fn legacy(object: &[u8], keys: &[Vec<u8>], data: &[u8]) -> Vec<u8> {
     let magic = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
-    let pickles = [
-        magic.to_vec(),
-        int(1001),
-        dict(&[]),
-        object.to_vec(),
-        list(keys),
-    ];
+    let pickles = [magic.to_vec(), int(1001), dict(&[]), object.to_vec(), list(keys)];
     let pickles: Vec<Vec<u8>> = pickles.iter().map(|body| pickle(body)).collect();
     [&pickles.concat()[..], data].concat()
 }

@@ -6,10 +6,8 @@ use serde_json::Value;
 use std::path::PathBuf;
 
 fn folder() -> PathBuf {
-    let root = std::env::var_os("FLIPCAST_GOLDEN").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
-        PathBuf::from,
-    );
+    let root = std::env::var_os("FLIPCAST_GOLDEN")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")), PathBuf::from);
     root.join("weights")
 }
 
@@ -17,10 +15,7 @@ fn manifest() -> serde_json::Map<String, Value> {
     let path = folder().join("manifest.json");
     let text = std::fs::read_to_string(&path).expect("the manifest is part of the golden data");
     let manifest: Value = serde_json::from_str(&text).expect("the manifest is JSON");
-    manifest["files"]
-        .as_object()
-        .expect("files by name")
-        .clone()
+    manifest["files"].as_object().expect("files by name").clone()
 }
 
 fn strings(value: &Value) -> Vec<String> {
@@ -57,8 +52,7 @@ fn every_format_gives_the_values_that_were_saved() {
     let manifest = manifest();
     assert_eq!(manifest.len(), 36);
     for (file, expected) in &manifest {
-        let weights =
-            WeightFile::open(folder().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let weights = WeightFile::open(folder().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
         check(file, &weights, expected);
     }
 }
@@ -92,33 +86,23 @@ fn two_state_dicts_are_an_error_that_names_both() {
 
 #[test]
 fn an_absent_choice_says_what_is_there() {
-    let error = WeightFile::open_within(folder().join("ambiguous.pth"), "model")
-        .expect_err("there is no such key");
-    assert_eq!(
-        error.to_string(),
-        "no state dict in `model`, found a dict of `state_dict`, `ema`"
-    );
-    let error = WeightFile::open_within(folder().join("f32.safetensors"), "model")
-        .expect_err("safetensors do not nest");
+    let error = WeightFile::open_within(folder().join("ambiguous.pth"), "model").expect_err("there is no such key");
+    assert_eq!(error.to_string(), "no state dict in `model`, found a dict of `state_dict`, `ema`");
+    let error =
+        WeightFile::open_within(folder().join("f32.safetensors"), "model").expect_err("safetensors do not nest");
     assert!(matches!(error, ImportError::NoStateDict { .. }), "{error}");
 }
 
 #[test]
 fn an_expanded_tensor_is_refused() {
     let error = refusal("expanded.pth");
-    assert!(
-        matches!(error, ImportError::RepeatedElements { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::RepeatedElements { .. }), "{error}");
 }
 
 #[test]
 fn complex_weights_are_refused_by_type() {
     let error = refusal("complex.pth");
-    assert!(
-        matches!(error, ImportError::UnsupportedDType { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::UnsupportedDType { .. }), "{error}");
 }
 
 #[test]
@@ -126,10 +110,7 @@ fn a_pickled_model_is_refused_by_its_class() {
     let ImportError::ForbiddenGlobal { module, name } = refusal("whole_model.pth") else {
         panic!("expected the class");
     };
-    assert_eq!(
-        (&module[..], &name[..]),
-        ("torch.nn.modules.container", "Sequential")
-    );
+    assert_eq!((&module[..], &name[..]), ("torch.nn.modules.container", "Sequential"));
 }
 
 #[test]
@@ -142,10 +123,7 @@ fn a_pickle_of_another_program_is_refused() {
 fn an_unknown_name_is_an_error() {
     let weights = WeightFile::open(folder().join("f32.safetensors")).expect("a good file");
     let error = weights.load("conv.bias").expect_err("not in the file");
-    assert!(
-        matches!(error, ImportError::MissingTensor { held: 2, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::MissingTensor { held: 2, .. }), "{error}");
     assert!(weights.info("conv.bias").is_none());
     assert!(weights.info("conv.weight").is_some());
 }

@@ -1,8 +1,6 @@
 //! One tiny file per condition a pickle is refused for.
 
-use crate::build::{
-    call, dict, global, good_object, int, ints, legacy_of, list, storage, text, torch_zip_of, tuple,
-};
+use crate::build::{call, dict, global, good_object, int, ints, legacy_of, list, storage, text, torch_zip_of, tuple};
 use flipcast_models::weights::PickleError;
 use flipcast_models::{ImportError, WeightFile};
 
@@ -44,12 +42,7 @@ fn nothing_but_the_allow_list_is_constructed() {
 
 #[test]
 fn inert_objects_beside_the_weights_are_passed_over() {
-    let object = [
-        call(global("argparse", "Namespace"), &[]),
-        dict(&[(text("lr"), int(1))]),
-        b"b".to_vec(),
-    ]
-    .concat();
+    let object = [call(global("argparse", "Namespace"), &[]), dict(&[(text("lr"), int(1))]), b"b".to_vec()].concat();
     let object = dict(&[(text("args"), object), (text("model"), good_object())]);
     assert!(WeightFile::from_bytes(torch_zip_of(&object)).is_ok());
     // Calling what an inert constructor made is refused.
@@ -60,14 +53,9 @@ fn inert_objects_beside_the_weights_are_passed_over() {
 #[test]
 fn opcodes_torch_does_not_write_are_refused() {
     // Instantiation by name, extension registry, textual ids and buffers outside the pickle.
-    for opcode in [
-        b'i', b'o', b'P', 0x82, 0x83, 0x84, 0x97, 0x98, b'I', b'S', 0x00, 0xff,
-    ] {
+    for opcode in [b'i', b'o', b'P', 0x82, 0x83, 0x84, 0x97, 0x98, b'I', b'S', 0x00, 0xff] {
         let found = fault(&[opcode]);
-        assert!(
-            matches!(found, PickleError::Opcode { found } if found == opcode),
-            "{found}"
-        );
+        assert!(matches!(found, PickleError::Opcode { found } if found == opcode), "{found}");
     }
 }
 
@@ -77,38 +65,15 @@ fn another_protocol_is_refused() {
         let mut bytes = legacy_of(&good_object());
         bytes[1] = version;
         let error = WeightFile::from_bytes(bytes).expect_err("not a protocol of torch");
-        assert!(
-            matches!(
-                error,
-                ImportError::Pickle {
-                    offset: 1,
-                    source: PickleError::Protocol { .. }
-                }
-            ),
-            "{error}"
-        );
+        assert!(matches!(error, ImportError::Pickle { offset: 1, source: PickleError::Protocol { .. } }), "{error}");
     }
 }
 
 #[test]
 fn an_empty_stack_is_noticed() {
-    for body in [
-        &b""[..],
-        b"0",
-        b"1",
-        b"R",
-        b"t",
-        b"\x87",
-        b"q\x01",
-        b"Q",
-        b"b",
-        b"(2",
-    ] {
+    for body in [&b""[..], b"0", b"1", b"R", b"t", b"\x87", b"q\x01", b"Q", b"b", b"(2"] {
         let found = fault(body);
-        assert!(
-            matches!(found, PickleError::EmptyStack | PickleError::NoMark),
-            "{body:?}: {found}"
-        );
+        assert!(matches!(found, PickleError::EmptyStack | PickleError::NoMark), "{body:?}: {found}");
     }
 }
 
@@ -119,10 +84,7 @@ fn a_value_below_an_open_group_is_out_of_reach() {
 
 #[test]
 fn an_entry_that_was_never_stored_is_noticed() {
-    assert!(matches!(
-        fault(b"h\x07"),
-        PickleError::UnknownEntry { index: 7 }
-    ));
+    assert!(matches!(fault(b"h\x07"), PickleError::UnknownEntry { index: 7 }));
 }
 
 #[test]
@@ -142,24 +104,13 @@ fn values_of_the_wrong_kind_are_refused() {
         call(global("torch._utils", "_rebuild_parameter"), &[int(3)]),
         call(global("torch", "Size"), &[int(3)]),
         call(rebuild(), &[int(0), int(0), ints(&[2]), ints(&[1])]),
-        [
-            tuple(&[text("module"), int(0), int(0), int(0), int(0)]),
-            b"Q".to_vec(),
-        ]
-        .concat(),
-        [
-            tuple(&[text("storage"), int(0), text("0"), text("cpu"), int(2)]),
-            b"Q".to_vec(),
-        ]
-        .concat(),
+        [tuple(&[text("module"), int(0), int(0), int(0), int(0)]), b"Q".to_vec()].concat(),
+        [tuple(&[text("storage"), int(0), text("0"), text("cpu"), int(2)]), b"Q".to_vec()].concat(),
         storage("FloatStorage", "0", -1),
         b"NQ".to_vec(),
     ] {
         let found = fault(&body);
-        assert!(
-            matches!(found, PickleError::WrongValue { .. }),
-            "{body:?}: {found}"
-        );
+        assert!(matches!(found, PickleError::WrongValue { .. }), "{body:?}: {found}");
     }
 }
 
@@ -171,20 +122,14 @@ fn too_few_arguments_are_refused() {
         [tuple(&[text("storage")]), b"Q".to_vec()].concat(),
     ] {
         let found = fault(&body);
-        assert!(
-            matches!(found, PickleError::ArgumentCount { .. }),
-            "{found}"
-        );
+        assert!(matches!(found, PickleError::ArgumentCount { .. }), "{found}");
     }
 }
 
 #[test]
 fn an_endless_storage_key_is_refused() {
     let found = fault(&storage("FloatStorage", &"0".repeat(1_000), 2));
-    assert!(
-        matches!(found, PickleError::LongKey { found: 1_000, .. }),
-        "{found}"
-    );
+    assert!(matches!(found, PickleError::LongKey { found: 1_000, .. }), "{found}");
 }
 
 #[test]
@@ -198,10 +143,7 @@ fn a_negated_view_is_refused() {
         dict(&[]),
         dict(&[(text("neg"), b"\x88".to_vec())]),
     ];
-    let found = fault(&call(
-        global("torch._utils", "_rebuild_tensor_v2"),
-        &arguments,
-    ));
+    let found = fault(&call(global("torch._utils", "_rebuild_tensor_v2"), &arguments));
     assert!(matches!(found, PickleError::PendingMath), "{found}");
 }
 
@@ -231,10 +173,7 @@ fn lengths_beyond_the_pickle_are_refused() {
 #[test]
 fn endless_pickles_are_refused() {
     let found = fault(&b"N0".repeat(600_000));
-    assert!(
-        matches!(found, PickleError::TooManyOpcodes { .. }),
-        "{found}"
-    );
+    assert!(matches!(found, PickleError::TooManyOpcodes { .. }), "{found}");
 }
 
 #[test]
@@ -247,17 +186,10 @@ fn groups_without_end_are_refused() {
 fn a_list_reused_as_dicts_counts_against_the_limit() {
     // A list of 2,000 pairs, remembered, then turned into a dict again and again.
     let pairs = list(&vec![b"NN\x86".to_vec(); 2_000]);
-    let again = [
-        global("collections", "OrderedDict"),
-        b"h\x01\x85R0".to_vec(),
-    ]
-    .concat();
+    let again = [global("collections", "OrderedDict"), b"h\x01\x85R0".to_vec()].concat();
     let body = [pairs, b"q\x01".to_vec(), again.repeat(2_000)].concat();
     let found = fault(&body);
-    assert!(
-        matches!(found, PickleError::TooManyOpcodes { .. }),
-        "{found}"
-    );
+    assert!(matches!(found, PickleError::TooManyOpcodes { .. }), "{found}");
 }
 
 #[test]

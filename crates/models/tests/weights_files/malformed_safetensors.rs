@@ -22,10 +22,7 @@ fn header(entries: &[String]) -> String {
 
 #[test]
 fn padding_and_an_empty_header_are_fine() {
-    let file = read(
-        &(header(&[entry("a", "F32", "[1]", 0, 4)]) + "   "),
-        &[0; 4],
-    );
+    let file = read(&(header(&[entry("a", "F32", "[1]", 0, 4)]) + "   "), &[0; 4]);
     assert_eq!(file.expect("spaces pad the header").tensors().len(), 1);
     assert_eq!(read("{}", &[]).expect("no tensors").tensors().len(), 0);
 }
@@ -36,10 +33,7 @@ fn a_header_longer_than_the_file_is_refused() {
         let mut bytes = safetensors(b"{}", &[]);
         bytes[..8].copy_from_slice(&declared.to_le_bytes());
         let error = WeightFile::from_bytes(bytes).expect_err("the header lies");
-        assert!(
-            matches!(error, ImportError::Truncated { needed, found: 2, .. } if needed == declared),
-            "{error}"
-        );
+        assert!(matches!(error, ImportError::Truncated { needed, found: 2, .. } if needed == declared), "{error}");
     }
 }
 
@@ -49,10 +43,7 @@ fn a_header_beyond_the_limit_is_refused() {
         let mut bytes = safetensors(b"{}", &[]);
         bytes[..8].copy_from_slice(&declared.to_le_bytes());
         let error = WeightFile::from_bytes(bytes).expect_err("the header lies");
-        assert!(
-            matches!(error, ImportError::HeaderTooLong { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, ImportError::HeaderTooLong { .. }), "{error}");
     }
 }
 
@@ -60,10 +51,7 @@ fn a_header_beyond_the_limit_is_refused() {
 fn a_name_that_is_not_utf8_is_refused() {
     let bytes = safetensors(b"{\"\xff\":{}}", &[]);
     let error = WeightFile::from_bytes(bytes).expect_err("0xff is never UTF-8");
-    assert!(
-        matches!(error, ImportError::NotUtf8 { offset: 2, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::NotUtf8 { offset: 2, .. }), "{error}");
 }
 
 #[test]
@@ -81,10 +69,7 @@ fn a_header_that_is_not_the_right_json_is_refused() {
         r#"{"__metadata__":{},"__metadata__":{}}"#,
     ] {
         let error = refusal(text, &[0; 4]);
-        assert!(
-            matches!(error, ImportError::BadHeader { .. }),
-            "{text}: {error}"
-        );
+        assert!(matches!(error, ImportError::BadHeader { .. }), "{text}: {error}");
     }
 }
 
@@ -102,84 +87,43 @@ fn deep_nesting_is_refused_without_recursion() {
 fn an_unknown_element_type_is_refused() {
     for dtype in ["F8_E4M3", "C64", "U32", "f32", ""] {
         let error = refusal(&header(&[entry("a", dtype, "[1]", 0, 4)]), &[0; 4]);
-        assert!(
-            matches!(&error, ImportError::UnsupportedDType { found } if found == dtype),
-            "{error}"
-        );
+        assert!(matches!(&error, ImportError::UnsupportedDType { found } if found == dtype), "{error}");
     }
 }
 
 #[test]
 fn a_repeated_name_is_refused() {
-    let entries = [
-        entry("a", "F32", "[1]", 0, 4),
-        entry("a", "F32", "[1]", 4, 8),
-    ];
+    let entries = [entry("a", "F32", "[1]", 0, 4), entry("a", "F32", "[1]", 4, 8)];
     let error = refusal(&header(&entries), &[0; 8]);
-    assert!(
-        matches!(&error, ImportError::DuplicateTensor { name } if name == "a"),
-        "{error}"
-    );
+    assert!(matches!(&error, ImportError::DuplicateTensor { name } if name == "a"), "{error}");
 }
 
 #[test]
 fn overlapping_tensors_are_refused() {
     for (start, end) in [(0, 8), (4, 12), (4, 8)] {
-        let entries = [
-            entry("a", "F32", "[2]", 0, 8),
-            entry("b", "U8", &format!("[{}]", end - start), start, end),
-        ];
+        let entries = [entry("a", "F32", "[2]", 0, 8), entry("b", "U8", &format!("[{}]", end - start), start, end)];
         let error = refusal(&header(&entries), &[0; 12]);
-        assert!(
-            matches!(&error, ImportError::OverlappingTensors { name, .. } if name == "b"),
-            "{error}"
-        );
+        assert!(matches!(&error, ImportError::OverlappingTensors { name, .. } if name == "b"), "{error}");
     }
 }
 
 #[test]
 fn a_hole_between_tensors_is_refused() {
-    let entries = [
-        entry("a", "F32", "[1]", 0, 4),
-        entry("b", "F32", "[1]", 8, 12),
-    ];
+    let entries = [entry("a", "F32", "[1]", 0, 4), entry("b", "F32", "[1]", 8, 12)];
     let error = refusal(&header(&entries), &[0; 12]);
-    assert!(
-        matches!(
-            error,
-            ImportError::UnusedBytes {
-                start: 8,
-                previous_end: 4,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::UnusedBytes { start: 8, previous_end: 4, .. }), "{error}");
 }
 
 #[test]
 fn bytes_after_the_last_tensor_are_refused() {
     let error = refusal(&header(&[entry("a", "F32", "[1]", 0, 4)]), &[0; 7]);
-    assert!(
-        matches!(error, ImportError::TrailingBytes { found: 3, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::TrailingBytes { found: 3, .. }), "{error}");
 }
 
 #[test]
 fn missing_data_is_refused() {
     let error = refusal(&header(&[entry("a", "F32", "[2]", 0, 8)]), &[0; 7]);
-    assert!(
-        matches!(
-            error,
-            ImportError::Truncated {
-                needed: 8,
-                found: 7,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::Truncated { needed: 8, found: 7, .. }), "{error}");
     let error = refusal(&header(&[entry("a", "F32", "[2]", 0, u64::MAX)]), &[0; 7]);
     assert!(matches!(error, ImportError::Truncated { .. }), "{error}");
 }
@@ -187,35 +131,22 @@ fn missing_data_is_refused() {
 #[test]
 fn offsets_that_run_backwards_are_refused() {
     let error = refusal(&header(&[entry("a", "F32", "[1]", 4, 0)]), &[0; 4]);
-    assert!(
-        matches!(error, ImportError::ReversedOffsets { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::ReversedOffsets { .. }), "{error}");
 }
 
 #[test]
 fn a_shape_that_does_not_fill_its_bytes_is_refused() {
     for shape in ["[2]", "[]", "[1152921504606846976]", "[0]"] {
         let error = refusal(&header(&[entry("a", "F16", shape, 0, 6)]), &[0; 6]);
-        assert!(
-            matches!(error, ImportError::SizeMismatch { found: 6, .. }),
-            "{shape}: {error}"
-        );
+        assert!(matches!(error, ImportError::SizeMismatch { found: 6, .. }), "{shape}: {error}");
     }
 }
 
 #[test]
 fn a_shape_beyond_memory_is_refused() {
-    for shape in [
-        "[4294967296,4294967296]",
-        "[18446744073709551615]",
-        "[9223372036854775807,4,0]",
-    ] {
+    for shape in ["[4294967296,4294967296]", "[18446744073709551615]", "[9223372036854775807,4,0]"] {
         let error = refusal(&header(&[entry("a", "F32", shape, 0, 4)]), &[0; 4]);
-        assert!(
-            matches!(error, ImportError::TooLarge { .. }),
-            "{shape}: {error}"
-        );
+        assert!(matches!(error, ImportError::TooLarge { .. }), "{shape}: {error}");
     }
 }
 
@@ -223,24 +154,15 @@ fn a_shape_beyond_memory_is_refused() {
 fn too_many_axes_are_refused() {
     let shape = format!("[{}1]", "1,".repeat(40));
     let error = refusal(&header(&[entry("a", "F32", &shape, 0, 4)]), &[0; 4]);
-    assert!(
-        matches!(error, ImportError::TooManyAxes { found: 41, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::TooManyAxes { found: 41, .. }), "{error}");
 }
 
 #[test]
 fn every_truncation_is_refused() {
-    let entries = [
-        entry("a", "F32", "[1]", 0, 4),
-        entry("b", "I16", "[3]", 4, 10),
-    ];
+    let entries = [entry("a", "F32", "[1]", 0, 4), entry("b", "I16", "[3]", 4, 10)];
     let bytes = safetensors(header(&entries).as_bytes(), &[0; 10]);
     assert!(WeightFile::from_bytes(bytes.clone()).is_ok());
     for len in 0..bytes.len() {
-        assert!(
-            WeightFile::from_bytes(bytes[..len].to_vec()).is_err(),
-            "{len}"
-        );
+        assert!(WeightFile::from_bytes(bytes[..len].to_vec()).is_err(), "{len}");
     }
 }

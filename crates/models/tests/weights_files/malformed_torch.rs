@@ -1,8 +1,8 @@
 //! One tiny file per condition a torch file is refused for, as tensors and storages.
 
 use crate::build::{
-    TWO, call, dict, global, good_object, int, ints, legacy, legacy_of, list, one_tensor, pickle,
-    storage, tensor, text, torch_zip_of, tuple,
+    TWO, call, dict, global, good_object, int, ints, legacy, legacy_of, list, one_tensor, pickle, storage, tensor,
+    text, torch_zip_of, tuple,
 };
 use flipcast_models::{ImportError, WeightFile};
 
@@ -53,10 +53,7 @@ fn a_tensor_outside_its_storage_is_refused() {
         (0, &[1 << 60], &[1]),
     ] {
         let error = refusal(&one_tensor(first, shape, strides));
-        assert!(
-            matches!(error, ImportError::OutsideStorage { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, ImportError::OutsideStorage { .. }), "{error}");
     }
 }
 
@@ -65,10 +62,7 @@ fn a_huge_shape_is_refused() {
     let error = refusal(&one_tensor(0, &[1 << 60, 1 << 60], &[1, 1]));
     assert!(matches!(error, ImportError::TooLarge { .. }), "{error}");
     let error = refusal(&one_tensor(0, &[1 << 60, 2], &[0, 1]));
-    assert!(
-        matches!(error, ImportError::RepeatedElements { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::RepeatedElements { .. }), "{error}");
     let error = refusal(&one_tensor(0, &[1; 20], &[1; 20]));
     assert!(matches!(error, ImportError::TooManyAxes { .. }), "{error}");
     let error = refusal(&one_tensor(0, &[2], &[1, 1]));
@@ -85,82 +79,45 @@ fn fields_that_are_no_sizes_are_refused() {
             text("w"),
             call(
                 global("torch._utils", "_rebuild_tensor"),
-                &[
-                    storage("FloatStorage", "0", 2),
-                    int(0),
-                    text("2"),
-                    ints(&[1]),
-                ],
+                &[storage("FloatStorage", "0", 2), int(0), text("2"), ints(&[1])],
             ),
         )]),
     ] {
         let error = refusal(&object);
-        assert!(
-            matches!(error, ImportError::BadTensorField { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, ImportError::BadTensorField { .. }), "{error}");
     }
 }
 
 #[test]
 fn a_storage_with_a_huge_declared_length_is_refused() {
     for len in [1 << 60, i64::MAX, 3] {
-        let object = dict(&[(
-            text("w"),
-            tensor(storage("FloatStorage", "0", len), 0, &[2], &[1]),
-        )]);
+        let object = dict(&[(text("w"), tensor(storage("FloatStorage", "0", len), 0, &[2], &[1]))]);
         let error = refusal(&object);
-        assert!(
-            matches!(error, ImportError::StorageMismatch { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, ImportError::StorageMismatch { .. }), "{error}");
     }
-    let object = dict(&[(
-        text("w"),
-        tensor(storage("DoubleStorage", "0", 1 << 60), 0, &[1], &[1]),
-    )]);
+    let object = dict(&[(text("w"), tensor(storage("DoubleStorage", "0", 1 << 60), 0, &[1], &[1]))]);
     let data = (1u64 << 60).to_le_bytes();
     let error = legacy_refusal(&object, &[text("0")], &data);
-    assert!(
-        matches!(error, ImportError::Truncated { found: 0, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::Truncated { found: 0, .. }), "{error}");
 }
 
 #[test]
 fn a_name_that_is_not_utf8_is_refused() {
     let object = dict(&[(b"U\x02a\xff".to_vec(), good_tensor())]);
     let error = refusal(&object);
-    assert!(
-        matches!(error, ImportError::NotUtf8 { offset: 1, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::NotUtf8 { offset: 1, .. }), "{error}");
 }
 
 #[test]
 fn a_name_that_is_no_text_is_refused() {
     let error = refusal(&dict(&[(int(3), good_tensor())]));
-    assert!(
-        matches!(
-            error,
-            ImportError::UnnamedTensor {
-                found: "an integer"
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::UnnamedTensor { found: "an integer" }), "{error}");
 }
 
 #[test]
 fn a_repeated_name_is_refused() {
-    let error = refusal(&dict(&[
-        (text("w"), good_tensor()),
-        (text("w"), good_tensor()),
-    ]));
-    assert!(
-        matches!(error, ImportError::DuplicateTensor { .. }),
-        "{error}"
-    );
+    let error = refusal(&dict(&[(text("w"), good_tensor()), (text("w"), good_tensor())]));
+    assert!(matches!(error, ImportError::DuplicateTensor { .. }), "{error}");
 }
 
 #[test]
@@ -169,42 +126,22 @@ fn thousands_of_views_of_one_storage_are_refused() {
     let big = vec![0; 40_000];
     records[2] = crate::build::Record::new("x/data/0", &big);
     let entries: Vec<_> = (0..100)
-        .map(|i| {
-            (
-                text(&i.to_string()),
-                tensor(storage("ByteStorage", "0", 40_000), 0, &[40_000], &[1]),
-            )
-        })
+        .map(|i| (text(&i.to_string()), tensor(storage("ByteStorage", "0", 40_000), 0, &[40_000], &[1])))
         .collect();
     records[0] = crate::build::Record::new("x/data.pkl", &pickle(&dict(&entries)));
     let bytes = crate::build::zip(&records, crate::build::Width::Narrow);
     let error = WeightFile::from_bytes(bytes).expect_err("a hundred copies");
-    assert!(
-        matches!(error, ImportError::TooMuchSharing { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::TooMuchSharing { .. }), "{error}");
 }
 
 #[test]
 fn objects_without_a_state_dict_are_refused() {
-    for object in [
-        int(3),
-        list(&[good_tensor()]),
-        dict(&[]),
-        dict(&[(text("state_dict"), dict(&[]))]),
-        good_tensor(),
-    ] {
+    for object in [int(3), list(&[good_tensor()]), dict(&[]), dict(&[(text("state_dict"), dict(&[]))]), good_tensor()] {
         let error = zip_refusal(&object);
         assert!(matches!(error, ImportError::NoStateDict { .. }), "{error}");
     }
-    let error = refusal(&dict(&[
-        (text("encoder"), good_object()),
-        (text("head"), good_object()),
-    ]));
-    assert_eq!(
-        error.to_string(),
-        "no state dict in the file, found a dict of `encoder`, `head`"
-    );
+    let error = refusal(&dict(&[(text("encoder"), good_object()), (text("head"), good_object())]));
+    assert_eq!(error.to_string(), "no state dict in the file, found a dict of `encoder`, `head`");
 }
 
 #[test]
@@ -226,46 +163,26 @@ fn tensors_beside_a_wrapper_are_ambiguous_unless_they_are_numbers() {
     let file = WeightFile::from_bytes_within(torch_zip_of(&object), ".").expect("chosen");
     assert!(file.nesting().is_empty());
     let score = tensor(storage("FloatStorage", "0", 2), 1, &[1], &[1]);
-    assert_eq!(
-        names(&dict(&[
-            (text("model"), good_object()),
-            (text("acc"), score)
-        ])),
-        ["w"]
-    );
+    assert_eq!(names(&dict(&[(text("model"), good_object()), (text("acc"), score)])), ["w"]);
 }
 
 #[test]
 fn a_shape_of_endless_axes_does_not_stall_the_search() {
     // One tensor with a hundred thousand axes of extent one, filed under a hundred thousand names beside a wrapper.
     let ones = [b"(".to_vec(), b"K\x01".repeat(100_000), b"tq\x01".to_vec()].concat();
-    let arguments = [
-        storage("FloatStorage", "0", 2),
-        int(0),
-        ones,
-        b"h\x01".to_vec(),
-    ];
+    let arguments = [storage("FloatStorage", "0", 2), int(0), ones, b"h\x01".to_vec()];
     let wide = call(global("torch._utils", "_rebuild_tensor"), &arguments);
-    let mut entries = vec![
-        (text("model"), good_object()),
-        (text("first"), [wide, b"q\x02".to_vec()].concat()),
-    ];
+    let mut entries = vec![(text("model"), good_object()), (text("first"), [wide, b"q\x02".to_vec()].concat())];
     entries.extend((0..100_000).map(|i| (text(&i.to_string()), b"h\x02".to_vec())));
     let error = refusal(&dict(&entries));
-    assert!(
-        matches!(error, ImportError::AmbiguousStateDict { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::AmbiguousStateDict { .. }), "{error}");
 }
 
 #[test]
 fn one_state_dict_under_two_keys_is_not_ambiguous() {
     // `model` is remembered as entry 7 and filed again under `net`.
     let remembered = [&good_object()[..], b"q\x07"].concat();
-    let object = dict(&[
-        (text("model"), remembered),
-        (text("net"), b"h\x07".to_vec()),
-    ]);
+    let object = dict(&[(text("model"), remembered), (text("net"), b"h\x07".to_vec())]);
     assert_eq!(names(&object), ["w"]);
 }
 
@@ -287,14 +204,7 @@ fn python_2_dicts_are_read() {
 fn a_part_of_a_storage_is_read_and_checked() {
     let object = |first, len, whole| {
         let part = tuple(&[text("1"), int(first), int(len)]);
-        let id = [
-            text("storage"),
-            global("torch", "FloatStorage"),
-            text("0"),
-            text("cpu"),
-            int(whole),
-            part,
-        ];
+        let id = [text("storage"), global("torch", "FloatStorage"), text("0"), text("cpu"), int(whole), part];
         let storage = [&tuple(&id)[..], b"Q"].concat();
         dict(&[(text("w"), tensor(storage, 0, &[1], &[1]))])
     };
@@ -302,10 +212,7 @@ fn a_part_of_a_storage_is_read_and_checked() {
     assert_eq!(file.load("w").expect("it is there").values(), [-2.0]);
     for (first, len) in [(1, 2), (3, 0), (i64::MAX, i64::MAX)] {
         let error = refusal(&object(first, len, 2));
-        assert!(
-            matches!(error, ImportError::StorageMismatch { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, ImportError::StorageMismatch { .. }), "{error}");
     }
 }
 
@@ -313,42 +220,20 @@ fn a_part_of_a_storage_is_read_and_checked() {
 fn legacy_storages_must_match_their_list() {
     let data = [&2u64.to_le_bytes()[..], &TWO].concat();
     let twice = [&data[..], &data].concat();
-    for (keys, data) in [
-        (&[][..], &[][..]),
-        (&[text("1")], &data),
-        (&[int(0)], &data),
-        (&[text("0"), text("0")], &twice),
-    ] {
+    for (keys, data) in
+        [(&[][..], &[][..]), (&[text("1")], &data), (&[int(0)], &data), (&[text("0"), text("0")], &twice)]
+    {
         let error = legacy_refusal(&good_object(), keys, data);
-        assert!(
-            matches!(error, ImportError::StorageUnknown { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, ImportError::StorageUnknown { .. }), "{error}");
     }
     let error = legacy_refusal(&good_object(), &[text("0")], &data[..15]);
-    assert!(
-        matches!(
-            error,
-            ImportError::Truncated {
-                needed: 8,
-                found: 7,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::Truncated { needed: 8, found: 7, .. }), "{error}");
     let error = legacy_refusal(&good_object(), &[text("0")], &twice);
-    assert!(
-        matches!(error, ImportError::TrailingBytes { found: 16, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::TrailingBytes { found: 16, .. }), "{error}");
     let mut lying = data.clone();
     lying[0] = 3;
     let error = legacy_refusal(&good_object(), &[text("0")], &lying);
-    assert!(
-        matches!(error, ImportError::StorageMismatch { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::StorageMismatch { .. }), "{error}");
 }
 
 #[test]
@@ -357,34 +242,23 @@ fn two_mentions_of_a_storage_must_agree() {
     let object = dict(&[(text("w"), good_tensor()), (text("v"), other)]);
     let data = [&2u64.to_le_bytes()[..], &TWO].concat();
     let error = legacy_refusal(&object, &[text("0")], &data);
-    assert!(
-        matches!(error, ImportError::StorageMismatch { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::StorageMismatch { .. }), "{error}");
 }
 
 #[test]
 fn another_legacy_version_is_refused() {
     let good = legacy_of(&good_object());
-    let at = good
-        .windows(2)
-        .position(|window| window == 1001u16.to_le_bytes());
+    let at = good.windows(2).position(|window| window == 1001u16.to_le_bytes());
     let mut bytes = good;
     bytes[at.expect("the version")] = 0;
     let error = WeightFile::from_bytes(bytes).expect_err("version 768");
-    assert!(
-        matches!(error, ImportError::LegacyVersion { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ImportError::LegacyVersion { .. }), "{error}");
 }
 
 #[test]
 fn every_truncation_is_refused() {
     let bytes = legacy_of(&good_object());
     for len in 0..bytes.len() {
-        assert!(
-            WeightFile::from_bytes(bytes[..len].to_vec()).is_err(),
-            "{len}"
-        );
+        assert!(WeightFile::from_bytes(bytes[..len].to_vec()).is_err(), "{len}");
     }
 }

@@ -24,11 +24,7 @@ impl Format {
                 path: path.to_owned(),
                 found: match path.extension() {
                     Some(_) => format!(".{end}"),
-                    None => path
-                        .file_name()
-                        .unwrap_or_default()
-                        .to_string_lossy()
-                        .into_owned(),
+                    None => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
                 },
             }),
         }

@@ -30,13 +30,8 @@ pub(super) struct ParquetRows {
 impl ParquetRows {
     pub fn new(file: File) -> Result<Self, EncodeError> {
         let schema = Arc::new(parse_message_type(SCHEMA)?);
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .build();
-        Ok(Self {
-            writer: SerializedFileWriter::new(file, schema, Arc::new(properties))?,
-            waiting: Vec::new(),
-        })
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        Ok(Self { writer: SerializedFileWriter::new(file, schema, Arc::new(properties))?, waiting: Vec::new() })
     }
 
     fn write_group(&mut self) -> Result<(), EncodeError> {
@@ -84,9 +79,7 @@ fn column<T: DataType>(
     values: &[T::T],
     present: Option<&[i16]>,
 ) -> Result<(), EncodeError> {
-    let mut column = group
-        .next_column()?
-        .expect("the schema has as many columns as are written");
+    let mut column = group.next_column()?.expect("the schema has as many columns as are written");
     column.typed::<T>().write_batch(values, present, None)?;
     column.close()?;
     Ok(())

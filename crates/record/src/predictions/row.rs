@@ -19,11 +19,4 @@ pub struct PredictionRow {
 }
 
 /// The columns, in the order of the fields.
-pub(super) const COLUMNS: [&str; 6] = [
-    "id",
-    "class",
-    "class_name",
-    "confidence",
-    "entropy",
-    "flipped",
-];
+pub(super) const COLUMNS: [&str; 6] = ["id", "class", "class_name", "confidence", "entropy", "flipped"];

@@ -35,17 +35,9 @@ impl PredictionWriter {
             name.push(".partial");
             PathBuf::from(name)
         };
-        let failed = |source| PredictionError::Write {
-            path: partial.clone(),
-            source,
-        };
+        let failed = |source| PredictionError::Write { path: partial.clone(), source };
         // Not cut off before it is locked: another run may be writing it.
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&partial)
-            .map_err(failed)?;
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&partial).map_err(failed)?;
         if partial != path {
             match file.try_lock() {
                 Ok(()) => file.set_len(0).map_err(failed)?,
@@ -91,10 +83,7 @@ impl PredictionWriter {
         let (path, partial) = (self.path.clone(), self.partial.clone());
         self.stop()?;
         if partial != path {
-            std::fs::rename(&partial, &path).map_err(|source| PredictionError::Write {
-                path: path.clone(),
-                source,
-            })?;
+            std::fs::rename(&partial, &path).map_err(|source| PredictionError::Write { path: path.clone(), source })?;
             sync_folder(&path);
         }
         Ok(())

@@ -31,11 +31,7 @@ pub struct Axis {
 
 impl Axis {
     /// An axis that holds `values` with some room.
-    pub fn spanning(
-        label: &str,
-        format: AxisFormat,
-        values: impl IntoIterator<Item = f64>,
-    ) -> Self {
+    pub fn spanning(label: &str, format: AxisFormat, values: impl IntoIterator<Item = f64>) -> Self {
         let mut low = f64::INFINITY;
         let mut high = f64::NEG_INFINITY;
         for value in values.into_iter().filter(|value| value.abs() <= LARGEST) {
@@ -59,12 +55,7 @@ impl Axis {
             low = if floor { low.max(-0.02) } else { low };
             high = if ceiling { high.min(1.02) } else { high };
         }
-        Self {
-            label: label.to_owned(),
-            low,
-            high,
-            format,
-        }
+        Self { label: label.to_owned(), low, high, format }
     }
 
     /// Steps on a logarithmic scale, from 0 to the last of some.
@@ -122,11 +113,7 @@ impl Axis {
             AxisFormat::Percent => format!("{}%", plain(100.0 * value, 100.0 * span)),
             AxisFormat::Points => {
                 let text = plain(100.0 * value, 100.0 * span);
-                if value > 0.0 && text != "0" {
-                    format!("+{text}")
-                } else {
-                    text
-                }
+                if value > 0.0 && text != "0" { format!("+{text}") } else { text }
             }
             AxisFormat::Plain => plain(value, span),
         }
@@ -135,11 +122,7 @@ impl Axis {
 
 /// The logarithm; 0 lies half a power of ten before 1.
 fn place_step(step: f64) -> f64 {
-    if step >= 1.0 {
-        step.log10()
-    } else {
-        0.5 * (step.max(0.0) - 1.0)
-    }
+    if step >= 1.0 { step.log10() } else { 0.5 * (step.max(0.0) - 1.0) }
 }
 
 /// `1k` for 1000.
@@ -165,10 +148,7 @@ fn plain(value: f64, span: f64) -> String {
     let digits = (-step.log10() - 1e-9).ceil().clamp(0.0, 6.0) as usize;
     let text = format!("{value:.digits$}");
     // Ticks are sums of steps, so that zero may come with a sign.
-    let zero = text
-        .trim_start_matches('-')
-        .chars()
-        .all(|c| "0.".contains(c));
+    let zero = text.trim_start_matches('-').chars().all(|c| "0.".contains(c));
     if zero {
         return "0".to_owned();
     }
@@ -204,16 +184,10 @@ mod tests {
     #[test]
     fn steps_are_places_of_their_logarithm_behind_zero() {
         let axis = Axis::log_steps("step", [0.0, 25.0, 1000.0, f64::INFINITY]);
-        assert_eq!(
-            [0.0, 1.0, 100.0].map(|step| axis.place(step)),
-            [-0.5, 0.0, 2.0]
-        );
+        assert_eq!([0.0, 1.0, 100.0].map(|step| axis.place(step)), [-0.5, 0.0, 2.0]);
         assert!(axis.low < -0.5 && axis.high > 3.0 && axis.high < 3.2);
         assert_eq!(axis.step_ticks(), [0.0, 1.0, 10.0, 100.0, 1000.0]);
-        assert_eq!(
-            [0.0, 10.0, 1000.0, 5e6].map(|step| axis.text(step)),
-            ["0", "10", "1k", "5M"]
-        );
+        assert_eq!([0.0, 10.0, 1000.0, 5e6].map(|step| axis.text(step)), ["0", "10", "1k", "5M"]);
     }
 
     #[test]
@@ -223,9 +197,6 @@ mod tests {
         assert_eq!(plain(1000.0, 5000.0), "1000");
         assert_eq!(plain(0.015, 0.03), "0.015");
         // Ticks 0.05 apart.
-        assert_eq!(
-            [0.05, 0.1, 0.15].map(|tick| plain(tick, 0.25)),
-            ["0.05", "0.10", "0.15"]
-        );
+        assert_eq!([0.05, 0.1, 0.15].map(|tick| plain(tick, 0.25)), ["0.05", "0.10", "0.15"]);
     }
 }

@@ -26,10 +26,8 @@ impl Figure {
         let columns = self.columns.clamp(1, self.panels.len().max(1));
         let rows = self.panels.len().div_ceil(columns).max(1);
         let largest = |of: fn(&Panel) -> f64| self.panels.iter().map(of).fold(1.0, f64::max);
-        let (natural_width, natural_height) = (
-            largest(|panel| panel.width) * columns as f64,
-            largest(|panel| panel.height) * rows as f64,
-        );
+        let (natural_width, natural_height) =
+            (largest(|panel| panel.width) * columns as f64, largest(|panel| panel.height) * rows as f64);
         // One given side keeps the proportions.
         let (width, height) = match (size.width, size.height) {
             (Some(width), Some(height)) => (width, height),

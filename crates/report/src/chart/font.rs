@@ -20,9 +20,7 @@ pub(super) enum Segment {
 
 impl Font {
     pub fn new() -> Self {
-        Self {
-            face: Face::parse(FONT, 0).expect("the font was tested when it was put here"),
-        }
+        Self { face: Face::parse(FONT, 0).expect("the font was tested when it was put here") }
     }
 
     /// Width of `text` in pixels at this size.
@@ -38,11 +36,8 @@ impl Font {
 
     /// The outline of `text`, from the origin to the right, `y` downwards.
     pub fn outline(&self, text: &str, size: f64) -> Vec<Segment> {
-        let mut outline = Outline {
-            scale: size as f32 / f32::from(self.face.units_per_em()),
-            x: 0.0,
-            segments: Vec::new(),
-        };
+        let mut outline =
+            Outline { scale: size as f32 / f32::from(self.face.units_per_em()), x: 0.0, segments: Vec::new() };
         for character in text.chars() {
             let glyph = self.face.glyph_index(character).unwrap_or_default();
             // A space has no outline.

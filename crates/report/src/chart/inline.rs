@@ -9,10 +9,7 @@ pub fn chart_rules() -> String {
          .mi>*>path:first-of-type{{fill:none;stroke-width:1.2px;stroke-opacity:.55}}.mi>*>circle,.mi>*>path+path{{stroke:none}}"
     );
     let fixed = [Paint::Ink, Paint::Muted, Paint::Grid, Paint::Paper];
-    for paint in fixed
-        .into_iter()
-        .chain((0..super::SERIES).map(Paint::Series))
-    {
+    for paint in fixed.into_iter().chain((0..super::SERIES).map(Paint::Series)) {
         let name = paint.name();
         put(
             &mut rules,
@@ -63,13 +60,7 @@ struct Part {
 fn next_part(items: &[Item]) -> (Part, usize) {
     match items {
         [Item::Open { .. }, dot @ Item::Dot { .. }, Item::Close, ..] => (point(dot, "ms "), 3),
-        [
-            Item::Open { .. },
-            Item::Line { points, .. },
-            dot @ Item::Dot { paint, .. },
-            Item::Close,
-            ..,
-        ] => {
+        [Item::Open { .. }, Item::Line { points, .. }, dot @ Item::Dot { paint, .. }, Item::Close, ..] => {
             let Part { group, element } = point(dot, "mi ");
             let part = Part {
                 group: group.replace(&class_of("f", *paint), &class_of("b", *paint)),
@@ -79,10 +70,7 @@ fn next_part(items: &[Item]) -> (Part, usize) {
         }
         [Item::Open { .. }, item, Item::Close, ..] => {
             let Part { group, element } = alone(item);
-            let part = Part {
-                group: String::new(),
-                element: format!("<g class=\"m\"><g {group}>{element}</g></g>"),
-            };
+            let part = Part { group: String::new(), element: format!("<g class=\"m\"><g {group}>{element}</g></g>") };
             (part, 3)
         }
         [line @ Item::Line { opacity, .. }, ..] if *opacity >= 1.0 => lines(line, items),
@@ -103,36 +91,17 @@ fn lines(first: &Item, items: &[Item]) -> (Part, usize) {
         }
         length += 1;
     }
-    let part = Part {
-        group: String::new(),
-        element: format!("<path {look} d=\"{along}\"/>"),
-    };
+    let part = Part { group: String::new(), element: format!("<path {look} d=\"{along}\"/>") };
     (part, length)
 }
 
 /// An item that is no mark, or the only item of one.
 fn alone(item: &Item) -> Part {
     match item {
-        Item::Open { .. } => Part {
-            group: String::new(),
-            element: "<g class=\"m\">".to_owned(),
-        },
-        Item::Close => Part {
-            group: String::new(),
-            element: "</g>".to_owned(),
-        },
-        Item::Line {
-            points,
-            paint,
-            width,
-            dashed,
-            opacity,
-        } => {
-            let dash = if *dashed {
-                " stroke-dasharray=\"5 4\""
-            } else {
-                ""
-            };
+        Item::Open { .. } => Part { group: String::new(), element: "<g class=\"m\">".to_owned() },
+        Item::Close => Part { group: String::new(), element: "</g>".to_owned() },
+        Item::Line { points, paint, width, dashed, opacity } => {
+            let dash = if *dashed { " stroke-dasharray=\"5 4\"" } else { "" };
             Part {
                 group: format!(
                     "class=\"{}\" stroke-width=\"{}\"{dash}{}",
@@ -143,36 +112,17 @@ fn alone(item: &Item) -> Part {
                 element: format!("<path d=\"{}\"/>", path(points, false)),
             }
         }
-        Item::Area {
-            points,
-            paint,
-            opacity,
-        } => Part {
-            group: format!(
-                "class=\"{}\"{}",
-                class_of("f", *paint),
-                opacity_attribute("fill-opacity", *opacity)
-            ),
+        Item::Area { points, paint, opacity } => Part {
+            group: format!("class=\"{}\"{}", class_of("f", *paint), opacity_attribute("fill-opacity", *opacity)),
             element: format!("<path d=\"{}\"/>", path(points, true)),
         },
         Item::Dot { .. } => point(item, ""),
-        Item::Text {
-            at: (x, y),
-            text,
-            size,
-            anchor,
-            upwards,
-            paint,
-        } => {
+        Item::Text { at: (x, y), text, size, anchor, upwards, paint } => {
             let (x, y) = (short(*x), short(*y));
             let anchor = anchor_attribute(*anchor);
             let turn = turn_attribute(*upwards, &x, &y);
             Part {
-                group: format!(
-                    "class=\"{}\" font-size=\"{}\"{anchor}",
-                    class_of("f", *paint),
-                    short(*size)
-                ),
+                group: format!("class=\"{}\" font-size=\"{}\"{anchor}", class_of("f", *paint), short(*size)),
                 element: format!("<text x=\"{x}\" y=\"{y}\"{turn}>{}</text>", escape(text)),
             }
         }
@@ -181,15 +131,7 @@ fn alone(item: &Item) -> Part {
 
 /// A point of a series; `class` says what its group is.
 fn point(item: &Item, class: &str) -> Part {
-    let Item::Dot {
-        at,
-        marker,
-        radius,
-        paint,
-        opacity,
-        moves,
-    } = item
-    else {
+    let Item::Dot { at, marker, radius, paint, opacity, moves } = item else {
         unreachable!("callers pass points");
     };
     let colour = class_of("f", *paint);
@@ -203,21 +145,13 @@ fn point(item: &Item, class: &str) -> Part {
     let moved = |(x, y): &(f64, f64)| (at.0 + x, at.1 + y);
     let radius_text = short(*radius);
     let element = match (marker.corners(*radius), *moves) {
-        (None, false) => format!(
-            "<circle cx=\"{}\" cy=\"{}\" r=\"{radius_text}\"/>",
-            short(at.0),
-            short(at.1)
-        ),
+        (None, false) => format!("<circle cx=\"{}\" cy=\"{}\" r=\"{radius_text}\"/>", short(at.0), short(at.1)),
         (Some(corners), false) => {
             let corners: Vec<(f64, f64)> = corners.iter().map(moved).collect();
             format!("<path d=\"{}\"/>", path(&corners, true))
         }
         (shape, true) => {
-            let place = format!(
-                "class=\"mv {colour}\" transform=\"translate({} {})\"",
-                short(at.0),
-                short(at.1)
-            );
+            let place = format!("class=\"mv {colour}\" transform=\"translate({} {})\"", short(at.0), short(at.1));
             match shape {
                 None => format!("<circle {place} r=\"{radius_text}\"/>"),
                 Some(corners) => format!("<path {place} d=\"{}\"/>", path(&corners, true)),
@@ -232,11 +166,7 @@ fn class_of(what: &str, paint: Paint) -> String {
 }
 
 fn opacity_attribute(name: &str, opacity: f64) -> String {
-    if opacity < 1.0 {
-        format!(" {name}=\"{}\"", short(opacity))
-    } else {
-        String::new()
-    }
+    if opacity < 1.0 { format!(" {name}=\"{}\"", short(opacity)) } else { String::new() }
 }
 
 #[cfg(test)]
@@ -256,13 +186,7 @@ mod tests {
     }
 
     fn line(x: f64, paint: Paint) -> Item {
-        Item::Line {
-            points: vec![(x, 1.0), (x, 4.0)],
-            paint,
-            width: 1.0,
-            dashed: false,
-            opacity: 1.0,
-        }
+        Item::Line { points: vec![(x, 1.0), (x, 4.0)], paint, width: 1.0, dashed: false, opacity: 1.0 }
     }
 
     fn drawn(marks: Vec<Vec<Item>>) -> String {
@@ -286,11 +210,7 @@ mod tests {
     #[test]
     fn neighbours_that_look_alike_share_a_group() {
         assert_eq!(
-            drawn(vec![
-                vec![dot(1.0, 0)],
-                vec![dot(5.25, 0)],
-                vec![dot(3.0, 1)]
-            ]),
+            drawn(vec![vec![dot(1.0, 0)], vec![dot(5.25, 0)], vec![dot(3.0, 1)]]),
             "<g class=\"ms f-c0\" fill-opacity=\"0.5\"><circle cx=\"1\" cy=\"2\" r=\"3\"/><circle cx=\"5.25\" cy=\"2\" r=\"3\"/></g>\
              <g class=\"ms f-c1\" fill-opacity=\"0.5\"><path d=\"M0.36 -0.64H5.64V4.64H0.36Z\"/></g></svg>"
         );

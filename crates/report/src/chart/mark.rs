@@ -53,12 +53,7 @@ impl Mark {
     pub fn dot(at: (f64, f64), series: usize, title: String) -> Self {
         Self {
             points: vec![at],
-            shape: MarkShape::Dot {
-                marker: Marker::of_series(series),
-                radius: 4.0,
-                opacity: 0.9,
-                moves: false,
-            },
+            shape: MarkShape::Dot { marker: Marker::of_series(series), radius: 4.0, opacity: 0.9, moves: false },
             paint: Paint::Series(series),
             title,
         }
@@ -74,25 +69,14 @@ impl Mark {
 
     /// A line of a series.
     pub fn line(points: Vec<(f64, f64)>, series: usize, title: String) -> Self {
-        Self {
-            points,
-            shape: MarkShape::Line {
-                width: 2.0,
-                dashed: false,
-            },
-            paint: Paint::Series(series),
-            title,
-        }
+        Self { points, shape: MarkShape::Line { width: 2.0, dashed: false }, paint: Paint::Series(series), title }
     }
 
     /// A dashed line that says how to read the chart.
     pub fn guide(points: Vec<(f64, f64)>, title: &str) -> Self {
         Self {
             points,
-            shape: MarkShape::Line {
-                width: 1.2,
-                dashed: true,
-            },
+            shape: MarkShape::Line { width: 1.2, dashed: true },
             paint: Paint::Muted,
             title: title.to_owned(),
         }
@@ -100,12 +84,7 @@ impl Mark {
 
     /// Words in the chart.
     pub fn label(at: (f64, f64), text: &str) -> Self {
-        Self {
-            points: vec![at],
-            shape: MarkShape::Label,
-            paint: Paint::Ink,
-            title: text.to_owned(),
-        }
+        Self { points: vec![at], shape: MarkShape::Label, paint: Paint::Ink, title: text.to_owned() }
     }
 
     /// Whether it has places, all of them within what can be drawn.
@@ -134,18 +113,11 @@ impl Drawable<Recorder<'_>> for Mark {
         let points: Vec<(f64, f64)> = pos.map(pixels).collect();
         let titled = !self.title.is_empty() && self.shape != MarkShape::Label;
         if titled {
-            backend.push(Item::Open {
-                title: self.title.clone(),
-            });
+            backend.push(Item::Open { title: self.title.clone() });
         }
         let paint = self.paint;
         match self.shape {
-            MarkShape::Dot {
-                marker,
-                radius,
-                opacity,
-                moves,
-            } => {
+            MarkShape::Dot { marker, radius, opacity, moves } => {
                 let (at, interval) = (points[0], &points[1..]);
                 if !interval.is_empty() {
                     backend.push(Item::Line {
@@ -157,27 +129,12 @@ impl Drawable<Recorder<'_>> for Mark {
                         opacity: 0.55,
                     });
                 }
-                backend.push(Item::Dot {
-                    at,
-                    marker,
-                    radius,
-                    paint,
-                    opacity,
-                    moves,
-                });
+                backend.push(Item::Dot { at, marker, radius, paint, opacity, moves });
             }
-            MarkShape::Line { width, dashed } => backend.push(Item::Line {
-                points,
-                paint,
-                width,
-                dashed,
-                opacity: 1.0,
-            }),
-            MarkShape::Area { opacity } => backend.push(Item::Area {
-                points,
-                paint,
-                opacity,
-            }),
+            MarkShape::Line { width, dashed } => {
+                backend.push(Item::Line { points, paint, width, dashed, opacity: 1.0 })
+            }
+            MarkShape::Area { opacity } => backend.push(Item::Area { points, paint, opacity }),
             MarkShape::Label => backend.push(Item::Text {
                 at: points[0],
                 text: self.title.clone(),

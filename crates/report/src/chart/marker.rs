@@ -16,13 +16,7 @@ pub enum Marker {
 }
 
 /// The markers of series, in order.
-const ORDER: [Marker; 5] = [
-    Marker::Circle,
-    Marker::Square,
-    Marker::Triangle,
-    Marker::Diamond,
-    Marker::Plus,
-];
+const ORDER: [Marker; 5] = [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Plus];
 
 impl Marker {
     /// The marker of a series.
@@ -67,11 +61,7 @@ impl Marker {
             Self::Star => {
                 let corner = |i: usize| {
                     let angle = std::f64::consts::PI * (i as f64 / 5.0 - 0.5);
-                    let s = if i.is_multiple_of(2) {
-                        1.4 * r
-                    } else {
-                        0.6 * r
-                    };
+                    let s = if i.is_multiple_of(2) { 1.4 * r } else { 0.6 * r };
                     (s * angle.cos(), s * angle.sin())
                 };
                 (0..10).map(corner).collect()

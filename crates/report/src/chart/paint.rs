@@ -100,10 +100,7 @@ impl Paint {
 /// Plotters carries the role where it expects a colour; only the recorder reads it.
 impl Color for Paint {
     fn to_backend_color(&self) -> BackendColor {
-        BackendColor {
-            alpha: 1.0,
-            rgb: (self.row() as u8, 0, 0),
-        }
+        BackendColor { alpha: 1.0, rgb: (self.row() as u8, 0, 0) }
     }
 }
 
@@ -129,11 +126,7 @@ mod tests {
         let luminance = |rgb: [u8; 3]| {
             let linear = rgb.map(|v| {
                 let v = f64::from(v) / 255.0;
-                if v <= 0.04045 {
-                    v / 12.92
-                } else {
-                    ((v + 0.055) / 1.055).powf(2.4)
-                }
+                if v <= 0.04045 { v / 12.92 } else { ((v + 0.055) / 1.055).powf(2.4) }
             });
             0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
         };

@@ -43,24 +43,12 @@ struct Sizes {
 impl Trim {
     fn sizes(self) -> Sizes {
         match self {
-            Self::Full => Sizes {
-                label: LABEL,
-                title: 14.5,
-                axis: 13.5,
-                margin: 8.0,
-                below: 42.0,
-                beside: 34.0,
-                ticks: 6,
-            },
-            Self::Small => Sizes {
-                label: 9.0,
-                title: 10.0,
-                axis: 9.0,
-                margin: 3.0,
-                below: 15.0,
-                beside: 9.0,
-                ticks: 3,
-            },
+            Self::Full => {
+                Sizes { label: LABEL, title: 14.5, axis: 13.5, margin: 8.0, below: 42.0, beside: 34.0, ticks: 6 }
+            }
+            Self::Small => {
+                Sizes { label: 9.0, title: 10.0, axis: 9.0, margin: 3.0, below: 15.0, beside: 9.0, ticks: 3 }
+            }
         }
     }
 }
@@ -126,11 +114,7 @@ impl Panel {
 
     /// Names a series of lines.
     pub fn name_line(&mut self, paint: Paint, text: &str) {
-        self.legend.push(LegendEntry {
-            text: text.to_owned(),
-            paint,
-            marker: None,
-        });
+        self.legend.push(LegendEntry { text: text.to_owned(), paint, marker: None });
     }
 
     /// Draws it in this size.
@@ -199,11 +183,7 @@ impl Panel {
             });
             x += needed + 14.0;
         }
-        if self.legend.is_empty() {
-            y
-        } else {
-            y + LEGEND_LINE + 4.0
-        }
+        if self.legend.is_empty() { y } else { y + LEGEND_LINE + 4.0 }
     }
 
     fn draw_chart(
@@ -213,22 +193,14 @@ impl Panel {
     ) -> Result<(), plotters::drawing::DrawingAreaErrorKind<Infallible>> {
         let units = |x: f64| (x * f64::from(UNITS)) as i32;
         let text = |size: f64, paint: Paint| -> TextStyle<'static> {
-            ("sans-serif", f64::from(units(size)))
-                .into_font()
-                .color(&paint)
+            ("sans-serif", f64::from(units(size))).into_font().color(&paint)
         };
         let font = Font::new();
         let sizes = self.trim.sizes();
-        let (x_shown, y_shown) = (
-            self.x.format != AxisFormat::Hidden,
-            self.y.format != AxisFormat::Hidden,
-        );
+        let (x_shown, y_shown) = (self.x.format != AxisFormat::Hidden, self.y.format != AxisFormat::Hidden);
         // Ticks are not known before plotters chose them; the ends are as wide as any of them.
         let ends = [self.y.low, self.y.high, 0.5 * (self.y.low + self.y.high)];
-        let widest = ends
-            .iter()
-            .map(|value| font.width(&self.y.text(*value), sizes.label))
-            .fold(0.0, f64::max);
+        let widest = ends.iter().map(|value| font.width(&self.y.text(*value), sizes.label)).fold(0.0, f64::max);
         let area = Recorder::new(scene).into_drawing_area();
         let mut builder = ChartBuilder::on(&area);
         builder
@@ -242,8 +214,7 @@ impl Panel {
         if y_shown {
             builder.y_label_area_size(units(widest + sizes.beside));
         }
-        let mut chart =
-            builder.build_cartesian_2d(self.x.low..self.x.high, self.y.low..self.y.high)?;
+        let mut chart = builder.build_cartesian_2d(self.x.low..self.x.high, self.y.low..self.y.high)?;
         let line = |paint: Paint, width: f64| ShapeStyle {
             color: paint.to_rgba(),
             filled: false,
@@ -275,8 +246,7 @@ impl Panel {
             mesh.x_desc(self.x.label.as_str());
         }
         if logarithmic {
-            mesh.disable_x_mesh()
-                .set_tick_mark_size(LabelAreaPosition::Bottom, 0);
+            mesh.disable_x_mesh().set_tick_mark_size(LabelAreaPosition::Bottom, 0);
         }
         if !y_shown {
             mesh.disable_y_mesh().disable_y_axis();
@@ -301,17 +271,9 @@ impl Panel {
         }
         let placed = |mark: &Mark| {
             let points = mark.points.iter().map(|(x, y)| (self.x.place(*x), *y));
-            Mark {
-                points: points.collect(),
-                ..mark.clone()
-            }
+            Mark { points: points.collect(), ..mark.clone() }
         };
-        let marks: Vec<Mark> = self
-            .marks
-            .iter()
-            .filter(|mark| mark.is_drawable())
-            .map(placed)
-            .collect();
+        let marks: Vec<Mark> = self.marks.iter().filter(|mark| mark.is_drawable()).map(placed).collect();
         chart.draw_series::<BackendCoordOnly, Mark, &Mark, _>(&marks)?;
         area.present()
     }

@@ -1,9 +1,7 @@
 use super::font::{Font, Segment};
 use super::{Anchor, Item, Paint, Scene, Theme};
 use crate::ReportError;
-use tiny_skia::{
-    Color, FillRule, LineJoin, Path, PathBuilder, Pixmap, Stroke, StrokeDash, Transform,
-};
+use tiny_skia::{Color, FillRule, LineJoin, Path, PathBuilder, Pixmap, Stroke, StrokeDash, Transform};
 
 /// Most pixels of a picture.
 const MAX_PIXELS: f64 = 100e6;
@@ -12,18 +10,12 @@ const MAX_PIXELS: f64 = 100e6;
 pub fn to_png(scene: &Scene, theme: Theme, scale: f64) -> Result<Vec<u8>, ReportError> {
     let (width, height) = ((scene.width * scale).ceil(), (scene.height * scale).ceil());
     let fits = width >= 1.0 && height >= 1.0 && width * height <= MAX_PIXELS;
-    let pixmap = fits
-        .then(|| Pixmap::new(width as u32, height as u32))
-        .flatten();
+    let pixmap = fits.then(|| Pixmap::new(width as u32, height as u32)).flatten();
     let mut pixmap = pixmap.ok_or(ReportError::Size { width, height })?;
     let [red, green, blue] = Paint::Paper.rgb(theme);
     pixmap.fill(Color::from_rgba8(red, green, blue, 255));
-    let mut canvas = Canvas {
-        pixmap,
-        theme,
-        scale: Transform::from_scale(scale as f32, scale as f32),
-        font: Font::new(),
-    };
+    let mut canvas =
+        Canvas { pixmap, theme, scale: Transform::from_scale(scale as f32, scale as f32), font: Font::new() };
     for item in &scene.items {
         canvas.draw(item);
     }
@@ -41,60 +33,30 @@ impl Canvas {
     fn draw(&mut self, item: &Item) {
         match item {
             Item::Open { .. } | Item::Close => {}
-            Item::Line {
-                points,
-                paint,
-                width,
-                dashed,
-                opacity,
-            } => {
+            Item::Line { points, paint, width, dashed, opacity } => {
                 let Some(path) = polygon(points, (0.0, 0.0), false) else {
                     return;
                 };
                 let stroke = Stroke {
                     width: *width as f32,
                     line_join: LineJoin::Round,
-                    dash: dashed
-                        .then(|| StrokeDash::new(vec![5.0, 4.0], 0.0))
-                        .flatten(),
+                    dash: dashed.then(|| StrokeDash::new(vec![5.0, 4.0], 0.0)).flatten(),
                     ..Stroke::default()
                 };
                 let paint = self.paint(*paint, *opacity);
-                self.pixmap
-                    .stroke_path(&path, &paint, &stroke, self.scale, None);
+                self.pixmap.stroke_path(&path, &paint, &stroke, self.scale, None);
             }
-            Item::Area {
-                points,
-                paint,
-                opacity,
-            } => self.fill(
-                polygon(points, (0.0, 0.0), true),
-                *paint,
-                *opacity,
-                self.scale,
-            ),
-            Item::Dot {
-                at,
-                marker,
-                radius,
-                paint,
-                opacity,
-                ..
-            } => {
+            Item::Area { points, paint, opacity } => {
+                self.fill(polygon(points, (0.0, 0.0), true), *paint, *opacity, self.scale)
+            }
+            Item::Dot { at, marker, radius, paint, opacity, .. } => {
                 let path = match marker.corners(*radius) {
                     Some(corners) => polygon(&corners, *at, true),
                     None => PathBuilder::from_circle(at.0 as f32, at.1 as f32, *radius as f32),
                 };
                 self.fill(path, *paint, *opacity, self.scale);
             }
-            Item::Text {
-                at,
-                text,
-                size,
-                anchor,
-                upwards,
-                paint,
-            } => {
+            Item::Text { at, text, size, anchor, upwards, paint } => {
                 let width = self.font.width(text, *size);
                 let start = match anchor {
                     Anchor::Start => 0.0,
@@ -106,12 +68,7 @@ impl Canvas {
                 if *upwards {
                     transform = transform.pre_rotate(-90.0);
                 }
-                self.fill(
-                    path,
-                    *paint,
-                    1.0,
-                    transform.pre_translate(start as f32, 0.0),
-                );
+                self.fill(path, *paint, 1.0, transform.pre_translate(start as f32, 0.0));
             }
         }
     }
@@ -119,8 +76,7 @@ impl Canvas {
     fn fill(&mut self, path: Option<Path>, paint: Paint, opacity: f64, transform: Transform) {
         if let Some(path) = path {
             let paint = self.paint(paint, opacity);
-            self.pixmap
-                .fill_path(&path, &paint, FillRule::Winding, transform, None);
+            self.pixmap.fill_path(&path, &paint, FillRule::Winding, transform, None);
         }
     }
 
@@ -165,18 +121,12 @@ fn glyphs(segments: &[Segment]) -> Option<Path> {
 
 /// The ground is opaque, so that three channels are enough.
 fn encode(pixmap: &Pixmap) -> Result<Vec<u8>, ReportError> {
-    let rgb: Vec<u8> = pixmap
-        .data()
-        .chunks_exact(4)
-        .flat_map(|pixel| [pixel[0], pixel[1], pixel[2]])
-        .collect();
+    let rgb: Vec<u8> = pixmap.data().chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, pixmap.width(), pixmap.height());
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
-    let written = encoder
-        .write_header()
-        .and_then(|mut writer| writer.write_image_data(&rgb));
+    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&rgb));
     written.map_err(|source| ReportError::Png { source })?;
     Ok(bytes)
 }
@@ -199,9 +149,7 @@ mod tests {
         });
         for theme in [Theme::Light, Theme::Dark] {
             let bytes = to_png(&scene, theme, 2.0).expect("small");
-            let mut reader = png::Decoder::new(std::io::Cursor::new(bytes))
-                .read_info()
-                .expect("a PNG file");
+            let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().expect("a PNG file");
             let mut pixels = vec![0; reader.output_buffer_size().expect("small")];
             let info = reader.next_frame(&mut pixels).expect("whole");
             assert_eq!((info.width, info.height), (40, 20));

@@ -2,8 +2,7 @@ use super::font::Font;
 use super::{Anchor, Item, Marker, Paint, Scene};
 use plotters_backend::text_anchor::{HPos, VPos};
 use plotters_backend::{
-    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind,
-    FontTransform,
+    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind, FontTransform,
 };
 use std::convert::Infallible;
 
@@ -20,10 +19,7 @@ pub(super) struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     pub fn new(scene: &'a mut Scene) -> Self {
-        Self {
-            scene,
-            font: Font::new(),
-        }
+        Self { scene, font: Font::new() }
     }
 
     pub fn push(&mut self, item: Item) {
@@ -33,10 +29,7 @@ impl<'a> Recorder<'a> {
 
 /// Units to pixels.
 pub(super) fn pixels((x, y): BackendCoord) -> (f64, f64) {
-    (
-        f64::from(x) / f64::from(UNITS),
-        f64::from(y) / f64::from(UNITS),
-    )
+    (f64::from(x) / f64::from(UNITS), f64::from(y) / f64::from(UNITS))
 }
 
 fn stroke_width(style: &impl BackendStyle) -> f64 {
@@ -64,12 +57,7 @@ impl DrawingBackend for Recorder<'_> {
         Ok(())
     }
 
-    fn draw_line<S: BackendStyle>(
-        &mut self,
-        from: BackendCoord,
-        to: BackendCoord,
-        style: &S,
-    ) -> Drawn {
+    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> Drawn {
         self.draw_path([from, to], style)
     }
 
@@ -87,11 +75,7 @@ impl DrawingBackend for Recorder<'_> {
         self.draw_path(corners.into_iter().chain([(left, top)]), style)
     }
 
-    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
-        &mut self,
-        path: I,
-        style: &S,
-    ) -> Drawn {
+    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, path: I, style: &S) -> Drawn {
         if style.color().alpha > 0.0 {
             self.push(Item::Line {
                 points: path.into_iter().map(pixels).collect(),
@@ -104,13 +88,7 @@ impl DrawingBackend for Recorder<'_> {
         Ok(())
     }
 
-    fn draw_circle<S: BackendStyle>(
-        &mut self,
-        center: BackendCoord,
-        radius: u32,
-        style: &S,
-        _: bool,
-    ) -> Drawn {
+    fn draw_circle<S: BackendStyle>(&mut self, center: BackendCoord, radius: u32, style: &S, _: bool) -> Drawn {
         self.push(Item::Dot {
             at: pixels(center),
             marker: Marker::Circle,
@@ -122,11 +100,7 @@ impl DrawingBackend for Recorder<'_> {
         Ok(())
     }
 
-    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
-        &mut self,
-        vert: I,
-        style: &S,
-    ) -> Drawn {
+    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, vert: I, style: &S) -> Drawn {
         if style.color().alpha > 0.0 {
             self.push(Item::Area {
                 points: vert.into_iter().map(pixels).collect(),
@@ -137,12 +111,7 @@ impl DrawingBackend for Recorder<'_> {
         Ok(())
     }
 
-    fn draw_text<T: BackendTextStyle>(
-        &mut self,
-        text: &str,
-        style: &T,
-        pos: BackendCoord,
-    ) -> Drawn {
+    fn draw_text<T: BackendTextStyle>(&mut self, text: &str, style: &T, pos: BackendCoord) -> Drawn {
         let size = style.size() / f64::from(UNITS);
         let anchor = style.anchor();
         // How far below the anchor the base line lies.
@@ -153,11 +122,7 @@ impl DrawingBackend for Recorder<'_> {
         };
         let (x, y) = pixels(pos);
         let upwards = matches!(style.transform(), FontTransform::Rotate270);
-        let at = if upwards {
-            (x + drop, y)
-        } else {
-            (x, y + drop)
-        };
+        let at = if upwards { (x + drop, y) } else { (x, y + drop) };
         self.push(Item::Text {
             at,
             text: text.to_owned(),

@@ -91,12 +91,7 @@ pub struct Scene {
 impl Scene {
     /// An empty one.
     pub fn new(width: f64, height: f64, label: &str) -> Self {
-        Self {
-            width,
-            height,
-            label: label.to_owned(),
-            items: Vec::new(),
-        }
+        Self { width, height, label: label.to_owned(), items: Vec::new() }
     }
 
     /// Puts another drawing into this one.
@@ -110,9 +105,7 @@ impl Scene {
     /// Where the dots are that move, in order.
     pub fn moving(&self) -> Vec<(f64, f64)> {
         let moving = self.items.iter().filter_map(|item| match item {
-            Item::Dot {
-                at, moves: true, ..
-            } => Some(*at),
+            Item::Dot { at, moves: true, .. } => Some(*at),
             _ => None,
         });
         moving.collect()

@@ -2,8 +2,7 @@ use super::{Anchor, Item, Paint, Scene, Theme};
 use crate::html::escape;
 use std::fmt::Write;
 
-pub(super) const FAMILY: &str =
-    "Roboto, system-ui, 'Segoe UI', 'Liberation Sans', Arial, sans-serif";
+pub(super) const FAMILY: &str = "Roboto, system-ui, 'Segoe UI', 'Liberation Sans', Arial, sans-serif";
 
 /// The scene as a file of its own, for papers and slides: its colours and what its marks say are in it.
 pub fn to_svg(scene: &Scene, theme: Theme) -> String {
@@ -12,9 +11,7 @@ pub fn to_svg(scene: &Scene, theme: Theme) -> String {
     let paper = Paint::Paper.hex(theme);
     put(
         &mut svg,
-        format_args!(
-            " font-family=\"{FAMILY}\"><rect width=\"{width}\" height=\"{height}\" fill=\"{paper}\"/>"
-        ),
+        format_args!(" font-family=\"{FAMILY}\"><rect width=\"{width}\" height=\"{height}\" fill=\"{paper}\"/>"),
     );
     for item in &scene.items {
         write_item(&mut svg, item, theme);
@@ -35,25 +32,12 @@ pub(super) fn head(scene: &Scene) -> String {
 fn write_item(svg: &mut String, item: &Item, theme: Theme) {
     match item {
         Item::Open { title } => {
-            put(
-                svg,
-                format_args!("<g class=\"m\"><title>{}</title>", escape(title)),
-            );
+            put(svg, format_args!("<g class=\"m\"><title>{}</title>", escape(title)));
         }
         Item::Close => svg.push_str("</g>"),
-        Item::Line {
-            points,
-            paint,
-            width,
-            dashed,
-            opacity,
-        } => {
+        Item::Line { points, paint, width, dashed, opacity } => {
             let opacity = opacity_attribute(*opacity);
-            let dash = if *dashed {
-                " stroke-dasharray=\"5 4\""
-            } else {
-                ""
-            };
+            let dash = if *dashed { " stroke-dasharray=\"5 4\"" } else { "" };
             put(
                 svg,
                 format_args!(
@@ -64,54 +48,22 @@ fn write_item(svg: &mut String, item: &Item, theme: Theme) {
                 ),
             );
         }
-        Item::Area {
-            points,
-            paint,
-            opacity,
-        } => {
+        Item::Area { points, paint, opacity } => {
             let opacity = opacity_attribute(*opacity);
-            put(
-                svg,
-                format_args!(
-                    "<path {}{opacity} d=\"{}\"/>",
-                    fill(*paint, theme),
-                    path(points, true)
-                ),
-            );
+            put(svg, format_args!("<path {}{opacity} d=\"{}\"/>", fill(*paint, theme), path(points, true)));
         }
-        Item::Dot {
-            at,
-            marker,
-            radius,
-            paint,
-            opacity,
-            ..
-        } => {
+        Item::Dot { at, marker, radius, paint, opacity, .. } => {
             let fill = fill(*paint, theme);
             let opacity = opacity_attribute(*opacity);
             let place = format!("transform=\"translate({} {})\"", short(at.0), short(at.1));
             match marker.corners(*radius) {
-                None => put(
-                    svg,
-                    format_args!("<circle {fill}{opacity} {place} r=\"{}\"/>", short(*radius)),
-                ),
-                Some(corners) => put(
-                    svg,
-                    format_args!(
-                        "<path {fill}{opacity} {place} d=\"{}\"/>",
-                        path(&corners, true)
-                    ),
-                ),
+                None => put(svg, format_args!("<circle {fill}{opacity} {place} r=\"{}\"/>", short(*radius))),
+                Some(corners) => {
+                    put(svg, format_args!("<path {fill}{opacity} {place} d=\"{}\"/>", path(&corners, true)))
+                }
             }
         }
-        Item::Text {
-            at: (x, y),
-            text,
-            size,
-            anchor,
-            upwards,
-            paint,
-        } => {
+        Item::Text { at: (x, y), text, size, anchor, upwards, paint } => {
             let (x, y) = (short(*x), short(*y));
             let anchor = anchor_attribute(*anchor);
             let turn = turn_attribute(*upwards, &x, &y);
@@ -147,19 +99,11 @@ pub(super) fn anchor_attribute(anchor: Anchor) -> &'static str {
 
 /// The turn of a text at `x`, `y` that runs upwards.
 pub(super) fn turn_attribute(upwards: bool, x: &str, y: &str) -> String {
-    if upwards {
-        format!(" transform=\"rotate(-90 {x} {y})\"")
-    } else {
-        String::new()
-    }
+    if upwards { format!(" transform=\"rotate(-90 {x} {y})\"") } else { String::new() }
 }
 
 fn opacity_attribute(opacity: f64) -> String {
-    if opacity < 1.0 {
-        format!(" opacity=\"{}\"", short(opacity))
-    } else {
-        String::new()
-    }
+    if opacity < 1.0 { format!(" opacity=\"{}\"", short(opacity)) } else { String::new() }
 }
 
 /// A line through points; along an axis one number tells where it goes.
@@ -186,11 +130,7 @@ pub(super) fn path(points: &[(f64, f64)], closed: bool) -> String {
 pub(super) fn short(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" {
-        "0".to_owned()
-    } else {
-        text.to_owned()
-    }
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
 pub(super) fn put(text: &mut String, what: std::fmt::Arguments) {
@@ -203,9 +143,7 @@ mod tests {
 
     fn scene() -> Scene {
         let mut scene = Scene::new(40.0, 30.5, "a <b>");
-        scene.items.push(Item::Open {
-            title: "x & \"y\"".to_owned(),
-        });
+        scene.items.push(Item::Open { title: "x & \"y\"".to_owned() });
         scene.items.push(Item::Dot {
             at: (1.25, -0.001),
             marker: super::super::Marker::Circle,

@@ -13,32 +13,20 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
     let mut shown = Vec::new();
     for entry in &study.calibrations {
         let fits = &entry.result.source.by_score;
-        let mut names: Vec<&str> = SHOWN
-            .into_iter()
-            .filter(|name| fits.contains_key(*name))
-            .collect();
+        let mut names: Vec<&str> = SHOWN.into_iter().filter(|name| fits.contains_key(*name)).collect();
         if names.is_empty() {
             names = fits.keys().map(String::as_str).take(SHOWN.len()).collect();
             names.sort_by_key(|name| estimator_order(name));
         }
-        let mut panels: Vec<Panel> = names
-            .iter()
-            .filter_map(|name| curve_panel(&entry.result, name))
-            .collect();
+        let mut panels: Vec<Panel> = names.iter().filter_map(|name| curve_panel(&entry.result, name)).collect();
         panels.extend(residual_panel(&entry.result, &names));
         if panels.is_empty() {
             continue;
         }
-        let figure = Figure {
-            label: "Calibration curves and their errors".to_owned(),
-            columns: panels.len().min(3),
-            panels,
-        };
+        let figure =
+            Figure { label: "Calibration curves and their errors".to_owned(), columns: panels.len().min(3), panels };
         let subject = &entry.subject;
-        shown.push(Shown::still(
-            format!("{}, {}", subject.model, subject.name),
-            figure,
-        ));
+        shown.push(Shown::still(format!("{}, {}", subject.model, subject.name), figure));
     }
     shown
 }
@@ -51,32 +39,16 @@ fn curve_panel(calibration: &Calibration, name: &str) -> Option<Panel> {
         let (Some(score), Some(truth)) = (cell.cell.source.get(name), cell.cell.accuracy) else {
             continue;
         };
-        let title = format!(
-            "{}: score {:.4}, true {}",
-            cell.name,
-            score.value,
-            percent(truth)
-        );
-        marks.push(Mark::dot(
-            (score.value, truth),
-            groups.number(&cell.group),
-            title,
-        ));
+        let title = format!("{}: score {:.4}, true {}", cell.name, score.value, percent(truth));
+        marks.push(Mark::dot((score.value, truth), groups.number(&cell.group), title));
     }
     let curve = fit.curve.points();
-    let places = || {
-        marks
-            .iter()
-            .map(|mark| mark.points[0])
-            .chain(curve.iter().copied())
-    };
+    let places = || marks.iter().map(|mark| mark.points[0]).chain(curve.iter().copied());
     let x = Axis::spanning("score", AxisFormat::Plain, places().map(|p| p.0));
     let y = Axis::spanning("true accuracy", AxisFormat::Percent, places().map(|p| p.1));
     let label = estimator_label(name);
     let sizes: Vec<f64> = fit.errors.errors.iter().map(|error| error.abs()).collect();
-    let off = mean(&sizes).map_or(String::new(), |mae| {
-        format!(": {} points off", points(mae).trim_start_matches('+'))
-    });
+    let off = mean(&sizes).map_or(String::new(), |mae| format!(": {} points off", points(mae).trim_start_matches('+')));
     let mut panel = Panel::new(
         &format!("{label}{off}"),
         &format!("{label}, true accuracy against score with the fitted curve"),
@@ -115,25 +87,15 @@ fn residual_panel(calibration: &Calibration, names: &[&str]) -> Option<Panel> {
     if marks.is_empty() {
         return None;
     }
-    let x = Axis::spanning(
-        "true accuracy",
-        AxisFormat::Percent,
-        marks.iter().map(|m| m.points[0].0),
-    );
-    let y = Axis::spanning(
-        "error left out, in points",
-        AxisFormat::Points,
-        marks.iter().map(|m| m.points[0].1),
-    );
+    let x = Axis::spanning("true accuracy", AxisFormat::Percent, marks.iter().map(|m| m.points[0].0));
+    let y = Axis::spanning("error left out, in points", AxisFormat::Points, marks.iter().map(|m| m.points[0].1));
     let mut panel = Panel::new(
         "Errors on corruptions left out of the fit",
         "Leave-one-corruption-out errors against true accuracy",
         x.clone(),
         y,
     );
-    panel
-        .marks
-        .push(Mark::guide(vec![(x.low, 0.0), (x.high, 0.0)], "no error"));
+    panel.marks.push(Mark::guide(vec![(x.low, 0.0), (x.high, 0.0)], "no error"));
     panel.marks.extend(marks);
     for (series, name) in named {
         panel.name_points(series, &estimator_label(name));

@@ -34,24 +34,15 @@ pub(crate) fn phase_2(run: &Phases) -> Option<Change> {
 
 fn boundary(run: &Phases) -> Option<&Checkpoint> {
     let end = run.phase_1_end?;
-    run.checkpoints
-        .iter()
-        .find(|checkpoint| checkpoint.step == end)
+    run.checkpoints.iter().find(|checkpoint| checkpoint.step == end)
 }
 
 /// `None` where a phase has no length or a number is missing.
-fn change(
-    from: &Checkpoint,
-    to: &Checkpoint,
-    of: fn(&Checkpoint) -> Option<f64>,
-) -> Option<Change> {
+fn change(from: &Checkpoint, to: &Checkpoint, of: fn(&Checkpoint) -> Option<f64>) -> Option<Change> {
     if from.step >= to.step {
         return None;
     }
-    Some(Change {
-        measure: of(to)? - of(from)?,
-        accuracy: to.accuracy? - from.accuracy?,
-    })
+    Some(Change { measure: of(to)? - of(from)?, accuracy: to.accuracy? - from.accuracy? })
 }
 
 /// A phase's title, what is compared with accuracy, how both changed, and the paper's correlation.
@@ -65,41 +56,20 @@ struct Phase {
 /// One chart per phase, one point per run.
 pub(super) fn build(study: &Study) -> Vec<Shown> {
     let phases: [Phase; 2] = [
-        Phase {
-            title: "Phase 1",
-            measure: "change of silhouette",
-            of: phase_1,
-            paper: PAPER_PHASES.phase_1,
-        },
-        Phase {
-            title: "Phase 2",
-            measure: "change of shift distance",
-            of: phase_2,
-            paper: PAPER_PHASES.phase_2,
-        },
+        Phase { title: "Phase 1", measure: "change of silhouette", of: phase_1, paper: PAPER_PHASES.phase_1 },
+        Phase { title: "Phase 2", measure: "change of shift distance", of: phase_2, paper: PAPER_PHASES.phase_2 },
     ];
-    let panels: Vec<Panel> = phases
-        .into_iter()
-        .filter_map(|phase| panel(&study.phases, &phase))
-        .collect();
+    let panels: Vec<Panel> = phases.into_iter().filter_map(|phase| panel(&study.phases, &phase)).collect();
     if panels.is_empty() {
         return Vec::new();
     }
-    let figure = Figure {
-        label: "Changes of clusters and of accuracy in the two phases".to_owned(),
-        columns: 2,
-        panels,
-    };
+    let figure =
+        Figure { label: "Changes of clusters and of accuracy in the two phases".to_owned(), columns: 2, panels };
     vec![Shown::still(String::new(), figure)]
 }
 
 fn panel(entries: &[Entry<Phases>], phase: &Phase) -> Option<Panel> {
-    let Phase {
-        title,
-        measure,
-        of,
-        paper,
-    } = *phase;
+    let Phase { title, measure, of, paper } = *phase;
     let families = Series::of(entries.iter().map(|entry| entry.subject.family.as_str()));
     let mut marks = Vec::new();
     for entry in entries {
@@ -122,36 +92,19 @@ fn panel(entries: &[Entry<Phases>], phase: &Phase) -> Option<Panel> {
     }
     let pairs: Vec<(f64, f64)> = marks.iter().map(|mark| mark.points[0]).collect();
     let rho = match (pearson(&pairs), spearman(&pairs)) {
-        (Some(r), Some(rho)) => {
-            format!(": r = {r:.2}, \u{3c1} = {rho:.2} (paper {paper:.2})").replace('-', "\u{2212}")
-        }
+        (Some(r), Some(rho)) => format!(": r = {r:.2}, \u{3c1} = {rho:.2} (paper {paper:.2})").replace('-', "\u{2212}"),
         _ => String::new(),
     };
-    let x = Axis::spanning(
-        measure,
-        AxisFormat::Plain,
-        pairs.iter().map(|p| p.0).chain([0.0]),
-    );
-    let y = Axis::spanning(
-        "change of accuracy, in points",
-        AxisFormat::Points,
-        pairs.iter().map(|p| p.1).chain([0.0]),
-    );
+    let x = Axis::spanning(measure, AxisFormat::Plain, pairs.iter().map(|p| p.0).chain([0.0]));
+    let y = Axis::spanning("change of accuracy, in points", AxisFormat::Points, pairs.iter().map(|p| p.1).chain([0.0]));
     let mut panel = Panel::new(
         &format!("{title}{rho}"),
-        &format!(
-            "{title}: accuracy against {measure} over {} runs",
-            pairs.len()
-        ),
+        &format!("{title}: accuracy against {measure} over {} runs", pairs.len()),
         x.clone(),
         y.clone(),
     );
-    panel
-        .marks
-        .push(Mark::guide(vec![(x.low, 0.0), (x.high, 0.0)], ""));
-    panel
-        .marks
-        .push(Mark::guide(vec![(0.0, y.low), (0.0, y.high)], ""));
+    panel.marks.push(Mark::guide(vec![(x.low, 0.0), (x.high, 0.0)], ""));
+    panel.marks.push(Mark::guide(vec![(0.0, y.low), (0.0, y.high)], ""));
     panel.marks.extend(marks);
     families.name_in(&mut panel);
     Some(panel)

@@ -59,42 +59,23 @@ fn panel(entries: &[&Entry<Estimates>], which: Which) -> Option<Panel> {
             );
             let series = families.number(&entry.subject.family);
             let mut dot = Mark::dot((error, row), series, title);
-            if let MarkShape::Dot {
-                radius, opacity, ..
-            } = &mut dot.shape
-            {
+            if let MarkShape::Dot { radius, opacity, .. } = &mut dot.shape {
                 (*radius, *opacity) = (3.2, 0.6);
             }
             marks.push(dot);
         }
         marks.push(Mark {
             points: vec![(*bias, row - 0.25), (*bias, row + 0.25)],
-            shape: MarkShape::Line {
-                width: 2.2,
-                dashed: false,
-            },
+            shape: MarkShape::Line { width: 2.2, dashed: false },
             paint: Paint::Ink,
-            title: format!(
-                "{}: {} points on average",
-                estimator_label(name),
-                points(*bias)
-            ),
+            title: format!("{}: {} points on average", estimator_label(name), points(*bias)),
         });
     }
-    let mut x = Axis::spanning(
-        "estimate minus truth, in points",
-        AxisFormat::Points,
-        errors,
-    );
+    let mut x = Axis::spanning("estimate minus truth, in points", AxisFormat::Points, errors);
     // Room for the names.
     x.low -= 0.2 * (x.high - x.low);
     let rows = ranked.len() as f64;
-    let y = Axis {
-        label: String::new(),
-        low: -rows,
-        high: 0.2,
-        format: AxisFormat::Hidden,
-    };
+    let y = Axis { label: String::new(), low: -rows, high: 0.2, format: AxisFormat::Hidden };
     let mut panel = Panel::new(
         &format!("Errors, {}", which.text()),
         &format!("Errors of {} estimators, best first", ranked.len()),
@@ -103,23 +84,14 @@ fn panel(entries: &[&Entry<Estimates>], which: Which) -> Option<Panel> {
     );
     panel.width = 620.0;
     panel.height = 100.0 + ROW * rows;
-    panel.marks.push(Mark::guide(
-        vec![(0.0, -rows), (0.0, 0.2)],
-        "here the estimate is the truth",
-    ));
+    panel.marks.push(Mark::guide(vec![(0.0, -rows), (0.0, 0.2)], "here the estimate is the truth"));
     panel.marks.extend(marks);
     let start = panel.x.low + 0.01 * (panel.x.high - panel.x.low);
     for (row, (mae, _, name)) in ranked.iter().enumerate() {
         let text = format!("{}  {:.1}", estimator_label(name), 100.0 * mae);
-        panel
-            .marks
-            .push(Mark::label((start, -(row as f64) - 0.33), &text));
+        panel.marks.push(Mark::label((start, -(row as f64) - 0.33), &text));
     }
     families.name_in(&mut panel);
-    panel.legend.push(crate::chart::LegendEntry {
-        text: "mean".to_owned(),
-        paint: Paint::Ink,
-        marker: None,
-    });
+    panel.legend.push(crate::chart::LegendEntry { text: "mean".to_owned(), paint: Paint::Ink, marker: None });
     Some(panel)
 }

@@ -61,17 +61,11 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
         };
         let others = SHOWN.iter().map(|name| (*name).to_owned());
         let others = others.filter(|name| *name != first && names.contains(name));
-        let panels: Vec<Panel> = std::iter::once(first.clone())
-            .chain(others)
-            .take(6)
-            .map(|name| panel(&entries, which, &name))
-            .collect();
+        let panels: Vec<Panel> =
+            std::iter::once(first.clone()).chain(others).take(6).map(|name| panel(&entries, which, &name)).collect();
         let columns = panels.len().min(3);
-        let figure = Figure {
-            label: format!("Estimated against true accuracy of the {}", which.text()),
-            panels,
-            columns,
-        };
+        let figure =
+            Figure { label: format!("Estimated against true accuracy of the {}", which.text()), panels, columns };
         shown.push(Shown::still(format!("{model}, {}", which.text()), figure));
     }
     shown
@@ -86,12 +80,8 @@ fn panel(entries: &[&Entry<Estimates>], which: Which, estimator: &str) -> Panel 
         let (Some(guess), Some(truth)) = (guess, which.truth(&entry.result)) else {
             continue;
         };
-        let mut title = format!(
-            "{}: true {}, estimated {}",
-            entry.subject.name,
-            percent(truth),
-            percent(guess.accuracy)
-        );
+        let mut title =
+            format!("{}: true {}, estimated {}", entry.subject.name, percent(truth), percent(guess.accuracy));
         let series = families.number(&entry.subject.family);
         values.extend([truth, guess.accuracy]);
         let interval = guess.low.zip(guess.high);
@@ -114,26 +104,16 @@ fn panel(entries: &[&Entry<Estimates>], which: Which, estimator: &str) -> Panel 
     }
     let label = estimator_label(estimator);
     let quality = quality_of(entries.iter().copied(), which, estimator);
-    let off = quality.map_or(String::new(), |quality| {
-        format!(
-            ": {} points off",
-            points(quality.mae).trim_start_matches('+')
-        )
-    });
+    let off = quality
+        .map_or(String::new(), |quality| format!(": {} points off", points(quality.mae).trim_start_matches('+')));
     let mut panel = Panel::new(
         &format!("{label}{off}"),
-        &format!(
-            "{label}, estimate against truth for {} datasets",
-            marks.len()
-        ),
+        &format!("{label}, estimate against truth for {} datasets", marks.len()),
         x.clone(),
         y,
     );
     panel.height = 420.0;
-    panel.marks.push(Mark::guide(
-        vec![(x.low, x.low), (x.high, x.high)],
-        "on this line the estimate is the truth",
-    ));
+    panel.marks.push(Mark::guide(vec![(x.low, x.low), (x.high, x.high)], "on this line the estimate is the truth"));
     panel.marks.extend(marks);
     families.name_in(&mut panel);
     panel

@@ -10,9 +10,7 @@ use std::collections::BTreeMap;
 type Measure = (&'static str, AxisFormat, fn(&Flips) -> Option<f64>);
 
 const FLIPS: Measure = ("predictions flipped", AxisFormat::Percent, |f| f.flips);
-const SILHOUETTE: Measure = ("silhouette before adapting", AxisFormat::Plain, |f| {
-    f.silhouette
-});
+const SILHOUETTE: Measure = ("silhouette before adapting", AxisFormat::Plain, |f| f.silhouette);
 const ACCURACY: Measure = ("accuracy", AxisFormat::Percent, |f| f.accuracy);
 
 /// Per model and method: flips, silhouette and accuracy in pairs, one point per dataset.
@@ -31,23 +29,13 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
             ("Flips and accuracy", FLIPS, ACCURACY),
             ("Silhouette and accuracy", SILHOUETTE, ACCURACY),
         ];
-        let panels: Vec<Panel> = pairs
-            .into_iter()
-            .filter_map(|(title, x, y)| panel(&entries, title, x, y))
-            .collect();
+        let panels: Vec<Panel> = pairs.into_iter().filter_map(|(title, x, y)| panel(&entries, title, x, y)).collect();
         if panels.is_empty() {
             continue;
         }
-        let figure = Figure {
-            label: "Flips, silhouette and accuracy".to_owned(),
-            columns: panels.len().min(3),
-            panels,
-        };
-        let name = if several {
-            format!("{model}, {method}")
-        } else {
-            String::new()
-        };
+        let figure =
+            Figure { label: "Flips, silhouette and accuracy".to_owned(), columns: panels.len().min(3), panels };
+        let name = if several { format!("{model}, {method}") } else { String::new() };
         shown.push(Shown::still(name, figure));
     }
     shown
@@ -65,20 +53,14 @@ fn panel(entries: &[&Entry<Flips>], title: &str, x: Measure, y: Measure) -> Opti
             continue;
         };
         let title = format!("{}: {}, {}", entry.subject.name, text(&x, a), text(&y, b));
-        marks.push(Mark::dot(
-            (a, b),
-            families.number(&entry.subject.family),
-            title,
-        ));
+        marks.push(Mark::dot((a, b), families.number(&entry.subject.family), title));
     }
     if marks.is_empty() {
         return None;
     }
     let pairs: Vec<(f64, f64)> = marks.iter().map(|mark| mark.points[0]).collect();
     let rho = match (pearson(&pairs), spearman(&pairs)) {
-        (Some(r), Some(rho)) => {
-            format!(": r = {r:.2}, \u{3c1} = {rho:.2}").replace('-', "\u{2212}")
-        }
+        (Some(r), Some(rho)) => format!(": r = {r:.2}, \u{3c1} = {rho:.2}").replace('-', "\u{2212}"),
         _ => String::new(),
     };
     let mut panel = Panel::new(

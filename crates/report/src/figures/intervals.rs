@@ -18,10 +18,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
             continue;
         };
         let pages: Vec<_> = entries.chunks(MOST).collect();
-        let panels: Vec<Panel> = pages
-            .iter()
-            .map(|entries| panel(entries, which, &estimator))
-            .collect();
+        let panels: Vec<Panel> = pages.iter().map(|entries| panel(entries, which, &estimator)).collect();
         let figure = Figure {
             label: format!("Estimates for the {}, dataset by dataset", which.text()),
             columns: panels.len().min(2),
@@ -48,12 +45,7 @@ fn panel(entries: &[&Entry<Estimates>], which: Which, estimator: &str) -> Panel 
     // Room for the names.
     x.low -= 0.25 * (x.high - x.low);
     let rows = entries.len() as f64;
-    let y = Axis {
-        label: String::new(),
-        low: -rows,
-        high: 0.2,
-        format: AxisFormat::Hidden,
-    };
+    let y = Axis { label: String::new(), low: -rows, high: 0.2, format: AxisFormat::Hidden };
     let mut panel = Panel::new(
         &format!("{label}, {}", which.text()),
         &format!("{label} with interval for {} datasets", entries.len()),
@@ -83,12 +75,7 @@ fn panel(entries: &[&Entry<Estimates>], which: Which, estimator: &str) -> Panel 
             truths = true;
             panel.marks.push(Mark {
                 points: vec![(truth, row)],
-                shape: MarkShape::Dot {
-                    marker: Marker::Plus,
-                    radius: 4.0,
-                    opacity: 1.0,
-                    moves: false,
-                },
+                shape: MarkShape::Dot { marker: Marker::Plus, radius: 4.0, opacity: 1.0, moves: false },
                 paint: Paint::Ink,
                 title: format!("{name}: true {}", percent(truth)),
             });

@@ -1,9 +1,7 @@
 use super::Shown;
 use super::series::percent;
 use crate::Study;
-use crate::chart::{
-    Axis, AxisFormat, Figure, LegendEntry, Mark, MarkShape, Marker, Paint, Panel, SERIES,
-};
+use crate::chart::{Axis, AxisFormat, Figure, LegendEntry, Mark, MarkShape, Marker, Paint, Panel, SERIES};
 use crate::study::Frame;
 
 /// One moving figure per record.
@@ -19,9 +17,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
         let frames: Vec<Plane> = map.frames.iter().map(Plane::of).collect();
         let figures = draw(&frames, &map.labels, &class, &subject.name);
         let captions = map.frames.iter().map(|frame| {
-            let accuracy = frame
-                .accuracy
-                .map(|accuracy| format!(", accuracy {}", percent(accuracy)));
+            let accuracy = frame.accuracy.map(|accuracy| format!(", accuracy {}", percent(accuracy)));
             format!("step {}{}", frame.step, accuracy.unwrap_or_default())
         });
         let method = subject.method.as_deref().unwrap_or("");
@@ -31,11 +27,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
                 captions: captions.collect(),
                 frames: figures
                     .into_iter()
-                    .map(|panel| Figure {
-                        label: panel.label.clone(),
-                        panels: vec![panel],
-                        columns: 1,
-                    })
+                    .map(|panel| Figure { label: panel.label.clone(), panels: vec![panel], columns: 1 })
                     .collect(),
             });
         }
@@ -51,10 +43,7 @@ pub(super) struct Plane {
 
 impl Plane {
     fn of(frame: &Frame) -> Self {
-        Self {
-            points: frame.points.clone(),
-            means: frame.class_means.clone(),
-        }
+        Self { points: frame.points.clone(), means: frame.class_means.clone() }
     }
 }
 
@@ -82,17 +71,12 @@ pub(super) fn draw(
     let origin = [0.5 * (x.low + x.high), 0.5 * (y.low + y.high)];
     // A mark that were left out would shift all that follow.
     let place = |point: Option<&[f64; 2]>| {
-        let inside =
-            |[px, py]: &&[f64; 2]| (x.low..=x.high).contains(px) && (y.low..=y.high).contains(py);
+        let inside = |[px, py]: &&[f64; 2]| (x.low..=x.high).contains(px) && (y.low..=y.high).contains(py);
         point.filter(inside).copied().unwrap_or(origin)
     };
     // Many points are small.
     let radius = if points > 600 { 2.2 } else { 3.2 };
-    let classes = labels
-        .iter()
-        .flatten()
-        .max()
-        .map_or(means, |most| means.max(most.saturating_add(1)));
+    let classes = labels.iter().flatten().max().map_or(means, |most| means.max(most.saturating_add(1)));
     let frame = |frame: &Plane| {
         let label = format!("{points} images in the plane, {classes} classes");
         let mut panel = Panel::new(title, &label, x.clone(), y.clone());
@@ -102,12 +86,7 @@ pub(super) fn draw(
             let label = labels.get(number).copied().flatten();
             panel.marks.push(Mark {
                 points: vec![(px, py)],
-                shape: MarkShape::Dot {
-                    marker: Marker::Circle,
-                    radius,
-                    opacity: 0.7,
-                    moves: true,
-                },
+                shape: MarkShape::Dot { marker: Marker::Circle, radius, opacity: 0.7, moves: true },
                 paint: label.map_or(Paint::Muted, Paint::Series),
                 title: label.map_or_else(|| "no label".to_owned(), class),
             });
@@ -118,12 +97,7 @@ pub(super) fn draw(
             for (radius, paint) in [(9.5, Paint::Ink), (7.0, Paint::Series(number))] {
                 panel.marks.push(Mark {
                     points: vec![(px, py)],
-                    shape: MarkShape::Dot {
-                        marker: Marker::Star,
-                        radius,
-                        opacity: 1.0,
-                        moves: true,
-                    },
+                    shape: MarkShape::Dot { marker: Marker::Star, radius, opacity: 1.0, moves: true },
                     paint,
                     title: format!("mean of {}", class(number)),
                 });

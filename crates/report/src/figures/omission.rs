@@ -24,15 +24,8 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
             a.share().total_cmp(&b.share()).then(a.rule.cmp(&b.rule))
         });
         let name = entries[0].subject.name.clone();
-        let panels: Vec<Panel> = [gains(&entries), curves(&entries)]
-            .into_iter()
-            .flatten()
-            .collect();
-        let figure = Figure {
-            label: format!("Images left out of adapting {model} to {name}"),
-            columns: 2,
-            panels,
-        };
+        let panels: Vec<Panel> = [gains(&entries), curves(&entries)].into_iter().flatten().collect();
+        let figure = Figure { label: format!("Images left out of adapting {model} to {name}"), columns: 2, panels };
         if !figure.panels.is_empty() {
             shown.push(Shown::still(format!("{model}, {name}, {method}"), figure));
         }
@@ -57,31 +50,17 @@ fn gains(entries: &[&Entry<Omission>]) -> Option<Panel> {
     if dots.is_empty() {
         return None;
     }
-    let x = Axis::spanning(
-        "images left out",
-        AxisFormat::Percent,
-        dots.iter().map(|d| d.points[0].0),
-    );
-    let y = Axis::spanning(
-        "accuracy gained, in points",
-        AxisFormat::Points,
-        dots.iter().map(|d| d.points[0].1),
-    );
+    let x = Axis::spanning("images left out", AxisFormat::Percent, dots.iter().map(|d| d.points[0].0));
+    let y = Axis::spanning("accuracy gained, in points", AxisFormat::Points, dots.iter().map(|d| d.points[0].1));
     let mut panel = Panel::new(
         "What adapting gains without them",
-        &format!(
-            "Accuracy gained against images left out in {} runs",
-            dots.len()
-        ),
+        &format!("Accuracy gained against images left out in {} runs", dots.len()),
         x,
         y,
     );
     for (rule, points) in lines {
         let mut line = Mark::line(points, rules.number(rule), String::new());
-        line.shape = crate::chart::MarkShape::Line {
-            width: 1.4,
-            dashed: false,
-        };
+        line.shape = crate::chart::MarkShape::Line { width: 1.4, dashed: false };
         panel.marks.push(line);
     }
     panel.marks.extend(dots);
@@ -99,38 +78,16 @@ fn curves(entries: &[&Entry<Omission>]) -> Option<Panel> {
         let Some(last) = points.last() else {
             continue;
         };
-        let title = format!(
-            "{}: {} at step {}",
-            describe(&entry.result),
-            percent(last.1),
-            last.0
-        );
-        panel_lines.push((
-            series,
-            describe(&entry.result),
-            Mark::line(points, series, title),
-        ));
+        let title = format!("{}: {} at step {}", describe(&entry.result), percent(last.1), last.0);
+        panel_lines.push((series, describe(&entry.result), Mark::line(points, series, title)));
     }
     if panel_lines.is_empty() {
         return None;
     }
-    let places = || {
-        panel_lines
-            .iter()
-            .flat_map(|(_, _, line)| line.points.iter().copied())
-    };
+    let places = || panel_lines.iter().flat_map(|(_, _, line)| line.points.iter().copied());
     let x = Axis::steps("step", places().map(|p| p.0));
-    let y = Axis::spanning(
-        "accuracy on held-out images",
-        AxisFormat::Percent,
-        places().map(|p| p.1),
-    );
-    let mut panel = Panel::new(
-        "Accuracy while adapting",
-        "Held-out accuracy against step",
-        x,
-        y,
-    );
+    let y = Axis::spanning("accuracy on held-out images", AxisFormat::Percent, places().map(|p| p.1));
+    let mut panel = Panel::new("Accuracy while adapting", "Held-out accuracy against step", x, y);
     for (series, name, line) in panel_lines {
         panel.name_line(Paint::Series(series), &name);
         panel.marks.push(line);

@@ -1,9 +1,7 @@
 use super::Shown;
 use super::series::{Series, percent};
 use crate::Study;
-use crate::chart::{
-    Axis, AxisFormat, Figure, LegendEntry, Mark, MarkShape, Marker, Paint, Panel, SERIES,
-};
+use crate::chart::{Axis, AxisFormat, Figure, LegendEntry, Mark, MarkShape, Marker, Paint, Panel, SERIES};
 use crate::stats::median;
 use crate::study::{Checkpoint, Entry, Phases};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,15 +38,9 @@ pub(super) fn groups(study: &Study) -> Vec<Group<'_>> {
 pub(super) fn build(study: &Study) -> Vec<Shown> {
     let mut shown = Vec::new();
     for ((model, method), entries) in groups(study) {
-        let panels: Vec<Panel> = MEASURES
-            .iter()
-            .filter_map(|measure| panel(&entries, measure))
-            .collect();
-        let figure = Figure {
-            label: format!("{model} while it adapts with {method}"),
-            columns: panels.len().min(2),
-            panels,
-        };
+        let panels: Vec<Panel> = MEASURES.iter().filter_map(|measure| panel(&entries, measure)).collect();
+        let figure =
+            Figure { label: format!("{model} while it adapts with {method}"), columns: panels.len().min(2), panels };
         if !figure.panels.is_empty() {
             shown.push(Shown::still(format!("{model}, {method}"), figure));
         }
@@ -76,11 +68,8 @@ pub(super) fn worst_and_best(entries: &[&Entry<Phases>]) -> Option<(usize, usize
         let run = &entry.result;
         Some(run.checkpoints.last()?.accuracy? - run.checkpoints.first()?.accuracy?)
     };
-    let mut gains: Vec<(f64, usize)> = entries
-        .iter()
-        .enumerate()
-        .filter_map(|(number, entry)| Some((gain(entry)?, number)))
-        .collect();
+    let mut gains: Vec<(f64, usize)> =
+        entries.iter().enumerate().filter_map(|(number, entry)| Some((gain(entry)?, number))).collect();
     gains.sort_by(|a, b| a.0.total_cmp(&b.0));
     match gains.as_slice() {
         [worst, .., best] => Some((worst.1, best.1)),
@@ -94,19 +83,9 @@ fn boundary(name: &str, run: &Phases, points: &[(f64, f64)], measure: &Measure) 
     let at = *points.iter().find(|point| point.0 == end)?;
     Some(Mark {
         points: vec![at],
-        shape: MarkShape::Dot {
-            marker: Marker::Star,
-            radius: 5.0,
-            opacity: 1.0,
-            moves: false,
-        },
+        shape: MarkShape::Dot { marker: Marker::Star, radius: 5.0, opacity: 1.0, moves: false },
         paint: Paint::Ink,
-        title: format!(
-            "{name}: phase 1 ends at step {}, {} {}",
-            at.0,
-            measure.0,
-            text(measure, at.1)
-        ),
+        title: format!("{name}: phase 1 ends at step {}, {} {}", at.0, measure.0, text(measure, at.1)),
     })
 }
 
@@ -131,11 +110,7 @@ fn panel(entries: &[&Entry<Phases>], measure: &Measure) -> Option<Panel> {
             _ if many => ("", Paint::Muted),
             _ => ("", Paint::Series(names.number(name))),
         };
-        let title = format!(
-            "{role}{name}: {label} from {} to {}",
-            text(measure, first.1),
-            text(measure, last.1)
-        );
+        let title = format!("{role}{name}: {label} from {} to {}", text(measure, first.1), text(measure, last.1));
         let plain = many && role.is_empty();
         if !plain {
             let star = boundary(name, &entry.result, &points, measure);
@@ -144,20 +119,13 @@ fn panel(entries: &[&Entry<Phases>], measure: &Measure) -> Option<Panel> {
         let mut line = Mark::line(points, 0, title);
         line.paint = paint;
         if plain {
-            line.shape = MarkShape::Line {
-                width: 0.7,
-                dashed: false,
-            };
+            line.shape = MarkShape::Line { width: 0.7, dashed: false };
             lines.push(line);
         } else {
             named.push((line, format!("{role}{name}"), paint));
         }
     }
-    let median = if many {
-        median_line(entries, measure)
-    } else {
-        None
-    };
+    let median = if many { median_line(entries, measure) } else { None };
     let drawn = || lines.iter().chain(named.iter().map(|(line, ..)| line));
     let places: Vec<(f64, f64)> = drawn().flat_map(|line| line.points.clone()).collect();
     if places.is_empty() {
@@ -194,10 +162,7 @@ fn panel(entries: &[&Entry<Phases>], measure: &Measure) -> Option<Panel> {
 
 /// A line where phase 1 of the runs ends; of several runs, at the median.
 fn guide_boundary(panel: &mut Panel, entries: &[&Entry<Phases>]) {
-    let ends: Vec<f64> = entries
-        .iter()
-        .filter_map(|e| e.result.phase_1_end)
-        .collect();
+    let ends: Vec<f64> = entries.iter().filter_map(|e| e.result.phase_1_end).collect();
     let Some(step) = median(&ends) else {
         return;
     };
@@ -219,12 +184,8 @@ fn median_line(entries: &[&Entry<Phases>], measure: &Measure) -> Option<Mark> {
             }
         }
     }
-    let common = steps
-        .iter()
-        .filter(|(_, values)| values.len() * 2 > entries.len());
-    let line: Vec<(f64, f64)> = common
-        .filter_map(|(step, values)| Some((*step as f64, median(values)?)))
-        .collect();
+    let common = steps.iter().filter(|(_, values)| values.len() * 2 > entries.len());
+    let line: Vec<(f64, f64)> = common.filter_map(|(step, values)| Some((*step as f64, median(values)?))).collect();
     let (first, last) = (line.first()?.1, line.last()?.1);
     let title = format!(
         "median of {} runs: {} from {} to {}",
@@ -240,8 +201,6 @@ fn median_line(entries: &[&Entry<Phases>], measure: &Measure) -> Option<Mark> {
 
 pub(super) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
-    let first = letters
-        .next()
-        .map(|letter| letter.to_uppercase().to_string());
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
     first.unwrap_or_default() + letters.as_str()
 }

@@ -1,7 +1,4 @@
-use super::{
-    calibration, correlations, errors, estimates, flips, intervals, map, omission, phases, splits,
-    toy,
-};
+use super::{calibration, correlations, errors, estimates, flips, intervals, map, omission, phases, splits, toy};
 use crate::chart::Figure;
 use crate::{ReportError, Study};
 
@@ -18,11 +15,7 @@ pub(crate) struct Shown {
 impl Shown {
     /// A figure that does not move.
     pub fn still(title: String, figure: Figure) -> Self {
-        Self {
-            title,
-            frames: vec![figure],
-            captions: Vec::new(),
-        }
+        Self { title, frames: vec![figure], captions: Vec::new() }
     }
 }
 
@@ -121,29 +114,15 @@ pub const FIGURES: &[FigureInfo] = &[
 ];
 
 /// The figure called `name` of everything a study holds; of a moving one the frame asked for, from 1, or the last.
-pub fn build_figure(
-    study: &Study,
-    name: &str,
-    frame: Option<usize>,
-) -> Result<Figure, ReportError> {
+pub fn build_figure(study: &Study, name: &str, frame: Option<usize>) -> Result<Figure, ReportError> {
     let info = FIGURES
         .iter()
         .find(|figure| figure.name == name)
-        .ok_or_else(|| ReportError::UnknownFigure {
-            name: name.to_owned(),
-        })?;
+        .ok_or_else(|| ReportError::UnknownFigure { name: name.to_owned() })?;
     let shown = (info.build)(study);
-    let frames = shown
-        .iter()
-        .map(|shown| shown.frames.len())
-        .max()
-        .unwrap_or(0);
+    let frames = shown.iter().map(|shown| shown.frames.len()).max().unwrap_or(0);
     if let Some(found) = frame.filter(|frame| *frame == 0 || *frame > frames) {
-        return Err(ReportError::Frame {
-            name: info.name,
-            found,
-            frames,
-        });
+        return Err(ReportError::Frame { name: info.name, found, frames });
     }
     let mut all: Option<Figure> = None;
     for shown in shown {
@@ -161,8 +140,5 @@ pub fn build_figure(
         }
     }
     all.filter(|figure| !figure.panels.is_empty())
-        .ok_or(ReportError::EmptyFigure {
-            name: info.name,
-            command: info.command,
-        })
+        .ok_or(ReportError::EmptyFigure { name: info.name, command: info.command })
 }

@@ -1,7 +1,5 @@
 use super::Shown;
-use super::phases::{
-    ACCURACY, Group, Measure, SILHOUETTE, capitalised, groups, points, text, worst_and_best,
-};
+use super::phases::{ACCURACY, Group, Measure, SILHOUETTE, capitalised, groups, points, text, worst_and_best};
 use crate::Study;
 use crate::chart::{Axis, Figure, Mark, MarkShape, Paint, Panel, Trim};
 
@@ -22,10 +20,7 @@ pub(super) fn build_silhouettes(study: &Study) -> Vec<Shown> {
 }
 
 fn figure(((model, method), entries): &Group, measure: &Measure) -> Option<Shown> {
-    let lines: Vec<Vec<(f64, f64)>> = entries
-        .iter()
-        .map(|entry| points(&entry.result, measure))
-        .collect();
+    let lines: Vec<Vec<(f64, f64)>> = entries.iter().map(|entry| points(&entry.result, measure)).collect();
     let places = || lines.iter().flatten();
     places().next()?;
     let x = Axis::log_steps("step", places().map(|p| p.0));
@@ -42,26 +37,17 @@ fn figure(((model, method), entries): &Group, measure: &Measure) -> Option<Shown
             Some((_, best)) if best == number => (format!("best: {name}"), Paint::Series(2)),
             _ => (name.clone(), Paint::Series(0)),
         };
-        let said = format!(
-            "{name}: {} from {} to {}",
-            measure.0,
-            text(measure, first.1),
-            text(measure, last.1)
-        );
+        let said = format!("{name}: {} from {} to {}", measure.0, text(measure, first.1), text(measure, last.1));
         let mut panel = Panel::new(&title, &said, x.clone(), y.clone());
         (panel.width, panel.height, panel.trim) = (152.0, 118.0, Trim::Small);
         if let Some(end) = entry.result.phase_1_end {
-            panel.marks.push(Mark::guide(
-                vec![(end, y.low), (end, y.high)],
-                &format!("{name}: phase 1 ends at step {end}"),
-            ));
+            panel
+                .marks
+                .push(Mark::guide(vec![(end, y.low), (end, y.high)], &format!("{name}: phase 1 ends at step {end}")));
         }
         panel.marks.push(Mark {
             points: line,
-            shape: MarkShape::Line {
-                width: 1.4,
-                dashed: false,
-            },
+            shape: MarkShape::Line { width: 1.4, dashed: false },
             paint,
             title: said,
         });
@@ -73,12 +59,5 @@ fn figure(((model, method), entries): &Group, measure: &Measure) -> Option<Shown
         panels.len()
     );
     let title = format!("{model}, {method}: {} split by split", measure.0);
-    Some(Shown::still(
-        title,
-        Figure {
-            label,
-            panels,
-            columns: COLUMNS,
-        },
-    ))
+    Some(Shown::still(title, Figure { label, panels, columns: COLUMNS }))
 }

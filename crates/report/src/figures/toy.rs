@@ -15,22 +15,10 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
                 let frames: Vec<Plane> = setting
                     .frames
                     .iter()
-                    .map(|frame| Plane {
-                        points: frame.points.clone(),
-                        means: frame.means.clone(),
-                    })
+                    .map(|frame| Plane { points: frame.points.clone(), means: frame.means.clone() })
                     .collect();
-                let title = if setting.title.is_empty() {
-                    &setting.name
-                } else {
-                    &setting.title
-                };
-                let mut panels = draw(
-                    &frames,
-                    &toy.labels,
-                    &|class| format!("cluster {class}"),
-                    title,
-                );
+                let title = if setting.title.is_empty() { &setting.name } else { &setting.title };
+                let mut panels = draw(&frames, &toy.labels, &|class| format!("cluster {class}"), title);
                 for panel in &mut panels {
                     (panel.width, panel.height) = (420.0, 400.0);
                 }
@@ -44,10 +32,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
         // A setting that ended earlier waits in its last frame.
         let frames = (0..length).map(|number| Figure {
             label: "Clusters under entropy minimisation".to_owned(),
-            panels: columns
-                .iter()
-                .map(|panels| panels[number.min(panels.len() - 1)].clone())
-                .collect(),
+            panels: columns.iter().map(|panels| panels[number.min(panels.len() - 1)].clone()).collect(),
             columns: columns.len(),
         });
         let captions = (0..length).map(|number| {
@@ -58,11 +43,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
                     let frame = setting.frames.get(number).or(setting.frames.last())?;
                     let purity = frame.purity.map(|p| format!(" purity {p:.2}"));
                     let drift = frame.drift.map(|d| format!(" drift {d:.2}"));
-                    let numbers = [purity, drift]
-                        .into_iter()
-                        .flatten()
-                        .collect::<Vec<_>>()
-                        .join(",");
+                    let numbers = [purity, drift].into_iter().flatten().collect::<Vec<_>>().join(",");
                     Some(format!("{}: round {},{numbers}", setting.name, frame.round))
                 })
                 .collect();

@@ -49,10 +49,7 @@ pub fn render_page(study: &Study, options: &PageOptions) -> Result<String, Repor
         }
         body += "</section>\n";
     }
-    let about = options
-        .about
-        .as_deref()
-        .map(|text| format!("<p>{}</p>", escape(text)));
+    let about = options.about.as_deref().map(|text| format!("<p>{}</p>", escape(text)));
     let missing = missing(study).map(|text| format!("<p class=\"missing\">{text}</p>"));
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

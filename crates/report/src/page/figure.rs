@@ -104,10 +104,7 @@ fn data_json(shown: &Shown, first: &Figure, table: Numbers) -> String {
         value["unit"] = json!(unit);
         value["frames"] = json!(frames(shown, unit));
     }
-    format!(
-        "<script type=\"application/json\" class=\"figure-data\">{}</script>",
-        escape_json(&value.to_string())
-    )
+    format!("<script type=\"application/json\" class=\"figure-data\">{}</script>", escape_json(&value.to_string()))
 }
 
 /// `[shared, rest, x, y, x, y, ...]`, or `[shared, rest, x, y, low, high, null]` of an interval, which its odd number of values
@@ -149,8 +146,7 @@ fn frames(shown: &Shown, unit: f64) -> Vec<String> {
     let frame = |figure: &Figure| {
         let scenes = figure.panels.iter().map(|p| p.draw(p.width, p.height));
         let dots = scenes.flat_map(|scene| scene.moving());
-        dots.flat_map(|(x, y)| [digits(x), digits(y)].into_iter().flatten())
-            .collect()
+        dots.flat_map(|(x, y)| [digits(x), digits(y)].into_iter().flatten()).collect()
     };
     shown.frames.iter().skip(1).map(frame).collect()
 }
@@ -179,9 +175,5 @@ pub(super) fn table(table: &Table) -> String {
 
 /// A table that is closed at first.
 pub(super) fn folded(summary: &str, content: &Table) -> String {
-    format!(
-        "<details class=\"data\"><summary>{}</summary>{}</details>",
-        escape(summary),
-        table(content)
-    )
+    format!("<details class=\"data\"><summary>{}</summary>{}</details>", escape(summary), table(content))
 }

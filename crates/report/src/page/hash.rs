@@ -38,24 +38,12 @@ mod tests {
 
     #[test]
     fn digits_are_those_of_the_standard() {
-        let cases = [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-        ];
+        let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
         for (text, expected) in cases {
             assert_eq!(base64(text.as_bytes()), expected);
         }
-        assert_eq!(
-            [0, 63, 64, 4095].map(base64_digits),
-            [['A', 'A'], ['A', '/'], ['B', 'A'], ['/', '/']]
-        );
+        assert_eq!([0, 63, 64, 4095].map(base64_digits), [['A', 'A'], ['A', '/'], ['B', 'A'], ['/', '/']]);
         // `printf '' | openssl dgst -sha256 -binary | base64`.
-        assert_eq!(
-            content_hash(""),
-            "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
-        );
+        assert_eq!(content_hash(""), "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='");
     }
 }

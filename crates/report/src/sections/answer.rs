@@ -9,10 +9,7 @@ use std::collections::BTreeSet;
 pub(crate) fn answer(study: &Study) -> String {
     let mut html = String::new();
     let groups = groups(study);
-    let models = groups
-        .iter()
-        .filter(|(_, which, _)| *which == Which::Source)
-        .count();
+    let models = groups.iter().filter(|(_, which, _)| *which == Which::Source).count();
     for (model, which, entries) in &groups {
         if *which == Which::Source {
             let name = (models > 1).then_some(model.as_str());
@@ -61,11 +58,7 @@ fn estimated(model: Option<&str>, entries: &[&Entry<Estimates>]) -> String {
         .collect();
     if let [(entry, guess)] = unlabelled.as_slice() {
         let interval = match (guess.low, guess.high) {
-            (Some(low), Some(high)) => format!(
-                " ({level}interval {:.1}% to {:.1}%)",
-                100.0 * low,
-                100.0 * high
-            ),
+            (Some(low), Some(high)) => format!(" ({level}interval {:.1}% to {:.1}%)", 100.0 * low, 100.0 * high),
             _ => " as the score stands, without an interval".to_owned(),
         };
         html += &format!(
@@ -76,14 +69,8 @@ fn estimated(model: Option<&str>, entries: &[&Entry<Estimates>]) -> String {
             crate::table::grouped(entry.result.images)
         );
     } else if !unlabelled.is_empty() {
-        let low = unlabelled
-            .iter()
-            .map(|(_, guess)| guess.accuracy)
-            .fold(f64::INFINITY, f64::min);
-        let high = unlabelled
-            .iter()
-            .map(|(_, guess)| guess.accuracy)
-            .fold(0.0, f64::max);
+        let low = unlabelled.iter().map(|(_, guess)| guess.accuracy).fold(f64::INFINITY, f64::min);
+        let high = unlabelled.iter().map(|(_, guess)| guess.accuracy).fold(0.0, f64::max);
         html += &format!(
             "<p class=\"lead\">{of}on {} without labels the model is estimated to be right on <strong>{:.1}% to {:.1}%</strong> of the \
              images; each estimate is below with its interval.</p>",
@@ -107,12 +94,7 @@ fn rivals(entries: &[&Entry<Estimates>], which: Which, name: &str, mae: f64) -> 
     let mut others: Vec<(f64, String)> = estimators_of(entries.iter().copied(), which)
         .into_iter()
         .filter(|other| other != name)
-        .filter_map(|other| {
-            Some((
-                quality_of(entries.iter().copied(), which, &other)?.mae,
-                other,
-            ))
-        })
+        .filter_map(|other| Some((quality_of(entries.iter().copied(), which, &other)?.mae, other)))
         .collect();
     others.sort_by(|a, b| a.0.total_cmp(&b.0));
     let Some((best, other)) = others.first() else {
@@ -126,10 +108,7 @@ fn rivals(entries: &[&Entry<Estimates>], which: Which, name: &str, mae: f64) -> 
             100.0 * best
         )
     } else {
-        format!(
-            "It is the best of {count} estimators here; the next is {other} ({:.1} points).",
-            100.0 * best
-        )
+        format!("It is the best of {count} estimators here; the next is {other} ({:.1} points).", 100.0 * best)
     };
     format!("<p>{text} No estimate uses labels of the images it is for.</p>")
 }
@@ -147,15 +126,8 @@ fn adapted(study: &Study) -> String {
         })
         .collect();
     let hurt = changes.iter().filter(|(change, _)| *change < 0.0).count();
-    let gains: Vec<f64> = changes
-        .iter()
-        .map(|(_, gain)| gain.unwrap_or(0.0))
-        .collect();
-    let ends: Vec<f64> = study
-        .phases
-        .iter()
-        .filter_map(|e| e.result.phase_1_end)
-        .collect();
+    let gains: Vec<f64> = changes.iter().map(|(_, gain)| gain.unwrap_or(0.0)).collect();
+    let ends: Vec<f64> = study.phases.iter().filter_map(|e| e.result.phase_1_end).collect();
     let (Some(gain), Some(end)) = (median(&gains), median(&ends)) else {
         return String::new();
     };

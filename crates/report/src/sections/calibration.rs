@@ -20,10 +20,7 @@ pub(super) fn build(study: &Study) -> Section {
         fits.sort_by_key(|(name, _)| estimator_order(name));
         let mut table = Table::new(
             &format!("calibration-{}", number + 1),
-            &format!(
-                "{}, {}: errors on corruptions left out, in points",
-                entry.subject.model, entry.subject.name
-            ),
+            &format!("{}, {}: errors on corruptions left out, in points", entry.subject.model, entry.subject.name),
             &["score", ">cells", ">mean error", ">worst", ">bias"],
         );
         for (name, fit) in fits {

@@ -26,10 +26,7 @@ pub(super) fn build(study: &Study) -> Section {
             table
         };
         section.add(named(families));
-        let summary = format!(
-            "Table: bias, worst case and intervals, {model}, {}",
-            which.text()
-        );
+        let summary = format!("Table: bias, worst case and intervals, {model}, {}", which.text());
         section.blocks.push(Block::Folded(summary, named(quality)));
     }
     if number > 0 {
@@ -55,18 +52,12 @@ fn tables(model: &str, which: Which, entries: &[&Entry<Estimates>]) -> Option<(T
         .filter(|entry| which.truth(&entry.result).is_some())
         .map(|entry| entry.subject.family.as_str())
         .collect();
-    let mut table = Table::new(
-        "mae",
-        &format!("{model}, {}: mean absolute error in points", which.text()),
-        &["estimator"],
-    );
+    let mut table =
+        Table::new("mae", &format!("{model}, {}: mean absolute error in points", which.text()), &["estimator"]);
     let several = families.len() > 1;
     if several {
         for family in &families {
-            let count = entries
-                .iter()
-                .filter(|e| e.subject.family == *family)
-                .count();
+            let count = entries.iter().filter(|e| e.subject.family == *family).count();
             table.columns.push(format!(">{family} ({count})"));
         }
     }
@@ -75,10 +66,7 @@ fn tables(model: &str, which: Which, entries: &[&Entry<Estimates>]) -> Option<(T
         let mut row = vec![TableCell::text(&estimator_label(name))];
         if several {
             for family in &families {
-                let of_family = entries
-                    .iter()
-                    .copied()
-                    .filter(|e| e.subject.family == *family);
+                let of_family = entries.iter().copied().filter(|e| e.subject.family == *family);
                 let quality = quality_of(of_family, which, name);
                 row.push(TableCell::percent(quality.map(|quality| quality.mae), 2));
             }

@@ -13,11 +13,7 @@ pub(super) fn build(study: &Study) -> Section {
     if study.estimates.is_empty() {
         return section;
     }
-    let known = study
-        .estimates
-        .iter()
-        .filter(|e| e.result.accuracy.is_some())
-        .count();
+    let known = study.estimates.iter().filter(|e| e.result.accuracy.is_some()).count();
     if known > 0 {
         section.say(
             "Every point is a dataset. On the dashed line the estimate equals the truth; the thin line through a point is its \
@@ -34,18 +30,13 @@ pub(super) fn build(study: &Study) -> Section {
         let names: Vec<String> = names.into_iter().take(COLUMNS).collect();
         let mut table = Table::new(
             &format!("estimates-{}", number + 1),
-            &format!(
-                "{model}, {}: accuracy in percent, dataset by dataset",
-                which.text()
-            ),
+            &format!("{model}, {}: accuracy in percent, dataset by dataset", which.text()),
             &["dataset", "family", ">images", ">true"],
         );
         for (place, name) in names.iter().enumerate() {
             table.columns.push(format!(">{}", estimator_label(name)));
             if place == 0 {
-                table
-                    .columns
-                    .extend([">low".to_owned(), ">high".to_owned()]);
+                table.columns.extend([">low".to_owned(), ">high".to_owned()]);
             }
         }
         table.columns.push("flags".to_owned());
@@ -72,11 +63,7 @@ pub(super) fn build(study: &Study) -> Section {
         }
         let fold = table.rows.len() > 12 || which == Which::Adapted;
         if fold {
-            let summary = format!(
-                "Table: {model}, {}, {} datasets",
-                which.text(),
-                table.rows.len()
-            );
+            let summary = format!("Table: {model}, {}, {} datasets", which.text(), table.rows.len());
             section.blocks.push(Block::Folded(summary, table));
         } else {
             section.add(table);

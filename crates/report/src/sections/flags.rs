@@ -33,13 +33,7 @@ pub(super) fn build(study: &Study) -> Section {
     let mut table = Table::new(
         "flags",
         "Flags raised by estimates",
-        &[
-            "flag",
-            "what it means",
-            ">estimates",
-            "datasets",
-            "estimators",
-        ],
+        &["flag", "what it means", ">estimates", "datasets", "estimators"],
     );
     for (flag, (datasets, estimators, count)) in raised {
         let estimators = estimators.into_iter().map(estimator_label).collect();

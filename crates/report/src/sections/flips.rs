@@ -16,17 +16,7 @@ pub(super) fn build(study: &Study) -> Section {
     let mut table = Table::new(
         "flips",
         "Datasets: flips and accuracy in percent",
-        &[
-            "dataset",
-            "model",
-            "method",
-            "family",
-            ">images",
-            ">silhouette",
-            ">flips",
-            ">weighted flips",
-            ">accuracy",
-        ],
+        &["dataset", "model", "method", "family", ">images", ">silhouette", ">flips", ">weighted flips", ">accuracy"],
     );
     for entry in &study.flips {
         let (subject, result) = (&entry.subject, &entry.result);
@@ -43,10 +33,7 @@ pub(super) fn build(study: &Study) -> Section {
         ]);
     }
     if table.rows.len() > 12 {
-        section.blocks.push(Block::Folded(
-            format!("Table: {} datasets", table.rows.len()),
-            table,
-        ));
+        section.blocks.push(Block::Folded(format!("Table: {} datasets", table.rows.len()), table));
     } else {
         section.add(table);
     }

@@ -30,14 +30,7 @@ pub(super) fn build(study: &Study) -> Section {
         ],
     );
     let mut entries: Vec<_> = study.omissions.iter().collect();
-    entries.sort_by_key(|entry| {
-        (
-            &entry.subject.data,
-            &entry.subject.method,
-            &entry.result.rule,
-            entry.result.dropped,
-        )
-    });
+    entries.sort_by_key(|entry| (&entry.subject.data, &entry.subject.method, &entry.result.rule, entry.result.dropped));
     for entry in entries {
         let run = &entry.result;
         let accuracy = |point: Option<&crate::study::OmissionPoint>| point.and_then(|p| p.accuracy);

@@ -25,21 +25,13 @@ pub(super) fn build(study: &Study) -> Section {
     }
     let findings = findings(study);
     if !findings.is_empty() {
-        let items: String = findings
-            .iter()
-            .map(|text| format!("<li>{}</li>", escape(text)))
-            .collect();
-        section
-            .blocks
-            .push(Block::Html(format!("<ul>{items}</ul>")));
+        let items: String = findings.iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
+        section.blocks.push(Block::Html(format!("<ul>{items}</ul>")));
     }
     section.show(study, "correlations");
     let table = table(study);
     if table.rows.len() > 12 {
-        section.blocks.push(Block::Folded(
-            format!("Table: {} runs", table.rows.len()),
-            table,
-        ));
+        section.blocks.push(Block::Folded(format!("Table: {} runs", table.rows.len()), table));
     } else {
         section.add(table);
     }
@@ -51,9 +43,7 @@ fn findings(study: &Study) -> Vec<String> {
     let mut findings = Vec::new();
     let of = |phase: fn(&Phases) -> Option<Change>| -> Vec<(f64, f64)> {
         let changes = study.phases.iter().filter_map(|entry| phase(&entry.result));
-        changes
-            .map(|change| (change.measure, change.accuracy))
-            .collect()
+        changes.map(|change| (change.measure, change.accuracy)).collect()
     };
     let first = of(phase_1);
     if !first.is_empty() {

@@ -37,20 +37,15 @@ pub(super) fn build(study: &Study) -> Section {
             let own = |record: &RunRecord| -> Settings {
                 let fields = record.protocol.fields().iter();
                 fields
-                    .filter(|(name, _)| {
-                        !shared.contains_key(*name) && !settings.contains_key(*name)
-                    })
+                    .filter(|(name, _)| !shared.contains_key(*name) && !settings.contains_key(*name))
                     .map(|(name, value)| (name.clone(), value.clone()))
                     .collect()
             };
             html += &pre(&settings);
             html += "<ul class=\"keys\">";
             for record in records {
-                html += &format!(
-                    "<li id=\"key-{0}\"><code>{0}</code>{1}</li>",
-                    escape(&record.key),
-                    inline(&own(record))
-                );
+                html +=
+                    &format!("<li id=\"key-{0}\"><code>{0}</code>{1}</li>", escape(&record.key), inline(&own(record)));
             }
             html += "</ul>";
         }
@@ -67,16 +62,9 @@ fn shared(records: &[&RunRecord]) -> Settings {
     let Some((first, others)) = records.split_first() else {
         return Map::new();
     };
-    let same = |name: &str, value: &Value| {
-        others
-            .iter()
-            .all(|record| record.protocol.get(name) == Some(value))
-    };
+    let same = |name: &str, value: &Value| others.iter().all(|record| record.protocol.get(name) == Some(value));
     let fields = first.protocol.fields().iter();
-    fields
-        .filter(|(name, value)| same(name, value))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+    fields.filter(|(name, value)| same(name, value)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Records with equal settings together, in the order of the first of each. Settings that tell most records apart, as
@@ -100,10 +88,8 @@ fn groups<'a>(records: &[&'a RunRecord], shared: &Settings) -> Vec<(Settings, Ve
     let mut groups: Vec<(Settings, Vec<&RunRecord>)> = Vec::new();
     for record in records {
         let fields = record.protocol.fields().iter();
-        let settings: Settings = fields
-            .filter(|(name, _)| grouping(name))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
+        let settings: Settings =
+            fields.filter(|(name, _)| grouping(name)).map(|(name, value)| (name.clone(), value.clone())).collect();
         match groups.iter_mut().find(|(known, _)| *known == settings) {
             Some((_, records)) => records.push(record),
             None => groups.push((settings, vec![record])),

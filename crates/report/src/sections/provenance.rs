@@ -16,33 +16,20 @@ pub(super) fn build(study: &Study) -> Section {
         *count += 1;
         *seconds += record.seconds.max(0.0);
         let commit = record.commit.as_ref().map(|commit| format!(" ({commit})"));
-        makers.insert(format!(
-            "flipcast {}{}",
-            record.flipcast,
-            commit.unwrap_or_default()
-        ));
+        makers.insert(format!("flipcast {}{}", record.flipcast, commit.unwrap_or_default()));
         let model = record.protocol.get("model");
         let field = |name: &str| model.and_then(|m| m.get(name)).and_then(Value::as_str);
         if let Some(name) = field("name") {
             let hash = field("weights_sha256").unwrap_or("unknown");
-            *weights
-                .entry((name.to_owned(), hash.to_owned()))
-                .or_default() += 1;
+            *weights.entry((name.to_owned(), hash.to_owned())).or_default() += 1;
         }
     }
     if kinds.is_empty() {
         return section;
     }
     let makers: Vec<String> = makers.iter().map(|maker| escape(maker)).collect();
-    section.blocks.push(Block::Html(format!(
-        "<p>Written by {}.</p>",
-        makers.join(", ")
-    )));
-    let mut table = Table::new(
-        "records",
-        "Records read",
-        &["kind", ">records", ">hours of computing"],
-    );
+    section.blocks.push(Block::Html(format!("<p>Written by {}.</p>", makers.join(", "))));
+    let mut table = Table::new("records", "Records read", &["kind", ">records", ">hours of computing"]);
     for (kind, (count, seconds)) in kinds {
         table.rows.push(vec![
             TableCell::text(kind),
@@ -51,28 +38,15 @@ pub(super) fn build(study: &Study) -> Section {
         ]);
     }
     section.add(table);
-    let mut table = Table::new(
-        "weights",
-        "Weights",
-        &["model", "SHA-256 of the weights", ">records"],
-    );
+    let mut table = Table::new("weights", "Weights", &["model", "SHA-256 of the weights", ">records"]);
     for ((name, hash), count) in weights {
-        table.rows.push(vec![
-            TableCell::text(&name),
-            TableCell::text(&hash),
-            TableCell::count(count),
-        ]);
+        table.rows.push(vec![TableCell::text(&name), TableCell::text(&hash), TableCell::count(count)]);
     }
     section.add(table);
     let notes = study.notes();
     if !notes.is_empty() {
-        let items: String = notes
-            .iter()
-            .map(|note| format!("<li>{}</li>", prose(note)))
-            .collect();
-        section.blocks.push(Block::Html(format!(
-            "<p>Read but not shown:</p><ul>{items}</ul>"
-        )));
+        let items: String = notes.iter().map(|note| format!("<li>{}</li>", prose(note))).collect();
+        section.blocks.push(Block::Html(format!("<p>Read but not shown:</p><ul>{items}</ul>")));
     }
     section
 }

@@ -2,8 +2,7 @@ use super::Section;
 use crate::Study;
 use crate::stats::{deviation, mean};
 use crate::study::{
-    Entry, Estimates, Refit, Which, curve_name, estimator_label, estimator_order, paper_transfer,
-    row_error,
+    Entry, Estimates, Refit, Which, curve_name, estimator_label, estimator_order, paper_transfer, row_error,
 };
 use crate::table::{Table, TableCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,15 +55,11 @@ fn own_error(study: &Study, model: &str, estimator: &str, curve: &str) -> Option
     if let Some(entry) = refitted {
         return Some(entry.result.mae);
     }
-    let entries: Vec<&Entry<Estimates>> = study
-        .estimates
-        .iter()
-        .filter(|entry| entry.subject.model == model)
-        .collect();
+    let entries: Vec<&Entry<Estimates>> = study.estimates.iter().filter(|entry| entry.subject.model == model).collect();
     // Scores that are accuracies as they stand have a second, calibrated form.
     let calibrated = format!("{estimator}_calibrated");
-    let error = row_error(&entries, Which::Source, &calibrated)
-        .or_else(|| row_error(&entries, Which::Source, estimator));
+    let error =
+        row_error(&entries, Which::Source, &calibrated).or_else(|| row_error(&entries, Which::Source, estimator));
     error.map(|(error, _)| error)
 }
 
@@ -72,24 +67,11 @@ fn transfers(study: &Study) -> Table {
     let mut table = Table::new(
         "transfers",
         "Curves of one model tested on another: errors in points",
-        &[
-            "tested on",
-            "fitted on",
-            "score",
-            "curve",
-            ">cells",
-            ">before",
-            ">worst before",
-            ">after",
-        ],
+        &["tested on", "fitted on", "score", "curve", ">cells", ">before", ">worst before", ">after"],
     );
-    let published = |entry: &Entry<crate::study::Transfer>| {
-        paper_transfer(&entry.subject.data, &entry.result.estimator)
-    };
-    let any = study
-        .transfers
-        .iter()
-        .any(|entry| published(entry).is_some());
+    let published =
+        |entry: &Entry<crate::study::Transfer>| paper_transfer(&entry.subject.data, &entry.result.estimator);
+    let any = study.transfers.iter().any(|entry| published(entry).is_some());
     if any {
         table.columns.push(">paper, before".to_owned());
         table.columns.push(">paper, after".to_owned());
@@ -97,11 +79,7 @@ fn transfers(study: &Study) -> Table {
     let mut entries: Vec<_> = study.transfers.iter().collect();
     entries.sort_by_key(|entry| {
         let (subject, result) = (&entry.subject, &entry.result);
-        (
-            &subject.model,
-            &result.from,
-            estimator_order(&result.estimator),
-        )
+        (&subject.model, &result.from, estimator_order(&result.estimator))
     });
     for entry in entries {
         let (model, result) = (&entry.subject.model, &entry.result);
@@ -128,12 +106,7 @@ fn transfers(study: &Study) -> Table {
 
 /// Every curve of every score, fitted to the calibration cells.
 fn curves(study: &Study) -> Table {
-    let fitted = || {
-        study
-            .refits
-            .iter()
-            .filter(|entry| entry.result.draw.is_none())
-    };
+    let fitted = || study.refits.iter().filter(|entry| entry.result.draw.is_none());
     let mut names: BTreeSet<(usize, String)> = BTreeSet::new();
     let mut rows: BTreeMap<Row, BTreeMap<String, f64>> = BTreeMap::new();
     for entry in fitted() {
@@ -141,10 +114,7 @@ fn curves(study: &Study) -> Table {
         let name = curve_name(&refit.curve);
         let place = CURVES.iter().position(|known| *known == name);
         names.insert((place.unwrap_or(CURVES.len()), name.clone()));
-        let row = (
-            entry.subject.model.as_str(),
-            estimator_order(&refit.estimator),
-        );
+        let row = (entry.subject.model.as_str(), estimator_order(&refit.estimator));
         rows.entry(row).or_default().insert(name, refit.mae);
     }
     let mut table = Table::new(
@@ -155,10 +125,7 @@ fn curves(study: &Study) -> Table {
     let columns = names.iter().map(|(_, name)| format!(">{name}"));
     table.columns.extend(columns);
     for ((model, (.., estimator)), errors) in rows {
-        let mut row = vec![
-            TableCell::text(model),
-            TableCell::text(&estimator_label(estimator)),
-        ];
+        let mut row = vec![TableCell::text(model), TableCell::text(&estimator_label(estimator))];
         let cells = names.iter().map(|(_, name)| errors.get(name).copied());
         row.extend(cells.map(|error| TableCell::percent(error, 2)));
         table.rows.push(row);
@@ -172,16 +139,9 @@ fn curves(study: &Study) -> Table {
 /// Draws of groups, summed up.
 fn subsets(study: &Study) -> Table {
     let mut draws: BTreeMap<(Row, String), Vec<&Refit>> = BTreeMap::new();
-    for entry in study
-        .refits
-        .iter()
-        .filter(|entry| entry.result.draw.is_some())
-    {
+    for entry in study.refits.iter().filter(|entry| entry.result.draw.is_some()) {
         let refit = &entry.result;
-        let row = (
-            entry.subject.model.as_str(),
-            estimator_order(&refit.estimator),
-        );
+        let row = (entry.subject.model.as_str(), estimator_order(&refit.estimator));
         let place = (row, curve_name(&refit.curve));
         draws.entry(place).or_default().push(refit);
     }

@@ -1,6 +1,5 @@
 use super::{
-    calibration, errors, estimates, flags, flips, map, omission, phases, protocols, provenance,
-    refits, toy, variants,
+    calibration, errors, estimates, flags, flips, map, omission, phases, protocols, provenance, refits, toy, variants,
 };
 use crate::Study;
 use crate::figures::{FIGURES, Shown};
@@ -31,25 +30,19 @@ pub(crate) struct Section {
 
 impl Section {
     pub fn new(id: &'static str, title: &'static str) -> Self {
-        Self {
-            id,
-            title,
-            blocks: Vec::new(),
-        }
+        Self { id, title, blocks: Vec::new() }
     }
 
     /// A paragraph of plain text.
     pub fn say(&mut self, text: &str) {
-        self.blocks
-            .push(Block::Html(format!("<p>{}</p>", prose(text))));
+        self.blocks.push(Block::Html(format!("<p>{}</p>", prose(text))));
     }
 
     /// Everything the figure called `name` shows.
     pub fn show(&mut self, study: &Study, name: &str) {
         for info in FIGURES.iter().filter(|info| info.name == name) {
             let shown = (info.build)(study).into_iter();
-            self.blocks
-                .extend(shown.map(|shown| Block::Figure(info.name, shown)));
+            self.blocks.extend(shown.map(|shown| Block::Figure(info.name, shown)));
         }
     }
 
@@ -79,44 +72,18 @@ pub(crate) fn all_sections(study: &Study) -> Vec<Section> {
         provenance::build,
     ];
     let sections = build.into_iter().map(|build| build(study));
-    sections
-        .filter(|section| !section.blocks.is_empty())
-        .collect()
+    sections.filter(|section| !section.blocks.is_empty()).collect()
 }
 
 /// What the records do not hold, and the commands that would write it.
 pub(crate) fn missing(study: &Study) -> Option<String> {
     let absent = [
-        (
-            study.estimates.is_empty(),
-            "estimates beside the truth",
-            "flipcast study run",
-        ),
-        (
-            study.calibrations.is_empty(),
-            "calibration curves",
-            "flipcast study run",
-        ),
-        (
-            study.phases.is_empty(),
-            "adaptation curves and their phases",
-            "flipcast analyse phases",
-        ),
-        (
-            study.omissions.is_empty(),
-            "adapting without some images",
-            "flipcast analyse omission",
-        ),
-        (
-            study.flips.is_empty(),
-            "flips against clusters",
-            "flipcast analyse flips",
-        ),
-        (
-            study.maps.is_empty(),
-            "the map of embeddings",
-            "flipcast analyse map",
-        ),
+        (study.estimates.is_empty(), "estimates beside the truth", "flipcast study run"),
+        (study.calibrations.is_empty(), "calibration curves", "flipcast study run"),
+        (study.phases.is_empty(), "adaptation curves and their phases", "flipcast analyse phases"),
+        (study.omissions.is_empty(), "adapting without some images", "flipcast analyse omission"),
+        (study.flips.is_empty(), "flips against clusters", "flipcast analyse flips"),
+        (study.maps.is_empty(), "the map of embeddings", "flipcast analyse map"),
         (study.toys.is_empty(), "the toy", "flipcast analyse toy"),
     ];
     let absent: Vec<String> = absent
@@ -124,6 +91,5 @@ pub(crate) fn missing(study: &Study) -> Option<String> {
         .filter(|(is_absent, _, _)| *is_absent)
         .map(|(_, what, command)| format!("{what} (<code>{command}</code>)"))
         .collect();
-    (!absent.is_empty())
-        .then(|| format!("These records hold nothing about: {}.", absent.join(", ")))
+    (!absent.is_empty()).then(|| format!("These records hold nothing about: {}.", absent.join(", ")))
 }

@@ -14,11 +14,7 @@ pub enum TableFormat {
 }
 
 /// All tables of a study, or the one called `only`.
-pub fn render_tables(
-    study: &Study,
-    format: TableFormat,
-    only: Option<&str>,
-) -> Result<String, ReportError> {
+pub fn render_tables(study: &Study, format: TableFormat, only: Option<&str>) -> Result<String, ReportError> {
     let mut tables: Vec<Table> = Vec::new();
     for section in all_sections(study) {
         for block in section.blocks {
@@ -31,10 +27,7 @@ pub fn render_tables(
         let known: Vec<String> = tables.iter().map(|t| format!("`{}`", t.name)).collect();
         tables.retain(|table| table.name == name);
         if tables.is_empty() {
-            return Err(ReportError::UnknownTable {
-                name: name.to_owned(),
-                known: known.join(", "),
-            });
+            return Err(ReportError::UnknownTable { name: name.to_owned(), known: known.join(", ") });
         }
     }
     let several = tables.len() > 1;

@@ -20,10 +20,8 @@ pub(super) fn build(study: &Study) -> Section {
     }
     let mut beside_paper = false;
     for (number, (network, ways)) in networks.into_iter().enumerate() {
-        let published = ways
-            .values()
-            .flatten()
-            .any(|entry| COMPARED.iter().any(|name| published(entry, name).is_some()));
+        let published =
+            ways.values().flatten().any(|entry| COMPARED.iter().any(|name| published(entry, name).is_some()));
         beside_paper |= published;
         if ways.len() > 1 || published {
             let mut table = table(network, &ways);
@@ -50,12 +48,7 @@ fn which_truth(entry: &Entry<Estimates>) -> bool {
 fn published(entry: &Entry<Estimates>, estimator: &str) -> Option<f64> {
     let subject = &entry.subject;
     let variant = subject.variant.as_deref()?;
-    paper_variant(
-        &subject.network,
-        variant,
-        subject.paper_fit.as_deref(),
-        estimator,
-    )
+    paper_variant(&subject.network, variant, subject.paper_fit.as_deref(), estimator)
 }
 
 fn table(network: &str, ways: &BTreeMap<&str, Vec<&Entry<Estimates>>>) -> Table {
@@ -71,27 +64,20 @@ fn table(network: &str, ways: &BTreeMap<&str, Vec<&Entry<Estimates>>>) -> Table 
             ways.values().flatten().any(|entry| known(&entry))
         })
         .collect();
-    let columns = there
-        .iter()
-        .map(|name| format!(">{}", estimator_label(name)));
+    let columns = there.iter().map(|name| format!(">{}", estimator_label(name)));
     table.columns.extend(columns);
     let mut sorted: Vec<_> = ways.values().collect();
     sorted.sort_by_key(|entries| {
         let subject = entries.first().map(|entry| &entry.subject);
         let variant = subject.and_then(|s| s.variant.clone()).unwrap_or_default();
-        (
-            crate::study::natural(&variant),
-            subject.and_then(|s| s.paper_fit.clone()),
-        )
+        (crate::study::natural(&variant), subject.and_then(|s| s.paper_fit.clone()))
     });
     for entries in sorted {
         let Some(first) = entries.first() else {
             continue;
         };
-        let rows: BTreeSet<&str> = entries
-            .iter()
-            .map(|entry| entry.subject.row.as_deref().unwrap_or(&entry.subject.data))
-            .collect();
+        let rows: BTreeSet<&str> =
+            entries.iter().map(|entry| entry.subject.row.as_deref().unwrap_or(&entry.subject.data)).collect();
         let mut row = vec![
             TableCell::text(first.subject.variant.as_deref().unwrap_or("\u{2013}")),
             TableCell::text(first.subject.paper_fit.as_deref().unwrap_or("own")),

@@ -11,35 +11,19 @@ pub(crate) struct FittedCurve {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Shape {
-    Polynomial {
-        centre: f64,
-        scale: f64,
-        coefficients: Vec<f64>,
-    },
-    Monotone {
-        knots: Vec<f64>,
-        slopes: Vec<f64>,
-        level: f64,
-    },
+    Polynomial { centre: f64, scale: f64, coefficients: Vec<f64> },
+    Monotone { knots: Vec<f64>, slopes: Vec<f64>, level: f64 },
 }
 
 impl FittedCurve {
     /// The accuracy at a score, between 0 and 1; `None` where the stored numbers give none.
     pub fn value(&self, x: f64) -> Option<f64> {
         let value = match &self.shape {
-            Shape::Polynomial {
-                centre,
-                scale,
-                coefficients,
-            } => {
+            Shape::Polynomial { centre, scale, coefficients } => {
                 let t = (x - centre) / scale;
                 coefficients.iter().fold(0.0, |value, c| value * t + c)
             }
-            Shape::Monotone {
-                knots,
-                slopes,
-                level,
-            } => level + rise(knots, slopes, x)?,
+            Shape::Monotone { knots, slopes, level } => level + rise(knots, slopes, x)?,
         };
         value.is_finite().then(|| value.clamp(0.0, 1.0))
     }
@@ -94,8 +78,7 @@ mod tests {
 
     #[test]
     fn damaged_curves_have_no_values() {
-        let text =
-            r#"{"range":[0,4],"shape":{"monotone":{"knots":[0,2,4],"slopes":[0.1],"level":0.9}}}"#;
+        let text = r#"{"range":[0,4],"shape":{"monotone":{"knots":[0,2,4],"slopes":[0.1],"level":0.9}}}"#;
         let curve: FittedCurve = serde_json::from_str(text).expect("a curve");
         assert_eq!((curve.value(1.0), curve.points()), (None, vec![]));
     }

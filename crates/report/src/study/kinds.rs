@@ -56,26 +56,20 @@ pub(crate) struct Score {
 }
 
 /// Raw scores that are accuracies as they stand.
-const DIRECT: [&str; 8] = [
-    "ac", "doc", "im", "atc_mc", "atc_ne", "cot", "cott", "aetta",
-];
+const DIRECT: [&str; 8] = ["ac", "doc", "im", "atc_mc", "atc_ne", "cot", "cott", "aetta"];
 
 impl Cell {
     /// What raw scores say without a calibration.
     pub fn direct(&self, key: &str) -> Estimates {
         let guesses = |scores: &BTreeMap<String, Score>| {
-            let direct = scores
-                .iter()
-                .filter(|(name, _)| DIRECT.contains(&name.as_str()));
+            let direct = scores.iter().filter(|(name, _)| DIRECT.contains(&name.as_str()));
             let guess = |score: &Score| Guess {
                 accuracy: score.value,
                 low: None,
                 high: None,
                 flags: score.flags.iter().chain(&self.flags).cloned().collect(),
             };
-            direct
-                .map(|(name, score)| (name.clone(), guess(score)))
-                .collect()
+            direct.map(|(name, score)| (name.clone(), guess(score))).collect()
         };
         Estimates {
             cell: Some(key.to_owned()),

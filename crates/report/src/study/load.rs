@@ -1,7 +1,5 @@
 use super::Subject;
-use super::kinds::{
-    Calibration, Cell, Estimates, Flips, Map, Omission, Phases, Refit, Toy, Transfer,
-};
+use super::kinds::{Calibration, Cell, Estimates, Flips, Map, Omission, Phases, Refit, Toy, Transfer};
 use super::variant::name_variants;
 use crate::ReportError;
 use flipcast_record::{Records, RunRecord};
@@ -72,15 +70,10 @@ impl Study {
                 _ => drop(by_key.insert(record.key.clone(), record)),
             }
         }
-        let mut sorted: Vec<(Subject, RunRecord)> = by_key
-            .into_values()
-            .map(|record| (Subject::of(&record), record))
-            .collect();
-        let shifted: BTreeSet<String> = sorted
-            .iter()
-            .filter(|(subject, _)| subject.is_shifted)
-            .map(|(subject, _)| subject.base.clone())
-            .collect();
+        let mut sorted: Vec<(Subject, RunRecord)> =
+            by_key.into_values().map(|record| (Subject::of(&record), record)).collect();
+        let shifted: BTreeSet<String> =
+            sorted.iter().filter(|(subject, _)| subject.is_shifted).map(|(subject, _)| subject.base.clone()).collect();
         for (subject, _) in &mut sorted {
             // Beside their own corruptions, images as they are have one name.
             if !subject.is_shifted && shifted.contains(&subject.base) {
@@ -134,14 +127,10 @@ impl Study {
 
     /// What was read but is not shown, one line each.
     pub fn notes(&self) -> Vec<String> {
-        let kinds = self
-            .ignored
-            .iter()
-            .map(|(kind, count)| format!("{count} of kind `{kind}`, which a report does not show"));
-        let broken = self
-            .broken
-            .iter()
-            .map(|broken| format!("`{}` of kind `{}`: {}", broken.key, broken.kind, broken.why));
+        let kinds =
+            self.ignored.iter().map(|(kind, count)| format!("{count} of kind `{kind}`, which a report does not show"));
+        let broken =
+            self.broken.iter().map(|broken| format!("`{}` of kind `{}`: {}", broken.key, broken.kind, broken.why));
         kinds.chain(broken).collect()
     }
 
@@ -181,17 +170,10 @@ impl Study {
 
     /// Raw scores that no record turned into estimates: what they say as they stand.
     fn add_direct(&mut self, cells: Vec<Entry<Cell>>) {
-        let known: BTreeSet<String> = self
-            .estimates
-            .iter()
-            .filter_map(|entry| entry.result.cell.clone())
-            .collect();
+        let known: BTreeSet<String> = self.estimates.iter().filter_map(|entry| entry.result.cell.clone()).collect();
         for cell in cells {
             if !known.contains(&cell.subject.key) {
-                self.estimates.push(Entry {
-                    result: cell.result.direct(&cell.subject.key),
-                    subject: cell.subject,
-                });
+                self.estimates.push(Entry { result: cell.result.direct(&cell.subject.key), subject: cell.subject });
             }
         }
     }
@@ -229,11 +211,9 @@ fn keep<T: DeserializeOwned>(
 ) {
     match T::deserialize(&record.result) {
         Ok(result) => entries.push(Entry { subject, result }),
-        Err(error) => broken.push(Broken {
-            key: record.key.clone(),
-            kind: record.kind.clone(),
-            why: error.to_string(),
-        }),
+        Err(error) => {
+            broken.push(Broken { key: record.key.clone(), kind: record.kind.clone(), why: error.to_string() })
+        }
     }
 }
 
@@ -247,13 +227,9 @@ pub(crate) fn natural(text: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let word = rest
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(rest.len());
+        let word = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
         let (words, after) = rest.split_at(word);
-        let number = after
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(after.len());
+        let number = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
         let (digits, after) = after.split_at(number);
         parts.push((words.to_owned(), digits.parse().unwrap_or(0)));
         rest = after;
@@ -262,10 +238,7 @@ pub(crate) fn natural(text: &str) -> Vec<(String, u64)> {
 }
 
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-    let failed = |source| ReportError::Folder {
-        path: folder.to_owned(),
-        source,
-    };
+    let failed = |source| ReportError::Folder { path: folder.to_owned(), source };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -274,9 +247,7 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         }
     }
     if files.is_empty() {
-        return Err(ReportError::NoFiles {
-            path: folder.to_owned(),
-        });
+        return Err(ReportError::NoFiles { path: folder.to_owned() });
     }
     Ok(files)
 }
@@ -299,11 +270,7 @@ mod tests {
 
     #[test]
     fn the_order_of_records_does_not_matter_and_the_youngest_counts() {
-        let all = [
-            flips("x@fog:10", 0.1, 1),
-            flips("x@fog:9", 0.2, 1),
-            flips("x@fog:9", 0.3, 2),
-        ];
+        let all = [flips("x@fog:10", 0.1, 1), flips("x@fog:9", 0.2, 1), flips("x@fog:9", 0.3, 2)];
         for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
             let study = Study::new(order.map(|i| all[i].clone()).to_vec());
             let shares: Vec<_> = study.flips.iter().map(|e| e.result.flips).collect();
@@ -313,39 +280,25 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_named() {
-        let study = Study::new(vec![
-            record("weather", "x", json!({}), 1),
-            record("phases", "x", json!({"checkpoints": 3}), 1),
-        ]);
+        let study =
+            Study::new(vec![record("weather", "x", json!({}), 1), record("phases", "x", json!({"checkpoints": 3}), 1)]);
         assert!(study.is_empty());
         let notes = study.notes();
         assert_eq!(notes.len(), 2);
-        assert!(
-            notes[0].contains("`weather`") && notes[1].contains("`phases`"),
-            "{notes:?}"
-        );
+        assert!(notes[0].contains("`weather`") && notes[1].contains("`phases`"), "{notes:?}");
     }
 
     #[test]
     fn raw_scores_count_only_where_no_estimates_were_made() {
         let cell = |data: &str| {
             let scores = json!({"ac": {"value": 0.7}, "wf": {"value": 12.0}});
-            record(
-                "estimate",
-                data,
-                json!({"images": 9, "accuracy": 0.6, "source": scores}),
-                1,
-            )
+            record("estimate", data, json!({"images": 9, "accuracy": 0.6, "source": scores}), 1)
         };
         let (one, two) = (cell("one"), cell("two"));
         let made = json!({"cell": one.key, "images": 9, "source": {"wf": {"accuracy": 0.5, "low": 0.4, "high": 0.6, "flags": []}}});
         let made = record("estimates", "one", made, 1);
         let study = Study::new(vec![one, two, made]);
-        let names: Vec<&str> = study
-            .estimates
-            .iter()
-            .map(|e| e.subject.data.as_str())
-            .collect();
+        let names: Vec<&str> = study.estimates.iter().map(|e| e.subject.data.as_str()).collect();
         assert_eq!(names, ["one", "two"]);
         assert!(study.estimates[1].result.source.keys().eq(["ac"]));
     }

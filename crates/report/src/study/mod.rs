@@ -15,8 +15,8 @@ pub(crate) use estimators::{estimator_label, estimator_order};
 pub use flags::FLAGS;
 pub(crate) use flags::flag_text;
 pub(crate) use kinds::{
-    Calibration, Checkpoint, Estimates, Flips, Frame, Guess, Omission, OmissionPoint, Phases,
-    Refit, Transfer, curve_name,
+    Calibration, Checkpoint, Estimates, Flips, Frame, Guess, Omission, OmissionPoint, Phases, Refit, Transfer,
+    curve_name,
 };
 pub use load::Study;
 pub(crate) use load::{Entry, natural};

@@ -11,20 +11,14 @@ pub(crate) struct PaperPhases {
 }
 
 /// The paper's own.
-pub(crate) const PAPER_PHASES: PaperPhases = PaperPhases {
-    phase_1: 0.70,
-    phase_2: -0.79,
-    rises: 0.98,
-};
+pub(crate) const PAPER_PHASES: PaperPhases = PaperPhases { phase_1: 0.70, phase_2: -0.79, rises: 0.98 };
 
 /// Plan, estimator, error with the curve of ResNet-50, error with a curve of the model's own.
 const TRANSFERS: [(&str, &str, f64, f64); 1] = [("vit_refit", "wf_batch", 0.0661, 0.0415)];
 
 /// The paper's errors before and after fitting anew.
 pub(crate) fn paper_transfer(plan: &str, estimator: &str) -> Option<(f64, f64)> {
-    let known = TRANSFERS
-        .iter()
-        .find(|row| (row.0, row.1) == (plan, estimator));
+    let known = TRANSFERS.iter().find(|row| (row.0, row.1) == (plan, estimator));
     known.map(|row| (row.2, row.3))
 }
 
@@ -57,21 +51,10 @@ const VARIANTS: [(&str, CurveOf, &str, f64); 15] = [
 ];
 
 /// The paper's error of an estimator for ResNet-50 on ImageNet, if `network` is one.
-pub(crate) fn paper_variant(
-    network: &str,
-    variant: &str,
-    paper_fit: Option<&str>,
-    estimator: &str,
-) -> Option<f64> {
+pub(crate) fn paper_variant(network: &str, variant: &str, paper_fit: Option<&str>, estimator: &str) -> Option<f64> {
     let is_resnet50 = network == "resnet50" || network.starts_with("resnet50.tv_in1k");
-    let curve = if paper_fit.is_some() {
-        CurveOf::Paper
-    } else {
-        CurveOf::Own
-    };
-    let known = VARIANTS
-        .iter()
-        .find(|row| (row.0, row.1, row.2) == (variant, curve, estimator));
+    let curve = if paper_fit.is_some() { CurveOf::Paper } else { CurveOf::Own };
+    let known = VARIANTS.iter().find(|row| (row.0, row.1, row.2) == (variant, curve, estimator));
     known.filter(|_| is_resnet50).map(|row| row.3)
 }
 
@@ -82,22 +65,10 @@ mod tests {
     #[test]
     fn numbers_stand_beside_what_they_are_about() {
         let name = "resnet50.tv_in1k";
-        assert_eq!(
-            paper_variant(name, "steps-500", None, "wf_batch"),
-            Some(0.0298)
-        );
-        assert_eq!(
-            paper_variant(name, "steps-500", Some("paper-resnet50"), "wf"),
-            None
-        );
-        assert_eq!(
-            paper_variant("resnet18", "steps-500", None, "wf_batch"),
-            None
-        );
-        assert_eq!(
-            paper_transfer("vit_refit", "wf_batch"),
-            Some((0.0661, 0.0415))
-        );
+        assert_eq!(paper_variant(name, "steps-500", None, "wf_batch"), Some(0.0298));
+        assert_eq!(paper_variant(name, "steps-500", Some("paper-resnet50"), "wf"), None);
+        assert_eq!(paper_variant("resnet18", "steps-500", None, "wf_batch"), None);
+        assert_eq!(paper_transfer("vit_refit", "wf_batch"), Some((0.0661, 0.0415)));
         assert_eq!(paper_transfer("tiny_imagenet", "wf_batch"), None);
     }
 }

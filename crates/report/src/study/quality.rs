@@ -51,14 +51,9 @@ pub(crate) struct Quality {
 }
 
 /// All estimators of some datasets, in the order of tables.
-pub(crate) fn estimators_of<'a>(
-    entries: impl IntoIterator<Item = &'a Entry<Estimates>>,
-    which: Which,
-) -> Vec<String> {
-    let names: BTreeSet<String> = entries
-        .into_iter()
-        .flat_map(|entry| which.guesses(&entry.result).keys().cloned())
-        .collect();
+pub(crate) fn estimators_of<'a>(entries: impl IntoIterator<Item = &'a Entry<Estimates>>, which: Which) -> Vec<String> {
+    let names: BTreeSet<String> =
+        entries.into_iter().flat_map(|entry| which.guesses(&entry.result).keys().cloned()).collect();
     let mut names: Vec<String> = names.into_iter().collect();
     names.sort_by(|a, b| estimator_order(a).cmp(&estimator_order(b)));
     names
@@ -66,20 +61,14 @@ pub(crate) fn estimators_of<'a>(
 
 /// Mean absolute error with every row of the plan counting alike, as in the paper's tables, and the number of rows; a
 /// dataset without a row is one.
-pub(crate) fn row_error(
-    entries: &[&Entry<Estimates>],
-    which: Which,
-    estimator: &str,
-) -> Option<(f64, usize)> {
+pub(crate) fn row_error(entries: &[&Entry<Estimates>], which: Which, estimator: &str) -> Option<(f64, usize)> {
     let mut rows: BTreeMap<&str, Vec<&Entry<Estimates>>> = BTreeMap::new();
     for entry in entries {
         let row = entry.subject.row.as_deref().unwrap_or(&entry.subject.data);
         rows.entry(row).or_default().push(entry);
     }
-    let errors: Vec<f64> = rows
-        .values()
-        .filter_map(|entries| Some(quality_of(entries.iter().copied(), which, estimator)?.mae))
-        .collect();
+    let errors: Vec<f64> =
+        rows.values().filter_map(|entries| Some(quality_of(entries.iter().copied(), which, estimator)?.mae)).collect();
     Some((crate::stats::mean(&errors)?, errors.len()))
 }
 
@@ -101,17 +90,10 @@ pub(crate) fn quality_of<'a>(
         return None;
     }
     let n = known.len() as f64;
-    let errors: Vec<f64> = known
-        .iter()
-        .map(|(guess, truth)| guess.accuracy - truth)
-        .collect();
-    let intervals: Vec<(f64, f64, f64)> = known
-        .iter()
-        .filter_map(|(guess, truth)| Some((guess.low?, guess.high?, *truth)))
-        .collect();
-    let held = intervals
-        .iter()
-        .filter(|(low, high, truth)| low <= truth && truth <= high);
+    let errors: Vec<f64> = known.iter().map(|(guess, truth)| guess.accuracy - truth).collect();
+    let intervals: Vec<(f64, f64, f64)> =
+        known.iter().filter_map(|(guess, truth)| Some((guess.low?, guess.high?, *truth))).collect();
+    let held = intervals.iter().filter(|(low, high, truth)| low <= truth && truth <= high);
     let widths: Vec<f64> = intervals.iter().map(|(low, high, _)| high - low).collect();
     Some(Quality {
         datasets: known.len(),

@@ -93,9 +93,7 @@ fn method_name(value: &Value) -> Option<String> {
     let named = match value {
         Value::String(name) => Some(name.as_str()),
         _ => ["method", "name"].iter().find_map(|field| {
-            let value = value
-                .get(field)
-                .or_else(|| value.get("settings")?.get(field));
+            let value = value.get(field).or_else(|| value.get("settings")?.get(field));
             value.and_then(Value::as_str)
         }),
     };
@@ -105,23 +103,11 @@ fn method_name(value: &Value) -> Option<String> {
 /// Such as `adam 0.001, 990 steps`.
 fn setting(method: Option<&Value>, steps: Option<&Value>) -> String {
     let optimiser = method.and_then(|method| {
-        let nested = || {
-            method
-                .as_object()?
-                .values()
-                .find_map(|v| v.get("optimiser"))
-        };
-        let (name, settings) = method
-            .get("optimiser")
-            .or_else(nested)?
-            .as_object()?
-            .iter()
-            .next()?;
+        let nested = || method.as_object()?.values().find_map(|v| v.get("optimiser"));
+        let (name, settings) = method.get("optimiser").or_else(nested)?.as_object()?.iter().next()?;
         Some(format!("{name} {}", settings.get("lr")?.as_f64()?))
     });
-    let steps = steps
-        .and_then(Value::as_u64)
-        .map(|steps| format!("{steps} steps"));
+    let steps = steps.and_then(Value::as_u64).map(|steps| format!("{steps} steps"));
     let parts: Vec<String> = optimiser.into_iter().chain(steps).collect();
     parts.join(", ")
 }
@@ -165,10 +151,7 @@ mod tests {
     #[test]
     fn settings_are_found_wherever_a_method_keeps_them() {
         let tent = json!({"method": "tent", "optimiser": {"adam": {"lr": 0.001}}});
-        assert_eq!(
-            setting(Some(&tent), Some(&json!(200))),
-            "adam 0.001, 200 steps"
-        );
+        assert_eq!(setting(Some(&tent), Some(&json!(200))), "adam 0.001, 200 steps");
         let rdumb = json!({"method": "rdumb", "eta": {"optimiser": {"sgd": {"lr": 0.00025}}}});
         assert_eq!(setting(Some(&rdumb), None), "sgd 0.00025");
         assert_eq!(setting(Some(&json!("tent")), None), "");
@@ -177,11 +160,7 @@ mod tests {
     #[test]
     fn families_are_read_from_the_data_s_name() {
         let cases = [
-            (
-                "cifar100_test.tar#second-half:0@gaussian_noise:3",
-                "gaussian_noise:3",
-                "C",
-            ),
+            ("cifar100_test.tar#second-half:0@gaussian_noise:3", "gaussian_noise:3", "C"),
             ("a/b.tar@cifar-c-bar/blue_noise:2", "blue_noise:2", "C-bar"),
             ("x@imagenet-c-bar/plasma_noise:5", "plasma_noise:5", "C-bar"),
             ("x@ccc/easy", "easy", "ccc"),
@@ -192,21 +171,13 @@ mod tests {
             ("", "unnamed", "unnamed"),
         ];
         for (data, name, family) in cases {
-            assert_eq!(
-                name_and_family(data),
-                (name.to_owned(), family.to_owned()),
-                "{data}"
-            );
+            assert_eq!(name_and_family(data), (name.to_owned(), family.to_owned()), "{data}");
         }
     }
 
     #[test]
     fn methods_are_named_in_several_places() {
-        for value in [
-            json!("tent"),
-            json!({"method": "tent", "lr": 1}),
-            json!({"settings": {"method": "tent"}}),
-        ] {
+        for value in [json!("tent"), json!({"method": "tent", "lr": 1}), json!({"settings": {"method": "tent"}})] {
             assert_eq!(method_name(&value).as_deref(), Some("tent"));
         }
         assert_eq!(method_name(&json!(3)), None);

@@ -33,10 +33,8 @@ pub(super) fn name_variants(sorted: &mut [(Subject, RunRecord)]) {
         }
     }
     for (subject, record) in sorted {
-        let several = |of: &BTreeMap<String, BTreeSet<String>>| {
-            of.get(&subject.network)
-                .is_some_and(|names| names.len() > 1)
-        };
+        let several =
+            |of: &BTreeMap<String, BTreeSet<String>>| of.get(&subject.network).is_some_and(|names| names.len() > 1);
         let mut model = subject.network.clone();
         if let (true, Some(name)) = (several(&variants), &subject.variant) {
             model += &format!(", {name}");
@@ -71,19 +69,13 @@ mod tests {
                 for (name, value) in fields.as_object().expect("an object") {
                     protocol = protocol.with(name, value).expect("JSON");
                 }
-                let timing = Timing {
-                    created: 1,
-                    seconds: 1.0,
-                };
+                let timing = Timing { created: 1, seconds: 1.0 };
                 let record = RunRecord::new(protocol, json!({}), timing);
                 (Subject::of(&record), record)
             })
             .collect();
         name_variants(&mut sorted);
-        sorted
-            .into_iter()
-            .map(|(subject, _)| subject.model)
-            .collect()
+        sorted.into_iter().map(|(subject, _)| subject.model).collect()
     }
 
     #[test]
@@ -98,20 +90,11 @@ mod tests {
     fn variants_of_one_base_are_kept_apart_and_found_by_their_settings() {
         let flips = |stop: usize| json!({"name": "code", "stops": [stop]});
         let records = [
-            (
-                "estimates",
-                json!({"flips": flips(25), "variant": "steps-25"}),
-            ),
-            (
-                "estimates",
-                json!({"flips": flips(50), "variant": "steps-50"}),
-            ),
+            ("estimates", json!({"flips": flips(25), "variant": "steps-25"})),
+            ("estimates", json!({"flips": flips(50), "variant": "steps-50"})),
             ("transfer", json!({"flips": flips(50)})),
         ];
-        assert_eq!(
-            models(&records),
-            ["a, steps-25", "a, steps-50", "a, steps-50"]
-        );
+        assert_eq!(models(&records), ["a, steps-25", "a, steps-50", "a, steps-50"]);
     }
 
     #[test]

@@ -91,9 +91,7 @@ impl AffineError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotAffine { .. } => Some("give a file that `--save-affine` wrote"),
-            Self::OtherModel { .. } => {
-                Some("an adapted vector fits only the weights it was adapted from")
-            }
+            Self::OtherModel { .. } => Some("an adapted vector fits only the weights it was adapted from"),
             Self::Version { .. } => Some("use the newer flipcast that wrote it"),
             _ => None,
         }
@@ -134,10 +132,7 @@ fn metadata(model: &Model) -> Value {
 
 /// Reads the vector [`save_affine`] wrote; it must have been adapted from the weights of `model`.
 pub fn load_affine(path: &Path, model: &Model) -> Result<Vec<f32>, AffineError> {
-    let read_error = |source| AffineError::Read {
-        path: path.to_owned(),
-        source: Box::new(source),
-    };
+    let read_error = |source| AffineError::Read { path: path.to_owned(), source: Box::new(source) };
     let file = WeightFile::open(path).map_err(read_error)?;
     check_origin(path, &file, model)?;
     let table = model.graph().affine_table();
@@ -163,12 +158,7 @@ pub fn load_affine(path: &Path, model: &Model) -> Result<Vec<f32>, AffineError> 
         }
         let tensor = file.load(&name).map_err(read_error)?;
         if let Some(index) = tensor.values().iter().position(|v| !v.is_finite()) {
-            return Err(AffineError::NotFinite {
-                path: path.to_owned(),
-                name,
-                index,
-                value: tensor.values()[index],
-            });
+            return Err(AffineError::NotFinite { path: path.to_owned(), name, index, value: tensor.values()[index] });
         }
         affine[range].copy_from_slice(tensor.values());
     }
@@ -179,15 +169,10 @@ fn check_origin(path: &Path, file: &WeightFile, model: &Model) -> Result<(), Aff
     let entry = |name: &str| file.metadata().get(name).cloned();
     match entry(VERSION_ENTRY) {
         None => {
-            return Err(AffineError::NotAffine {
-                path: path.to_owned(),
-            });
+            return Err(AffineError::NotAffine { path: path.to_owned() });
         }
         Some(found) if found != VERSION.to_string() => {
-            return Err(AffineError::Version {
-                path: path.to_owned(),
-                found,
-            });
+            return Err(AffineError::Version { path: path.to_owned(), found });
         }
         Some(_) => {}
     }

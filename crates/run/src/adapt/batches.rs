@@ -132,12 +132,7 @@ impl Batches {
 
 fn join(mut first: LoadedBatch, second: LoadedBatch) -> LoadedBatch {
     let images = first.batch.images() + second.batch.images();
-    let extents = [
-        images,
-        first.batch.height(),
-        first.batch.width(),
-        first.batch.channels(),
-    ];
+    let extents = [images, first.batch.height(), first.batch.width(), first.batch.channels()];
     let joined = match (first.batch.bytes(), second.batch.bytes()) {
         (Some((bytes, scale)), Some((more, _))) => {
             Batch::from_bytes(extents, [bytes, more].concat(), scale, Vec::new())
@@ -150,8 +145,5 @@ fn join(mut first: LoadedBatch, second: LoadedBatch) -> LoadedBatch {
     first.indices.extend(second.indices);
     first.ids.extend(second.ids);
     first.labels.extend(second.labels);
-    LoadedBatch {
-        batch: joined.expect("a loader's images have one size"),
-        ..first
-    }
+    LoadedBatch { batch: joined.expect("a loader's images have one size"), ..first }
 }

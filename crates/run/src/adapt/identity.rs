@@ -46,12 +46,7 @@ impl DataIdentity {
         }
         let digest = digest.finalize();
         let (corruption, corruption_seed) = corruption.unzip();
-        Self {
-            images,
-            digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
-            corruption,
-            corruption_seed,
-        }
+        Self { images, digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(), corruption, corruption_seed }
     }
 }
 
@@ -79,11 +74,7 @@ mod tests {
         }
         fn sample(&self, index: usize) -> Result<Sample, DataError> {
             let image = Image::new(1, 1, vec![self.0[index]; 3]).expect("one pixel");
-            Ok(Sample {
-                id: self.id(index),
-                payload: Payload::Pixels(image),
-                label: Label::Unknown,
-            })
+            Ok(Sample { id: self.id(index), payload: Payload::Pixels(image), label: Label::Unknown })
         }
     }
 
@@ -92,10 +83,7 @@ mod tests {
         let one = DataIdentity::of(&Grey(vec![1; 40]), None);
         assert_eq!(one, DataIdentity::of(&Grey(vec![1; 40]), None));
         assert_ne!(one, DataIdentity::of(&Grey(vec![2; 40]), None));
-        assert_ne!(
-            one.digest,
-            DataIdentity::of(&Grey(vec![1; 41]), None).digest
-        );
+        assert_ne!(one.digest, DataIdentity::of(&Grey(vec![1; 41]), None).digest);
         let corrupted = DataIdentity::of(&Grey(vec![1; 40]), Some(("fog:1".into(), 3)));
         assert_eq!(corrupted.digest, one.digest);
         assert_ne!(corrupted, one);

@@ -64,11 +64,7 @@ impl AdaptJob<'_> {
         ];
         for (setting, value) in at_least_one {
             if value == Some(0) {
-                return Err(RunError::Setting {
-                    setting,
-                    found: 0,
-                    expected: "at least 1",
-                });
+                return Err(RunError::Setting { setting, found: 0, expected: "at least 1" });
             }
         }
         self.loader.check()?;
@@ -78,10 +74,7 @@ impl AdaptJob<'_> {
         if let Some(start) = &self.start {
             let expected = table.len();
             if start.len() != expected {
-                return Err(RunError::AffineLength {
-                    found: start.len(),
-                    expected,
-                });
+                return Err(RunError::AffineLength { found: start.len(), expected });
             }
         }
         Ok(())

@@ -69,10 +69,7 @@ impl AdaptJob<'_> {
         };
         let model = ModelPart {
             architecture: self.model.architecture(),
-            weights: self
-                .model
-                .weights_sha256()
-                .unwrap_or_else(|| self.model.name()),
+            weights: self.model.weights_sha256().unwrap_or_else(|| self.model.name()),
             num_classes: self.model.num_classes(),
             preprocess: &self.loader.preprocess,
             border: self.loader.border,
@@ -102,8 +99,7 @@ impl AdaptJob<'_> {
             guard: self.guard.enabled.then_some(&self.guard),
             source_predicts: self.source == SourceRule::Predict,
             start: self.start.as_deref().map(|start| value_digest([start])),
-            clean: (!self.clean.is_empty())
-                .then(|| value_digest(self.clean.iter().map(Batch::values))),
+            clean: (!self.clean.is_empty()).then(|| value_digest(self.clean.iter().map(Batch::values))),
         };
         let protocol = Protocol::new("adapt")
             .with("model", &model)?

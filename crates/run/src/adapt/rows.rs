@@ -27,10 +27,7 @@ pub(super) fn rows(
 
 /// As [`Logits::argmax`], for one row.
 fn first_largest(row: &[f32]) -> usize {
-    let best = row
-        .iter()
-        .enumerate()
-        .reduce(|a, b| if b.1 > a.1 { b } else { a });
+    let best = row.iter().enumerate().reduce(|a, b| if b.1 > a.1 { b } else { a });
     best.map_or(0, |(class, _)| class)
 }
 

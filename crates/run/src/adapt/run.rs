@@ -58,11 +58,7 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
                 logits: output.logits,
                 mean_entropy: output.mean_entropy,
                 source: source_logits,
-                step: Some(Step {
-                    reliable: output.reliable,
-                    used: output.used,
-                    reset: output.reset,
-                }),
+                step: Some(Step { reliable: output.reliable, used: output.used, reset: output.reset }),
             }
         } else {
             predict_as_source(&mut *net, &loaded.batch, source_logits)?
@@ -70,12 +66,7 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
         tally.add(&loaded, seen, job.class_space)?;
         if let Some(writer) = &mut job.predictions {
             let names = job.model.class_names();
-            writer.write(&rows(
-                &loaded,
-                seen.logits,
-                source_classes.as_deref(),
-                names,
-            ))?;
+            writer.write(&rows(&loaded, seen.logits, source_classes.as_deref(), names))?;
         }
         if adapting {
             let report = guard.guard.observe(Observation {
@@ -145,12 +136,7 @@ fn predict_as_source<'a>(
         }
     };
     let entropies = entropies(logits);
-    Ok(Seen {
-        logits,
-        mean_entropy: entropies.iter().sum::<f64>() / entropies.len() as f64,
-        source,
-        step: None,
-    })
+    Ok(Seen { logits, mean_entropy: entropies.iter().sum::<f64>() / entropies.len() as f64, source, step: None })
 }
 
 /// Logits of one network, kept while another one runs.
@@ -161,10 +147,7 @@ struct Kept {
 
 impl Kept {
     fn of(logits: Logits<'_>) -> Self {
-        Self {
-            values: logits.values().to_vec(),
-            classes: logits.classes(),
-        }
+        Self { values: logits.values().to_vec(), classes: logits.classes() }
     }
 
     fn logits(&self) -> Logits<'_> {
@@ -180,10 +163,7 @@ struct Watch {
 
 impl Watch {
     fn new(guard: Guard) -> Self {
-        Self {
-            guard,
-            state: GuardState::Healthy,
-        }
+        Self { guard, state: GuardState::Healthy }
     }
 
     /// An event when the verdict is another one than after the batch before.

@@ -150,10 +150,7 @@ fn refuse_outside(space: &ClassSpace, label: &Label, index: usize) -> Result<(),
     let outputs = space.labels().outputs();
     match (space.labels().rule(), label.class()) {
         (Rule::Index, Some(class)) if class as usize >= outputs => {
-            Err(RunError::OutsideClassSpace {
-                index,
-                classes: outputs,
-            })
+            Err(RunError::OutsideClassSpace { index, classes: outputs })
         }
         _ => Ok(()),
     }

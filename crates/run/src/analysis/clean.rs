@@ -54,19 +54,8 @@ pub(super) struct CleanProtocol {
 
 impl<'a> Clean<'a> {
     /// The images of `request` as the source model sees them.
-    pub fn new(
-        model: &'a Model,
-        device: Device,
-        request: CellRequest<'a>,
-        settings: CleanSettings,
-    ) -> Self {
-        Self {
-            model,
-            device,
-            request,
-            settings,
-            means: OnceCell::new(),
-        }
+    pub fn new(model: &'a Model, device: Device, request: CellRequest<'a>, settings: CleanSettings) -> Self {
+        Self { model, device, request, settings, means: OnceCell::new() }
     }
 
     pub(super) fn protocol(&self) -> CleanProtocol {
@@ -91,9 +80,7 @@ impl<'a> Clean<'a> {
     fn make(&self, watcher: &mut dyn Watcher) -> Result<SourceMeans, RunError> {
         let CellRequest { scope, seed, .. } = self.request;
         let groups = Groups::new(self.settings.restriction, scope)?;
-        let chosen = sample(&self.request, self.settings.images, &groups, |group| {
-            groups.takes(group)
-        })?;
+        let chosen = sample(&self.request, self.settings.images, &groups, |group| groups.takes(group))?;
         let images = open_some(&self.request, chosen)?;
         let count = images.len();
         watcher.predicted(0, count);
@@ -114,22 +101,13 @@ impl<'a> Clean<'a> {
         let found: Vec<Option<usize>> = seen.labels.iter().map(of).collect();
         let unlabelled = found.iter().filter(|group| group.is_none()).count();
         if unlabelled > 0 {
-            return Err(RunError::Unlabelled {
-                unlabelled,
-                images: found.len(),
-            });
+            return Err(RunError::Unlabelled { unlabelled, images: found.len() });
         }
         let found: Vec<usize> = found.into_iter().flatten().collect();
         let mut present = found.clone();
         present.sort_unstable();
         present.dedup();
-        let ranks: Vec<usize> = found
-            .iter()
-            .map(|group| present.partition_point(|other| other < group))
-            .collect();
-        Ok(SourceMeans {
-            centres: class_means(&seen.embeddings, &ranks, present.len())?,
-            groups: present,
-        })
+        let ranks: Vec<usize> = found.iter().map(|group| present.partition_point(|other| other < group)).collect();
+        Ok(SourceMeans { centres: class_means(&seen.embeddings, &ranks, present.len())?, groups: present })
     }
 }

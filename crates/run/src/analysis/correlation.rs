@@ -113,10 +113,7 @@ mod tests {
     #[test]
     fn equal_numbers_share_ranks_and_constants_have_no_correlation() {
         assert_eq!(ranks(&[5.0, 1.0, 5.0, 9.0]), [2.5, 1.0, 2.5, 4.0]);
-        assert_eq!(
-            correlate(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0), (1.0, 4.0)]),
-            None
-        );
+        assert_eq!(correlate(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0), (1.0, 4.0)]), None);
         assert_eq!(correlate(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]), None);
     }
 }

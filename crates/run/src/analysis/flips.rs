@@ -56,19 +56,11 @@ pub struct FlipPoint {
 impl FlipsJob<'_> {
     /// Everything that defines the result.
     pub fn protocol(&self) -> Result<Protocol, RunError> {
-        Ok(self
-            .subject
-            .protocol("flips")?
-            .with("steps", &self.steps)?
-            .with("embedding", &self.embedding)?)
+        Ok(self.subject.protocol("flips")?.with("steps", &self.steps)?.with("embedding", &self.embedding)?)
     }
 
     /// The result, from `ledger` or else made and kept there.
-    pub fn recorded(
-        &self,
-        ledger: &mut Ledger,
-        watcher: &mut dyn Watcher,
-    ) -> Result<FlipPoint, RunError> {
+    pub fn recorded(&self, ledger: &mut Ledger, watcher: &mut dyn Watcher) -> Result<FlipPoint, RunError> {
         recorded(self.protocol()?, ledger, || self.run(watcher))
     }
 
@@ -77,13 +69,7 @@ impl FlipsJob<'_> {
         self.subject.check()?;
         let settings = self.embedding;
         at_least("number of probe images", settings.images, 2, "at least 2")?;
-        let Subject {
-            model,
-            request,
-            method,
-            device,
-            ..
-        } = &self.subject;
+        let Subject { model, request, method, device, .. } = &self.subject;
         let scope = request.scope;
         let images = self.subject.open()?;
         let accuracy = run_source(model, &images, scope, *device, watcher)?.accuracy(scope);
@@ -100,9 +86,7 @@ impl FlipsJob<'_> {
         protocol.check()?;
         let groups = Groups::new(settings.restriction, scope)?;
         let seen = match settings.restriction {
-            Restriction::None => {
-                Observer::new(&self.subject, &images, settings.images)?.observe(None)?
-            }
+            Restriction::None => Observer::new(&self.subject, &images, settings.images)?.observe(None)?,
             Restriction::SixteenClass => {
                 let takes = |group| groups.takes(group);
                 let chosen = self.subject.sample(settings.images, &groups, takes)?;
@@ -111,17 +95,9 @@ impl FlipsJob<'_> {
             }
         };
         let clusters = settings.clusters.unwrap_or_else(|| groups.count(scope));
-        let config = KmeansConfig {
-            restarts: settings.restarts,
-            ..KmeansConfig::new(clusters, request.seed)
-        };
+        let config = KmeansConfig { restarts: settings.restarts, ..KmeansConfig::new(clusters, request.seed) };
         let found = kmeans(&seen.embeddings, &config)?;
-        let silhouette = mean_silhouette(
-            &seen.embeddings,
-            &found.labels,
-            settings.silhouette_sample,
-            request.seed,
-        )?;
+        let silhouette = mean_silhouette(&seen.embeddings, &found.labels, settings.silhouette_sample, request.seed)?;
         let evidence = collect_flips(model, &images, scope, &protocol, *device, watcher)?;
         let last = evidence.stops.last().ok_or(RunError::NoImages)?;
         let initial = evidence.initial.classes_predicted();

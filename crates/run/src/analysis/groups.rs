@@ -39,9 +39,7 @@ impl Groups {
                 expected: "1000 where classes are restricted to the 16 of ImageNet",
             });
         }
-        Ok(Self {
-            sixteen: Some(builtin(SIXTEEN)?),
-        })
+        Ok(Self { sixteen: Some(builtin(SIXTEEN)?) })
     }
 
     /// The group of an image with this label; `None` where the label is unknown or outside all groups.
@@ -102,9 +100,7 @@ mod tests {
         let scope = scope(1000);
         let groups = Groups::new(Restriction::SixteenClass, &scope).unwrap();
         assert_eq!(groups.count(&scope), 16);
-        let found: Vec<usize> = (0..1000)
-            .filter_map(|class| groups.of(&scope, &Label::Class(class)))
-            .collect();
+        let found: Vec<usize> = (0..1000).filter_map(|class| groups.of(&scope, &Label::Class(class))).collect();
         assert_eq!(found.len(), 207);
         // The first polar bear and the last dog.
         let of = |class| groups.of(&scope, &Label::Class(class));

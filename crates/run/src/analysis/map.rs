@@ -94,11 +94,7 @@ impl MapJob<'_> {
     }
 
     /// The result, from `ledger` or else made and kept there.
-    pub fn recorded(
-        &self,
-        ledger: &mut Ledger,
-        watcher: &mut dyn Watcher,
-    ) -> Result<EmbeddingMap, RunError> {
+    pub fn recorded(&self, ledger: &mut Ledger, watcher: &mut dyn Watcher) -> Result<EmbeddingMap, RunError> {
         recorded(self.protocol()?, ledger, || self.run(watcher))
     }
 
@@ -139,11 +135,7 @@ impl MapJob<'_> {
             }
             Ok(())
         })?;
-        Ok(EmbeddingMap {
-            class_names: scene.class_names,
-            labels: scene.labels,
-            frames,
-        })
+        Ok(EmbeddingMap { class_names: scene.class_names, labels: scene.labels, frames })
     }
 
     fn check(&self) -> Result<(), RunError> {
@@ -166,11 +158,7 @@ impl MapJob<'_> {
     }
 
     /// The groups that are drawn, of those that have images, and a class mean if there are any; none without labels.
-    fn shown_groups(
-        &self,
-        groups: &Groups,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Vec<usize>, RunError> {
+    fn shown_groups(&self, groups: &Groups, watcher: &mut dyn Watcher) -> Result<Vec<usize>, RunError> {
         let request = &self.subject.request;
         let mut present = BTreeSet::new();
         for index in 0..self.subject.images() {
@@ -211,11 +199,7 @@ impl MapJob<'_> {
                 Some(Centres::new(values.collect(), found.centres.dims())?)
             }
         };
-        Ok(Scene {
-            class_names: shown.iter().map(name).collect(),
-            labels: labels.iter().map(place).collect(),
-            means,
-        })
+        Ok(Scene { class_names: shown.iter().map(name).collect(), labels: labels.iter().map(place).collect(), means })
     }
 
     /// Points coloured by clusters of their own.
@@ -249,13 +233,7 @@ impl MapJob<'_> {
         let found = tsne(&all, &config, start)?;
         let rounded = |at: &[[f64; 2]]| at.iter().map(|at| at.map(round)).collect();
         let (points, means) = found.layout.split_at(embeddings.count());
-        let frame = Frame {
-            step,
-            accuracy: None,
-            points: rounded(points),
-            class_means: rounded(means),
-            kl: found.kl,
-        };
+        let frame = Frame { step, accuracy: None, points: rounded(points), class_means: rounded(means), kl: found.kl };
         Ok((frame, found.layout))
     }
 }

@@ -37,16 +37,10 @@ pub(super) struct Seen {
 
 impl<'a> Observer<'a> {
     /// Observes up to `len` of `images` with the statistics the subject adapts with.
-    pub(super) fn new(
-        subject: &'a Subject,
-        images: &'a Images,
-        len: usize,
-    ) -> Result<Self, RunError> {
+    pub(super) fn new(subject: &'a Subject, images: &'a Images, len: usize) -> Result<Self, RunError> {
         let len = len.min(images.len());
         let chunk = subject.chunk_of(len);
-        let net = subject
-            .device
-            .network(subject.model, Purpose::Predict, chunk)?;
+        let net = subject.device.network(subject.model, Purpose::Predict, chunk)?;
         Ok(Self {
             images,
             len,

@@ -105,11 +105,7 @@ impl OmissionJob<'_> {
     }
 
     /// The result, from `ledger` or else made and kept there.
-    pub fn recorded(
-        &self,
-        ledger: &mut Ledger,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Omission, RunError> {
+    pub fn recorded(&self, ledger: &mut Ledger, watcher: &mut dyn Watcher) -> Result<Omission, RunError> {
         recorded(self.protocol()?, ledger, || self.run(watcher))
     }
 
@@ -119,10 +115,7 @@ impl OmissionJob<'_> {
         let subject = &self.subject;
         let scope = subject.request.scope;
         let seed = subject.request.seed;
-        let available = Subset::new(
-            subject.request.dataset.clone(),
-            (0..subject.images()).collect(),
-        )?;
+        let available = Subset::new(subject.request.dataset.clone(), (0..subject.images()).collect())?;
         let (half, holdout) = split_halves(&available, seed)?;
         let holdout = sampled(holdout, self.holdout, seed);
         let (kept, mut omission) = self.choose(half, watcher)?;
@@ -131,10 +124,7 @@ impl OmissionJob<'_> {
         let mut observer = Observer::new(subject, &holdout, holdout.len())?;
         let seen = observer.observe(None)?;
         omission.holdout_images = seen.labels.len();
-        omission.curve.push(CurvePoint {
-            step: 0,
-            accuracy: seen.accuracy(scope),
-        });
+        omission.curve.push(CurvePoint { step: 0, accuracy: seen.accuracy(scope) });
         if kept.len() < 2 {
             return Ok(omission);
         }
@@ -167,11 +157,7 @@ impl OmissionJob<'_> {
     }
 
     /// The images of `half` that are left, and what is known of the others. Images that cannot be read count as neither.
-    fn choose(
-        &self,
-        half: Vec<usize>,
-        watcher: &mut dyn Watcher,
-    ) -> Result<(Vec<usize>, Omission), RunError> {
+    fn choose(&self, half: Vec<usize>, watcher: &mut dyn Watcher) -> Result<(Vec<usize>, Omission), RunError> {
         let subject = &self.subject;
         let scope = subject.request.scope;
         let images: Images = subject.open_some(half.clone())?;
@@ -192,9 +178,7 @@ impl OmissionJob<'_> {
                     })?;
                     rank_of(row, class) < k
                 }
-                OmissionRule::Entropy(threshold) => {
-                    threshold > 0.0 && entropies[place] <= threshold
-                }
+                OmissionRule::Entropy(threshold) => threshold > 0.0 && entropies[place] <= threshold,
             };
             if drop {
                 dropped.push(entropies[place]);
@@ -220,9 +204,7 @@ impl OmissionJob<'_> {
 fn rank_of(row: &[f32], class: usize) -> usize {
     let own = row[class];
     let before = row.iter().enumerate();
-    before
-        .filter(|&(other, &value)| value > own || (value == own && other < class))
-        .count()
+    before.filter(|&(other, &value)| value > own || (value == own && other < class)).count()
 }
 
 /// Up to `most` of `indices`, drawn by `seed`, in order.

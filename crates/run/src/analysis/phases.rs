@@ -4,9 +4,7 @@ use super::steps::adapt;
 use super::subject::{at_least, recorded};
 use super::{Clean, SourceMeans, Subject};
 use crate::{Ledger, RunError, Watcher};
-use flipcast_embed::{
-    EmbedError, KmeansConfig, Points, kmeans, shift_distance, silhouette_sampled,
-};
+use flipcast_embed::{EmbedError, KmeansConfig, Points, kmeans, shift_distance, silhouette_sampled};
 use flipcast_record::Protocol;
 use serde::{Deserialize, Serialize};
 
@@ -29,13 +27,7 @@ pub struct ClusterSettings {
 impl Default for ClusterSettings {
     /// 2,000 images, ten starts, all silhouettes, all classes.
     fn default() -> Self {
-        Self {
-            images: 2000,
-            clusters: None,
-            restarts: 10,
-            silhouette_sample: 2000,
-            restriction: Restriction::None,
-        }
+        Self { images: 2000, clusters: None, restarts: 10, silhouette_sample: 2000, restriction: Restriction::None }
     }
 }
 
@@ -112,11 +104,9 @@ pub struct PhaseChange {
 impl Phases {
     /// The changes in phase 1 and phase 2; `None` for a phase without steps, and for both without labels.
     pub fn changes(&self) -> [Option<PhaseChange>; 2] {
-        let (Some(end), Some(first), Some(last)) = (
-            self.phase_1_end,
-            self.checkpoints.first(),
-            self.checkpoints.last(),
-        ) else {
+        let (Some(end), Some(first), Some(last)) =
+            (self.phase_1_end, self.checkpoints.first(), self.checkpoints.last())
+        else {
             return [None, None];
         };
         let peak = self.checkpoints.iter().find(|found| found.step == end);
@@ -148,11 +138,7 @@ impl PhasesJob<'_> {
     }
 
     /// The result, from `ledger` or else made and kept there.
-    pub fn recorded(
-        &self,
-        ledger: &mut Ledger,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Phases, RunError> {
+    pub fn recorded(&self, ledger: &mut Ledger, watcher: &mut dyn Watcher) -> Result<Phases, RunError> {
         recorded(self.protocol()?, ledger, || self.run(watcher))
     }
 
@@ -166,9 +152,10 @@ impl PhasesJob<'_> {
             Some(clean) => Some(clean.means(watcher)?),
             None => None,
         };
-        let clusters = self.embedding.clusters.unwrap_or_else(|| {
-            means.map_or_else(|| groups.count(scope), |means| means.groups.len())
-        });
+        let clusters = self
+            .embedding
+            .clusters
+            .unwrap_or_else(|| means.map_or_else(|| groups.count(scope), |means| means.groups.len()));
         let chosen = subject.sample(self.embedding.images, &groups, |group| groups.takes(group))?;
         let sample = subject.open_some(chosen)?;
         let mut observer = Observer::new(subject, &sample, sample.len())?;
@@ -197,22 +184,12 @@ impl PhasesJob<'_> {
             }
             Ok(())
         })?;
-        Ok(Phases {
-            phase_1_end: best_step(&checkpoints),
-            checkpoints,
-            images: initial.len(),
-            clusters,
-        })
+        Ok(Phases { phase_1_end: best_step(&checkpoints), checkpoints, images: initial.len(), clusters })
     }
 
     fn check(&self) -> Result<(), RunError> {
         self.subject.check()?;
-        at_least(
-            "number of observed images",
-            self.embedding.images,
-            2,
-            "at least 2",
-        )?;
+        at_least("number of observed images", self.embedding.images, 2, "at least 2")?;
         at_least("restarts", self.embedding.restarts, 1, "at least 1")?;
         let sample = self.embedding.silhouette_sample;
         at_least("silhouette sample", sample, 1, "at least 1")?;
@@ -231,21 +208,10 @@ impl PhasesJob<'_> {
         self.checkpoints.last().copied().unwrap_or(0)
     }
 
-    fn measure(
-        &self,
-        points: &Points,
-        clusters: usize,
-        means: Option<&SourceMeans>,
-    ) -> Result<Geometry, RunError> {
+    fn measure(&self, points: &Points, clusters: usize, means: Option<&SourceMeans>) -> Result<Geometry, RunError> {
         let seed = self.subject.request.seed;
         let settings = self.embedding;
-        let found = kmeans(
-            points,
-            &KmeansConfig {
-                restarts: settings.restarts,
-                ..KmeansConfig::new(clusters, seed)
-            },
-        )?;
+        let found = kmeans(points, &KmeansConfig { restarts: settings.restarts, ..KmeansConfig::new(clusters, seed) })?;
         let shift = means.map(|means| shift_distance(&means.centres, &found.centres));
         Ok(Geometry {
             silhouette: mean_silhouette(points, &found.labels, settings.silhouette_sample, seed)?,
@@ -306,15 +272,9 @@ mod tests {
 
     fn phases(accuracies: &[Option<f64>]) -> Phases {
         let found = accuracies.iter().enumerate();
-        let checkpoints: Vec<Checkpoint> = found
-            .map(|(step, &accuracy)| checkpoint(step, accuracy, step as f64))
-            .collect();
-        Phases {
-            phase_1_end: best_step(&checkpoints),
-            checkpoints,
-            images: 1,
-            clusters: 1,
-        }
+        let checkpoints: Vec<Checkpoint> =
+            found.map(|(step, &accuracy)| checkpoint(step, accuracy, step as f64)).collect();
+        Phases { phase_1_end: best_step(&checkpoints), checkpoints, images: 1, clusters: 1 }
     }
 
     #[test]

@@ -21,9 +21,7 @@ pub(super) fn adapt(
     let seed = subject.request.seed;
     let batch_size = subject.batch_size.min(images.len());
     let mut adapter = subject.method.build(seed)?;
-    let mut net = subject
-        .device
-        .network(subject.model, Purpose::Adapt, batch_size)?;
+    let mut net = subject.device.network(subject.model, Purpose::Adapt, batch_size)?;
     let (mut step, mut epoch) = (0, 0);
     loop {
         let seed = seed.wrapping_add(1 + epoch);

@@ -74,11 +74,7 @@ impl Subject<'_> {
     /// All images.
     pub(super) fn open(&self) -> Result<Images, RunError> {
         let request = &self.request;
-        Images::open(
-            request.dataset.clone(),
-            request.config.clone(),
-            request.memory_limit,
-        )
+        Images::open(request.dataset.clone(), request.config.clone(), request.memory_limit)
     }
 
     /// The images at `indices` of the dataset.
@@ -105,10 +101,7 @@ impl Subject<'_> {
 /// The images at `indices` of a dataset.
 pub(super) fn open_some(request: &CellRequest, indices: Vec<usize>) -> Result<Images, RunError> {
     let dataset: Arc<dyn Dataset> = Arc::new(Subset::new(request.dataset.clone(), indices)?);
-    let config = LoaderConfig {
-        limit: None,
-        ..request.config.clone()
-    };
+    let config = LoaderConfig { limit: None, ..request.config.clone() };
     Images::open(dataset, config, request.memory_limit)
 }
 
@@ -149,11 +142,7 @@ pub(super) fn at_least(
     if found >= least {
         return Ok(());
     }
-    Err(RunError::Setting {
-        setting,
-        found,
-        expected,
-    })
+    Err(RunError::Setting { setting, found, expected })
 }
 
 /// The result kept for `protocol`, or what `make` gives, which is then kept.

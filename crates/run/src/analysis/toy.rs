@@ -47,16 +47,7 @@ pub struct ToyConfig {
 impl Default for ToyConfig {
     /// Five classes of 60 points, turned by 0.4 of the angle between them, 200 rounds.
     fn default() -> Self {
-        Self {
-            classes: 5,
-            points_per_class: 60,
-            radius: 4.0,
-            turn: 0.4,
-            shrink: 0.7,
-            rate: 0.1,
-            rounds: 200,
-            seed: 0,
-        }
+        Self { classes: 5, points_per_class: 60, radius: 4.0, turn: 0.4, shrink: 0.7, rate: 0.1, rounds: 200, seed: 0 }
     }
 }
 
@@ -101,10 +92,7 @@ pub struct ToyFrame {
 impl ToyConfig {
     /// Everything that defines the result.
     pub fn protocol(&self) -> Result<Protocol, RunError> {
-        Ok(Protocol::new("toy")
-            .with("version", &VERSION)?
-            .with("seed", &self.seed)?
-            .with("settings", self)?)
+        Ok(Protocol::new("toy").with("version", &VERSION)?.with("seed", &self.seed)?.with("settings", self)?)
     }
 
     /// The result, from `ledger` or else made and kept there.
@@ -124,11 +112,7 @@ impl ToyConfig {
         ];
         for (setting, found, allowed, expected) in numbers {
             if !allowed.contains(&found) {
-                return Err(RunError::Number {
-                    setting,
-                    found,
-                    expected,
-                });
+                return Err(RunError::Number { setting, found, expected });
             }
         }
         Ok(())
@@ -144,9 +128,8 @@ pub fn toy(config: &ToyConfig) -> Result<Toy, RunError> {
         .map(|class| [angle * class as f64])
         .map(|[at]| [config.radius * at.cos(), config.radius * at.sin()])
         .collect();
-    let labels: Vec<usize> = (0..config.classes * config.points_per_class)
-        .map(|index| index % config.classes)
-        .collect();
+    let labels: Vec<usize> =
+        (0..config.classes * config.points_per_class).map(|index| index % config.classes).collect();
     let points: Vec<[f64; 2]> = labels
         .iter()
         .map(|&class| {
@@ -166,35 +149,14 @@ pub fn toy(config: &ToyConfig) -> Result<Toy, RunError> {
         frames: run(config, &labels, points, &centres, rate),
     };
     let panels = vec![
-        panel(
-            "unshifted",
-            "Points move, means start at their classes",
-            &points,
-            config.rate,
-        ),
-        panel(
-            "shifted",
-            "Points move, means start at shifted places",
-            &shifted,
-            config.rate,
-        ),
-        panel(
-            "fixed_points",
-            "Points stay: expectation-maximisation",
-            &shifted,
-            0.0,
-        ),
+        panel("unshifted", "Points move, means start at their classes", &points, config.rate),
+        panel("shifted", "Points move, means start at shifted places", &shifted, config.rate),
+        panel("fixed_points", "Points stay: expectation-maximisation", &shifted, 0.0),
     ];
     Ok(Toy { labels, panels })
 }
 
-fn run(
-    config: &ToyConfig,
-    labels: &[usize],
-    points: &[[f64; 2]],
-    centres: &[[f64; 2]],
-    rate: f64,
-) -> Vec<ToyFrame> {
+fn run(config: &ToyConfig, labels: &[usize], points: &[[f64; 2]], centres: &[[f64; 2]], rate: f64) -> Vec<ToyFrame> {
     let (mut points, mut means) = (points.to_vec(), centres.to_vec());
     let kept = checkpoints(config.rounds);
     let mut frames = Vec::new();
@@ -202,10 +164,7 @@ fn run(
         if kept.contains(&round) {
             frames.push(frame(round, &points, &means, labels, centres));
         }
-        let shares: Vec<Vec<f64>> = points
-            .iter()
-            .map(|&at| responsibilities(at, &means))
-            .collect();
+        let shares: Vec<Vec<f64>> = points.iter().map(|&at| responsibilities(at, &means)).collect();
         for (k, mean) in means.iter_mut().enumerate() {
             let total: f64 = shares.iter().map(|shares| shares[k]).sum();
             let sum = |axis: usize| {
@@ -220,9 +179,7 @@ fn run(
         for (at, shares) in points.iter_mut().zip(&shares) {
             let pull = |axis: usize| {
                 let terms = shares.iter().zip(&means);
-                terms
-                    .map(|(share, mean)| share * (mean[axis] - at[axis]))
-                    .sum::<f64>()
+                terms.map(|(share, mean)| share * (mean[axis] - at[axis])).sum::<f64>()
             };
             *at = [at[0] + rate * pull(0), at[1] + rate * pull(1)];
         }
@@ -239,13 +196,7 @@ fn responsibilities(at: [f64; 2], means: &[[f64; 2]]) -> Vec<f64> {
     weights.iter().map(|weight| weight / total).collect()
 }
 
-fn frame(
-    round: usize,
-    points: &[[f64; 2]],
-    means: &[[f64; 2]],
-    labels: &[usize],
-    start: &[[f64; 2]],
-) -> ToyFrame {
+fn frame(round: usize, points: &[[f64; 2]], means: &[[f64; 2]], labels: &[usize], start: &[[f64; 2]]) -> ToyFrame {
     let classes = means.len();
     let mut counts = vec![0_usize; classes * classes];
     for (&at, &label) in points.iter().zip(labels) {
@@ -303,11 +254,7 @@ mod tests {
             assert!(nearest < 0.1, "class {label} at {at:?}");
         }
         let end = |panel: &ToyPanel| panel.frames.last().unwrap().purity;
-        assert!(
-            end(shifted) < end(unshifted) - 0.1,
-            "{:?}",
-            purities(shifted)
-        );
+        assert!(end(shifted) < end(unshifted) - 0.1, "{:?}", purities(shifted));
         // The data are the same in the first frame, and stay in the third panel.
         assert_eq!(fixed.frames[0], shifted.frames[0]);
         let last = fixed.frames.last().unwrap();
@@ -317,15 +264,9 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_panels() {
-        let config = ToyConfig {
-            rounds: 7,
-            ..ToyConfig::default()
-        };
+        let config = ToyConfig { rounds: 7, ..ToyConfig::default() };
         assert_eq!(toy(&config).unwrap(), toy(&config).unwrap());
-        let other = ToyConfig {
-            seed: 1,
-            ..config.clone()
-        };
+        let other = ToyConfig { seed: 1, ..config.clone() };
         assert_ne!(toy(&config).unwrap(), toy(&other).unwrap());
         let rounds = |panel: &ToyPanel| panel.frames.iter().map(|f| f.round).collect::<Vec<_>>();
         assert_eq!(rounds(&toy(&config).unwrap().panels[0]), [0, 1, 2, 5, 7]);
@@ -344,18 +285,9 @@ mod tests {
     fn settings_out_of_range_are_refused() {
         let good = ToyConfig::default();
         let broken = [
-            ToyConfig {
-                classes: 1,
-                ..good.clone()
-            },
-            ToyConfig {
-                points_per_class: 0,
-                ..good.clone()
-            },
-            ToyConfig {
-                rate: f64::NAN,
-                ..good.clone()
-            },
+            ToyConfig { classes: 1, ..good.clone() },
+            ToyConfig { points_per_class: 0, ..good.clone() },
+            ToyConfig { rate: f64::NAN, ..good.clone() },
             ToyConfig { turn: -0.5, ..good },
         ];
         for config in broken {

@@ -4,8 +4,7 @@ use super::progress::Within;
 use super::run_model::{ModelRun, Trouble};
 use super::{AnalysisEntry, AnalysisKind, DataRef, DecisionRule, StudyError, Unit};
 use crate::analysis::{
-    Clean, CleanSettings, ClusterSettings, FlipsJob, MapJob, OmissionJob, PhasesJob, Subject,
-    checkpoints,
+    Clean, CleanSettings, ClusterSettings, FlipsJob, MapJob, OmissionJob, PhasesJob, Subject, checkpoints,
 };
 use crate::calibration::ModelIdentity;
 use crate::{CellRequest, Ledger};
@@ -20,12 +19,7 @@ pub(super) const UNIT: &str = "unit";
 
 impl ModelRun<'_> {
     /// Makes an analysis and keeps it, and then that the unit is done.
-    pub(super) fn analysis(
-        &self,
-        unit: &Unit,
-        entry: &AnalysisEntry,
-        title: &str,
-    ) -> Result<(), Trouble> {
+    pub(super) fn analysis(&self, unit: &Unit, entry: &AnalysisEntry, title: &str) -> Result<(), Trouble> {
         let started = Instant::now();
         let method = entry.method()?;
         let (name, images) = self.images(&unit.data, unit.seed)?;
@@ -83,10 +77,7 @@ impl ModelRun<'_> {
         clean: Option<&Clean>,
         (ledger, title): (&mut Ledger, &str),
     ) -> Result<String, Trouble> {
-        let mut within = Within {
-            watcher: self.watcher,
-            name: title,
-        };
+        let mut within = Within { watcher: self.watcher, name: title };
         let embedding = ClusterSettings {
             images: entry.images,
             clusters: entry.clusters,
@@ -95,33 +86,18 @@ impl ModelRun<'_> {
         };
         let key = match entry.kind {
             AnalysisKind::Phases => {
-                let job = PhasesJob {
-                    subject,
-                    clean,
-                    checkpoints: checkpoints(entry.steps),
-                    embedding,
-                };
+                let job = PhasesJob { subject, clean, checkpoints: checkpoints(entry.steps), embedding };
                 job.recorded(ledger, &mut within)?;
                 job.protocol()?.key()
             }
             AnalysisKind::Flips => {
-                let job = FlipsJob {
-                    subject,
-                    steps: entry.steps,
-                    embedding,
-                };
+                let job = FlipsJob { subject, steps: entry.steps, embedding };
                 job.recorded(ledger, &mut within)?;
                 job.protocol()?.key()
             }
             AnalysisKind::Omission => {
                 let rule = unit.rule.expect("an omission has a rule");
-                let job = OmissionJob {
-                    subject,
-                    rule,
-                    steps: entry.steps,
-                    every: entry.every,
-                    holdout: entry.images,
-                };
+                let job = OmissionJob { subject, rule, steps: entry.steps, every: entry.every, holdout: entry.images };
                 job.recorded(ledger, &mut within)?;
                 job.protocol()?.key()
             }

@@ -97,17 +97,14 @@ fn default_classes() -> usize {
 impl AnalysisEntry {
     /// How it adapts.
     pub(super) fn method(&self) -> Result<MethodConfig, StudyError> {
-        let wrong = |source: Box<dyn std::error::Error + Send + Sync>| {
-            StudyError::setting("analysis", &self.name, source)
-        };
+        let wrong =
+            |source: Box<dyn std::error::Error + Send + Sync>| StudyError::setting("analysis", &self.name, source);
         match &self.method {
             toml::Value::String(name) => {
                 let recipe = self.recipe.unwrap_or(Recipe::ImageNet);
                 MethodConfig::published(name, recipe).map_err(|error| wrong(error.into()))
             }
-            settings => {
-                MethodConfig::deserialize(settings.clone()).map_err(|error| wrong(error.into()))
-            }
+            settings => MethodConfig::deserialize(settings.clone()).map_err(|error| wrong(error.into())),
         }
     }
 

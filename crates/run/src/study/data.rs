@@ -47,10 +47,7 @@ pub struct DataRef {
 }
 
 /// Keys tell a limit from one that took the first images, as limits once did.
-pub(super) fn write_limit<S: Serializer>(
-    limit: &Option<usize>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub(super) fn write_limit<S: Serializer>(limit: &Option<usize>, serializer: S) -> Result<S::Ok, S::Error> {
     limit_value(*limit).serialize(serializer)
 }
 
@@ -105,10 +102,7 @@ mod tests {
     fn a_sample_is_named_before_what_is_done_to_it() {
         let data = limited(Some(50));
         assert_eq!(data.name(), "a.tar#first-half:0@fog:3");
-        assert_eq!(
-            data.sample_name(50, 7),
-            "a.tar#first-half:0#sample:50:7@fog:3"
-        );
+        assert_eq!(data.sample_name(50, 7), "a.tar#first-half:0#sample:50:7@fog:3");
     }
 
     #[test]

@@ -16,9 +16,7 @@ pub enum StudyError {
         message: String,
     },
     /// A name that stands for nothing.
-    #[error(
-        "line {line}, column {column} of the plan: no {what} is called `{name}`, expected one such as {nearest}"
-    )]
+    #[error("line {line}, column {column} of the plan: no {what} is called `{name}`, expected one such as {nearest}")]
     Unknown {
         /// From 1.
         line: usize,
@@ -71,11 +69,7 @@ pub enum StudyError {
 
 impl StudyError {
     pub(super) fn entry(what: &'static str, name: &str, problem: impl Into<String>) -> Self {
-        Self::Entry {
-            what,
-            name: name.to_owned(),
-            problem: problem.into(),
-        }
+        Self::Entry { what, name: name.to_owned(), problem: problem.into() }
     }
 
     pub(super) fn setting(
@@ -83,10 +77,6 @@ impl StudyError {
         name: &str,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self::Setting {
-            what,
-            name: name.to_owned(),
-            source: source.into(),
-        }
+        Self::Setting { what, name: name.to_owned(), source: source.into() }
     }
 }

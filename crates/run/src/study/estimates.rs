@@ -89,20 +89,10 @@ pub(super) fn done_units(
     model: &ModelIdentity,
     device: Device,
 ) -> Result<BTreeSet<String>, StudyError> {
-    let here = device
-        .describe(Protocol::new(ESTIMATES))?
-        .with("model", model)?;
-    let same = |record: &&RunRecord| {
-        ["model", "arithmetic"]
-            .iter()
-            .all(|field| record.protocol.get(field) == here.get(field))
-    };
-    Ok(records
-        .iter()
-        .filter(same)
-        .filter_map(unit_of)
-        .map(str::to_owned)
-        .collect())
+    let here = device.describe(Protocol::new(ESTIMATES))?.with("model", model)?;
+    let same =
+        |record: &&RunRecord| ["model", "arithmetic"].iter().all(|field| record.protocol.get(field) == here.get(field));
+    Ok(records.iter().filter(same).filter_map(unit_of).map(str::to_owned).collect())
 }
 
 /// The unit an `estimates` record of this version, or the mark of an analysis, belongs to.
@@ -110,7 +100,5 @@ pub(super) fn unit_of(record: &RunRecord) -> Option<&str> {
     let version = record.protocol.get("version").and_then(Value::as_u64);
     let estimates = record.kind == ESTIMATES && version == Some(u64::from(ESTIMATES_VERSION));
     let current = estimates || record.kind == UNIT;
-    current
-        .then(|| record.protocol.get("unit"))?
-        .and_then(Value::as_str)
+    current.then(|| record.protocol.get("unit"))?.and_then(Value::as_str)
 }

@@ -20,22 +20,14 @@ pub struct Missing {
 }
 
 /// Per unit, what it lacks; and what is lacking in all, with the number of cells that wait for it.
-pub fn find_missing(
-    plan: &Plan,
-    units: &[Unit],
-    variables: &Variables,
-) -> (Vec<bool>, Vec<Missing>) {
+pub fn find_missing(plan: &Plan, units: &[Unit], variables: &Variables) -> (Vec<bool>, Vec<Missing>) {
     let mut seen: BTreeMap<String, Option<String>> = BTreeMap::new();
     let mut missing: Vec<Missing> = Vec::new();
     let mut lacking = Vec::with_capacity(units.len());
     for unit in units {
         let model = &plan.models[unit.model];
         let dataset = &plan.datasets[unit.dataset];
-        let mut needs = vec![(
-            format!("model `{}`", model.name),
-            file_place(&model.weights, variables),
-            &model.get,
-        )];
+        let mut needs = vec![(format!("model `{}`", model.name), file_place(&model.weights, variables), &model.get)];
         if let Some(calibration) = unit.needed_calibration(plan)
             && let Some(data) = &calibration.data
         {
@@ -44,9 +36,7 @@ pub fn find_missing(
             let what = format!("calibration `{}`", calibration.name);
             needs.push((what, place, &calibration.get));
         }
-        let DataRef {
-            template, split, ..
-        } = &unit.data;
+        let DataRef { template, split, .. } = &unit.data;
         let published = unit.data.dataset.as_deref();
         let looked = seen
             .entry(format!("{template} {split:?} {published:?}"))
@@ -57,17 +47,9 @@ pub fn find_missing(
         for (what, place, get) in needs {
             let Some(place) = place else { continue };
             lacks = true;
-            match missing
-                .iter_mut()
-                .find(|m| m.what == what && m.place == place)
-            {
+            match missing.iter_mut().find(|m| m.what == what && m.place == place) {
                 Some(known) => known.cells += 1,
-                None => missing.push(Missing {
-                    what,
-                    place,
-                    get: get.clone(),
-                    cells: 1,
-                }),
+                None => missing.push(Missing { what, place, get: get.clone(), cells: 1 }),
             }
         }
         lacking.push(lacks);
@@ -85,12 +67,7 @@ fn file_place(template: &str, variables: &Variables) -> Option<String> {
 }
 
 /// Where images are missing; `None` if something is there.
-fn images_place(
-    template: &str,
-    published: Option<&str>,
-    split: Option<&str>,
-    variables: &Variables,
-) -> Option<String> {
+fn images_place(template: &str, published: Option<&str>, split: Option<&str>, variables: &Variables) -> Option<String> {
     let path = match variables.expand(template) {
         Err(name) => return Some(unset(&name, template)),
         Ok(path) => path,
@@ -109,24 +86,17 @@ fn images_place(
     };
     let info = find(published).ok()?;
     let root = Path::new(root);
-    let mut places = info
-        .places
-        .iter()
-        .map(|place| place.replace("{split}", split));
+    let mut places = info.places.iter().map(|place| place.replace("{split}", split));
     // Corruptions may be folders called by the generator's number, or arrays.
     let corruption = split.split_once('/').map(|(corruption, _)| corruption);
     let is_there = places.any(|place| root.join(place).exists())
-        || corruption.is_some_and(|name| {
-            root.join(name).is_dir() || root.join(format!("{name}.npy")).is_file()
-        });
+        || corruption.is_some_and(|name| root.join(name).is_dir() || root.join(format!("{name}.npy")).is_file());
     let place = info.places.first().copied().unwrap_or_default();
     (!is_there).then(|| format!("`{}`", root.join(place).display()))
 }
 
 fn unset(name: &str, template: &str) -> String {
-    format!(
-        "`{template}`, where {name} has no value: give it one with `--set {name}=FOLDER` or in the environment"
-    )
+    format!("`{template}`, where {name} has no value: give it one with `--set {name}=FOLDER` or in the environment")
 }
 
 /// A path without `#first-half:0` and the like.

@@ -8,11 +8,7 @@ pub(super) fn nearest_names<'a>(name: &str, known: impl Iterator<Item = &'a str>
     let mut ranked: Vec<(usize, &str)> = known.map(|known| (edits(name, known), known)).collect();
     ranked.sort_unstable();
     ranked.dedup();
-    let quoted: Vec<String> = ranked
-        .iter()
-        .take(LISTED)
-        .map(|(_, known)| format!("`{known}`"))
-        .collect();
+    let quoted: Vec<String> = ranked.iter().take(LISTED).map(|(_, known)| format!("`{known}`")).collect();
     if quoted.is_empty() {
         return "nothing, for there is none".to_owned();
     }

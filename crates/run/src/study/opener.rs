@@ -29,11 +29,5 @@ pub trait Opener: Sync {
     /// The model of `entry`, whose weights are at `weights`.
     fn open_model(&self, entry: &ModelEntry, weights: &Path) -> Result<Model, OpenError>;
     /// The images of `data`, which lie at `path`; `seed` is that of the corruption.
-    fn open_images(
-        &self,
-        data: &DataRef,
-        path: &str,
-        model: &Model,
-        seed: u64,
-    ) -> Result<OpenedImages, OpenError>;
+    fn open_images(&self, data: &DataRef, path: &str, model: &Model, seed: u64) -> Result<OpenedImages, OpenError>;
 }

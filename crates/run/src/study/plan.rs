@@ -160,11 +160,7 @@ impl Plan {
     pub fn parse(text: &str) -> Result<Self, StudyError> {
         let mut plan: Self = toml::from_str(text).map_err(|error| {
             let (line, column) = place(text, error.span().map_or(0, |span| span.start));
-            StudyError::Syntax {
-                line,
-                column,
-                message: error.message().replace('\n', ", "),
-            }
+            StudyError::Syntax { line, column, message: error.message().replace('\n', ", ") }
         })?;
         if plan.protocols.is_empty() {
             plan.protocols.push(ProtocolEntry::plain("flipcast"));
@@ -200,10 +196,7 @@ impl Plan {
     fn check(&self, text: &str) -> Result<(), StudyError> {
         let name = &self.study.name;
         if !(self.study.level > 0.0 && self.study.level < 1.0) {
-            let problem = format!(
-                "the level is {}, expected more than 0 and less than 1",
-                self.study.level
-            );
+            let problem = format!("the level is {}, expected more than 0 and less than 1", self.study.level);
             return Err(StudyError::entry("study", name, problem));
         }
         if self.study.seeds.is_empty() {
@@ -223,12 +216,7 @@ impl Plan {
         }
         for calibration in &self.calibrations {
             known(text, "model", calibration.models.as_deref(), &models)?;
-            known(
-                text,
-                "protocol",
-                calibration.protocols.as_deref(),
-                &protocols,
-            )?;
+            known(text, "protocol", calibration.protocols.as_deref(), &protocols)?;
             calibration.check()?;
         }
         for dataset in &self.datasets {
@@ -251,13 +239,8 @@ impl Plan {
 
     fn check_refit(&self, text: &str, refit: &Placed, models: &[&str]) -> Result<(), StudyError> {
         let (line, column) = place(text, refit.span().start);
-        let unknown = |what, name: &str, nearest| StudyError::Unknown {
-            line,
-            column,
-            what,
-            name: name.to_owned(),
-            nearest,
-        };
+        let unknown =
+            |what, name: &str, nearest| StudyError::Unknown { line, column, what, name: name.to_owned(), nearest };
         for name in refit.get_ref().estimators() {
             if score_info(name).is_none() {
                 let nearest = nearest_names(name, SCORES.iter().map(|info| info.name));
@@ -286,9 +269,7 @@ impl CalibrationEntry {
             && PaperFit::find(name).is_none()
         {
             let nearest = nearest_names(name, PAPER_FITS.iter().map(|fit| fit.name));
-            return refused(format!(
-                "no published fit is called `{name}`, expected one such as {nearest}"
-            ));
+            return refused(format!("no published fit is called `{name}`, expected one such as {nearest}"));
         }
         Ok(())
     }
@@ -330,12 +311,7 @@ fn unique(what: &'static str, names: &[&str]) -> Result<(), StudyError> {
     Ok(())
 }
 
-fn known(
-    text: &str,
-    what: &'static str,
-    names: Option<&[Spanned<String>]>,
-    known: &[&str],
-) -> Result<(), StudyError> {
+fn known(text: &str, what: &'static str, names: Option<&[Spanned<String>]>, known: &[&str]) -> Result<(), StudyError> {
     for name in names.unwrap_or_default() {
         if !known.contains(&name.get_ref().as_str()) {
             return Err(unknown(text, what, name, known.iter().copied()));

@@ -61,11 +61,7 @@ impl ProtocolEntry {
         self.change(FlipProtocol::for_network(&self.base, graph), seed)
     }
 
-    fn change(
-        &self,
-        base: Result<FlipProtocol, crate::RunError>,
-        seed: u64,
-    ) -> Result<FlipProtocol, StudyError> {
+    fn change(&self, base: Result<FlipProtocol, crate::RunError>, seed: u64) -> Result<FlipProtocol, StudyError> {
         let wrong = |source: crate::RunError| StudyError::setting("protocol", &self.name, source);
         let mut protocol = base.map_err(wrong)?;
         if let Some(method) = &self.method {

@@ -45,11 +45,7 @@ struct Point {
 }
 
 /// Makes the refits of `plan` from what `ledger` holds, and keeps them there.
-pub fn run_refits(
-    plan: &Plan,
-    units: &[Unit],
-    ledger: &mut Ledger,
-) -> Result<RefitOutcome, StudyError> {
+pub fn run_refits(plan: &Plan, units: &[Unit], ledger: &mut Ledger) -> Result<RefitOutcome, StudyError> {
     let mut outcome = RefitOutcome::default();
     if plan.refits().len() == 0 {
         return Ok(outcome);
@@ -75,12 +71,7 @@ pub fn run_refits(
                     }
                 }
             }
-            RefitEntry::Transfer {
-                from,
-                to,
-                estimators,
-                curve,
-            } => {
+            RefitEntry::Transfer { from, to, estimators, curve } => {
                 for (source, target) in pairs(plan, &all, from, to) {
                     for estimator in estimators {
                         let curve = curve.unwrap_or_else(|| usual(estimator, &source.flips));
@@ -103,11 +94,7 @@ pub fn run_refits(
     Ok(outcome)
 }
 
-fn collect(
-    made: Result<(Protocol, Value), String>,
-    results: &mut Vec<(Protocol, Value)>,
-    skipped: &mut Vec<String>,
-) {
+fn collect(made: Result<(Protocol, Value), String>, results: &mut Vec<(Protocol, Value)>, skipped: &mut Vec<String>) {
     match made {
         Ok(made) => results.push(made),
         Err(problem) => skipped.push(problem),
@@ -127,9 +114,8 @@ fn pairs<'a>(
     };
     let sources = all.iter().filter(move |series| is(series, from));
     sources.flat_map(move |source| {
-        let same = move |target: &&Series| {
-            is(target, to) && target.variant == source.variant && target.seed == source.seed
-        };
+        let same =
+            move |target: &&Series| is(target, to) && target.variant == source.variant && target.seed == source.seed;
         all.iter().filter(same).map(move |target| (source, target))
     })
 }
@@ -144,16 +130,10 @@ fn usual(estimator: &str, flips: &FlipProtocol) -> CurveKind {
 }
 
 /// The cells that are there, in the order of the plan.
-fn series<'a>(
-    plan: &Plan,
-    units: &'a [Unit],
-    records: &[RunRecord],
-) -> Result<Vec<Series<'a>>, StudyError> {
+fn series<'a>(plan: &Plan, units: &'a [Unit], records: &[RunRecord]) -> Result<Vec<Series<'a>>, StudyError> {
     let by_key: BTreeMap<&str, &RunRecord> = records.iter().map(|r| (r.key.as_str(), r)).collect();
-    let by_unit: BTreeMap<&str, &RunRecord> = records
-        .iter()
-        .filter_map(|record| Some((unit_of(record)?, record)))
-        .collect();
+    let by_unit: BTreeMap<&str, &RunRecord> =
+        records.iter().filter_map(|record| Some((unit_of(record)?, record))).collect();
     let mut all: BTreeMap<(usize, usize, usize, u64), Series> = BTreeMap::new();
     for unit in units.iter().filter(|unit| unit.analysis.is_none()) {
         let Some(record) = by_unit.get(unit.key.as_str()) else {
@@ -175,10 +155,7 @@ fn series<'a>(
                 flips: flips(record)?,
                 seed: unit.seed,
                 variant: unit.protocol,
-                name: format!(
-                    "{} {}",
-                    plan.models[unit.model].name, plan.protocols[unit.protocol].name
-                ),
+                name: format!("{} {}", plan.models[unit.model].name, plan.protocols[unit.protocol].name),
             };
             free.insert(series);
         }
@@ -193,18 +170,12 @@ fn series<'a>(
 fn flips(record: &RunRecord) -> Result<FlipProtocol, StudyError> {
     let flips = record.protocol.get("flips").cloned().unwrap_or_default();
     let flips = serde_json::from_value(flips);
-    Ok(flips.map_err(|source| crate::RunError::Record {
-        key: record.key.clone(),
-        source,
-    })?)
+    Ok(flips.map_err(|source| crate::RunError::Record { key: record.key.clone(), source })?)
 }
 
 fn read<T: serde::de::DeserializeOwned>(record: &RunRecord) -> Result<T, StudyError> {
     let result = serde_json::from_value(record.result.clone());
-    Ok(result.map_err(|source| crate::RunError::Record {
-        key: record.key.clone(),
-        source,
-    })?)
+    Ok(result.map_err(|source| crate::RunError::Record { key: record.key.clone(), source })?)
 }
 
 impl EstimatesResult {
@@ -256,9 +227,7 @@ impl Fit<'_> {
             Ok(errors) => errors,
             Err(problem) => return Ok(Err(self.skipped(target, &problem))),
         };
-        let protocol = self
-            .protocol("transfer", plan, target)?
-            .with("from", &source.model)?;
+        let protocol = self.protocol("transfer", plan, target)?.with("from", &source.model)?;
         let name = |series: &Series| series.model.get("name").cloned().unwrap_or_default();
         let result = json!({
             "from": name(source),
@@ -297,11 +266,7 @@ impl Fit<'_> {
     }
 
     fn protocol(&self, kind: &str, plan: &Plan, series: &Series) -> Result<Protocol, StudyError> {
-        let mut keys: Vec<&str> = series
-            .cells
-            .iter()
-            .map(|(_, key, _)| key.as_str())
-            .collect();
+        let mut keys: Vec<&str> = series.cells.iter().map(|(_, key, _)| key.as_str()).collect();
         keys.sort_unstable();
         let images: usize = series.cells.iter().map(|(.., cell)| cell.images).sum();
         let cells = Protocol::new("cells").with("cells", &keys)?.key();
@@ -336,14 +301,7 @@ fn subsets(
     results: &mut Vec<(Protocol, Value)>,
     skipped: &mut Vec<String>,
 ) -> Result<(), StudyError> {
-    let RefitEntry::Subsets {
-        draws,
-        groups: wanted,
-        by,
-        estimators,
-        curve,
-    } = entry
-    else {
+    let RefitEntry::Subsets { draws, groups: wanted, by, estimators, curve } = entry else {
         return Ok(());
     };
     for estimator in estimators {
@@ -354,10 +312,7 @@ fn subsets(
         groups.sort_unstable();
         groups.dedup();
         if groups.len() <= *wanted {
-            let problem = format!(
-                "there are {} groups, expected more than the {wanted} to fit to",
-                groups.len()
-            );
+            let problem = format!("there are {} groups, expected more than the {wanted} to fit to", groups.len());
             skipped.push(fit.skipped(series, &problem));
             continue;
         }
@@ -375,11 +330,8 @@ fn subsets(
                     continue;
                 }
             };
-            let protocol = fit
-                .protocol("refit", plan, series)?
-                .with("draw", &draw)?
-                .with("groups", &drawn)?
-                .with("by", by)?;
+            let protocol =
+                fit.protocol("refit", plan, series)?.with("draw", &draw)?.with("groups", &drawn)?.with("by", by)?;
             let result = json!({
                 "draw": draw,
                 "cells": tested.len(),
@@ -396,11 +348,7 @@ fn subsets(
 
 impl Point {
     fn copy(&self) -> Self {
-        Self {
-            group: self.group.clone(),
-            score: self.score,
-            accuracy: self.accuracy,
-        }
+        Self { group: self.group.clone(), score: self.score, accuracy: self.accuracy }
     }
 }
 

@@ -57,9 +57,9 @@ impl RefitEntry {
     /// The scores it fits.
     pub(super) fn estimators(&self) -> &[String] {
         match self {
-            Self::Subsets { estimators, .. }
-            | Self::Curves { estimators, .. }
-            | Self::Transfer { estimators, .. } => estimators,
+            Self::Subsets { estimators, .. } | Self::Curves { estimators, .. } | Self::Transfer { estimators, .. } => {
+                estimators
+            }
         }
     }
 }

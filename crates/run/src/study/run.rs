@@ -2,9 +2,7 @@
 
 use super::estimates::done_units;
 use super::run_model::ModelRun;
-use super::{
-    Missing, Opener, Plan, Shard, StudyError, StudyWatcher, Unit, Variables, find_missing,
-};
+use super::{Missing, Opener, Plan, Shard, StudyError, StudyWatcher, Unit, Variables, find_missing};
 use crate::analysis::ToyConfig;
 use crate::calibration::ModelIdentity;
 use crate::clean_images::CleanImages;
@@ -66,30 +64,14 @@ pub struct Outcome {
 
 /// Makes every unit of `job` that is not known to `ledger`, model by model: calibrations first, then cells and estimates. A cell
 /// that cannot be made is listed and the others go on; what ends the run is a record that cannot be written.
-pub fn run_study(
-    job: &StudyJob,
-    ledger: &Ledger,
-    watcher: &dyn StudyWatcher,
-) -> Result<Outcome, StudyError> {
+pub fn run_study(job: &StudyJob, ledger: &Ledger, watcher: &dyn StudyWatcher) -> Result<Outcome, StudyError> {
     let (lacking, missing) = find_missing(job.plan, job.units, job.variables);
-    let present: Vec<&Unit> = job
-        .units
-        .iter()
-        .zip(&lacking)
-        .filter_map(|(unit, lacks)| (!lacks).then_some(unit))
-        .collect();
+    let present: Vec<&Unit> =
+        job.units.iter().zip(&lacking).filter_map(|(unit, lacks)| (!lacks).then_some(unit)).collect();
     watcher.total(present.len() + CALIBRATION_CELLS * calibrations(job.plan, &present));
-    let mut outcome = Outcome {
-        waiting: job.units.len() - present.len(),
-        missing,
-        ..Outcome::default()
-    };
+    let mut outcome = Outcome { waiting: job.units.len() - present.len(), missing, ..Outcome::default() };
     for (number, entry) in job.plan.models.iter().enumerate() {
-        let units: Vec<&Unit> = present
-            .iter()
-            .copied()
-            .filter(|u| u.model == number)
-            .collect();
+        let units: Vec<&Unit> = present.iter().copied().filter(|u| u.model == number).collect();
         if units.is_empty() {
             continue;
         }
@@ -105,11 +87,7 @@ pub fn run_study(
                 for unit in units {
                     let title = unit.title(job.plan);
                     watcher.failed(&title, &problem);
-                    outcome.failed.push(Failure {
-                        unit: unit.key.clone(),
-                        title,
-                        problem: problem.clone(),
-                    });
+                    outcome.failed.push(Failure { unit: unit.key.clone(), title, problem: problem.clone() });
                 }
                 continue;
             }
@@ -117,13 +95,12 @@ pub fn run_study(
         ledger.refresh()?;
         let identity = ModelIdentity::of(&model);
         let done = done_units(&ledger.records(), &identity, job.device)?;
-        let (known, pending): (Vec<&Unit>, Vec<&Unit>) =
-            units.into_iter().partition(|unit| done.contains(&unit.key));
+        let (known, pending): (Vec<&Unit>, Vec<&Unit>) = units.into_iter().partition(|unit| done.contains(&unit.key));
         for unit in &known {
             watcher.finished(&unit.title(job.plan), false);
         }
-        for _ in 0..CALIBRATION_CELLS
-            * (calibrations(job.plan, &known).saturating_sub(calibrations(job.plan, &pending)))
+        for _ in
+            0..CALIBRATION_CELLS * (calibrations(job.plan, &known).saturating_sub(calibrations(job.plan, &pending)))
         {
             watcher.finished("calibration", false);
         }

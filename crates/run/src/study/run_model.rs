@@ -6,15 +6,14 @@ use super::progress::Within;
 use super::run::with_causes;
 use super::unit::least;
 use super::{
-    CalibrationEntry, DataRef, DecisionRule, Failure, OpenError, OpenedImages, StudyError,
-    StudyJob, StudyWatcher, Unit,
+    CalibrationEntry, DataRef, DecisionRule, Failure, OpenError, OpenedImages, StudyError, StudyJob, StudyWatcher, Unit,
 };
 use crate::calibrate::{clean_cell, corrupted, standard_cells};
 use crate::clean_images::CleanImages;
 use crate::ledger::{cell_protocol, scored_protocol};
 use crate::{
-    Basis, Calibration, CalibrationJob, CellRequest, FlipProtocol, Ledger, PaperFit, RunError,
-    ScoreOptions, Setting, calibrate,
+    Basis, Calibration, CalibrationJob, CellRequest, FlipProtocol, Ledger, PaperFit, RunError, ScoreOptions, Setting,
+    calibrate,
 };
 use flipcast_images::dataset::{Dataset, take_evenly};
 use flipcast_models::Model;
@@ -113,9 +112,7 @@ impl ModelRun<'_> {
         // Shards that start at different places find each other's cells instead of making all of them twice.
         let start = self.job.shard.start(cells.len());
         cells.rotate_left(start);
-        for_each(jobs, &cells, |(task, name)| {
-            self.settle(task, || self.corrupted_cell(task, name))
-        })?;
+        for_each(jobs, &cells, |(task, name)| self.settle(task, || self.corrupted_cell(task, name)))?;
         for_each(jobs, &tasks, |task| self.settle(task, || self.fit(task)))?;
         for_each(jobs, units, |unit| {
             let title = unit.title(self.job.plan);
@@ -132,11 +129,7 @@ impl ModelRun<'_> {
                 Err(Trouble::Study(error)) => return Err(error),
                 Err(Trouble::Cell(problem)) => {
                     self.watcher.failed(&title, &problem);
-                    lock(self.failed).push(Failure {
-                        unit: unit.key.clone(),
-                        title,
-                        problem,
-                    });
+                    lock(self.failed).push(Failure { unit: unit.key.clone(), title, problem });
                 }
             }
             Ok(())
@@ -191,19 +184,13 @@ impl ModelRun<'_> {
             decision: DecisionRule::Published,
             limit: least(entry.limit, self.job.limit),
         };
-        let (name, images) = self
-            .images(&data, task.seed)
-            .map_err(|e| with_causes(&*e))?;
+        let (name, images) = self.images(&data, task.seed).map_err(|e| with_causes(&*e))?;
         (task.name, task.clean) = (name, Some(images));
         Ok(())
     }
 
     /// Images, and what records call them.
-    pub(super) fn images(
-        &self,
-        data: &DataRef,
-        seed: u64,
-    ) -> Result<(String, OpenedImages), OpenError> {
+    pub(super) fn images(&self, data: &DataRef, seed: u64) -> Result<(String, OpenedImages), OpenError> {
         let expanded = self.job.variables.expand(&data.template);
         let path = expanded.map_err(|name| OpenError::from(format!("{name} has no value")))?;
         let mut images = self.job.opener.open_images(data, &path, self.model, seed)?;
@@ -224,10 +211,7 @@ impl ModelRun<'_> {
 
     /// The dataset that another cell opened for the same images, if it is still in use, or else this one.
     fn shared(&self, data: &DataRef, seed: u64, dataset: Arc<dyn Dataset>) -> Arc<dyn Dataset> {
-        let data = DataRef {
-            corruption: None,
-            ..data.clone()
-        };
+        let data = DataRef { corruption: None, ..data.clone() };
         let mut opened = lock(&self.opened);
         opened.retain(|(.., dataset)| dataset.strong_count() > 0);
         let is_it = |(of, with, _): &&Opened| (of, *with) == (&data, seed);
@@ -239,19 +223,10 @@ impl ModelRun<'_> {
     }
 
     fn setting<'b>(&'b self, task: &'b Task) -> Setting<'b> {
-        Setting {
-            model: self.model,
-            protocol: &task.flips,
-            device: self.job.device,
-        }
+        Setting { model: self.model, protocol: &task.flips, device: self.job.device }
     }
 
-    pub(super) fn request<'b>(
-        &self,
-        name: String,
-        images: &'b OpenedImages,
-        seed: u64,
-    ) -> CellRequest<'b> {
+    pub(super) fn request<'b>(&self, name: String, images: &'b OpenedImages, seed: u64) -> CellRequest<'b> {
         CellRequest {
             data: name,
             dataset: images.dataset.clone(),
@@ -269,19 +244,12 @@ impl ModelRun<'_> {
         Some(CalibrationJob {
             setting: self.setting(task),
             clean: self.request(task.name.clone(), clean, task.seed),
-            options: ScoreOptions {
-                marginal: task.entry.marginal.clone(),
-                temperature: task.entry.temperature,
-            },
+            options: ScoreOptions { marginal: task.entry.marginal.clone(), temperature: task.entry.temperature },
         })
     }
 
     /// Moves a calibration on, unless it has failed already.
-    fn settle(
-        &self,
-        task: &Task,
-        work: impl FnOnce() -> Result<State, Trouble>,
-    ) -> Result<(), StudyError> {
+    fn settle(&self, task: &Task, work: impl FnOnce() -> Result<State, Trouble>) -> Result<(), StudyError> {
         if matches!(*task.state(), State::Failed(_)) {
             return Ok(());
         }
@@ -319,14 +287,7 @@ impl ModelRun<'_> {
         let mut within = self.within(&request.data);
         let mut ledger = self.ledger.clone();
         let setting = &job.setting;
-        setting.cell_of(
-            "calibrate",
-            &request,
-            basis,
-            &self.clean,
-            &mut ledger,
-            &mut within,
-        )?;
+        setting.cell_of("calibrate", &request, basis, &self.clean, &mut ledger, &mut within)?;
         self.watcher.finished(&request.data, !is_known);
         Ok(state)
     }
@@ -353,9 +314,7 @@ impl ModelRun<'_> {
         let state = task.state().clone();
         if let State::Failed(problem) = &state {
             let name = &task.entry.name;
-            return Err(Trouble::Cell(format!(
-                "its calibration `{name}` cannot be made: {problem}"
-            )));
+            return Err(Trouble::Cell(format!("its calibration `{name}` cannot be made: {problem}")));
         }
         let (name, images) = self.images(&unit.data, unit.seed)?;
         let request = self.request(name, &images, unit.seed);
@@ -365,10 +324,7 @@ impl ModelRun<'_> {
         let mut ledger = self.ledger.clone();
         let mut within = self.within(title);
         let (protocol, result) = if let State::Made(calibration, key) = &state {
-            let (found, expected) = (
-                calibration.basis.reference.classes,
-                request.scope.num_classes(),
-            );
+            let (found, expected) = (calibration.basis.reference.classes, request.scope.num_classes());
             if found != expected {
                 return Err(RunError::OtherCalibration {
                     what: "a class space of",
@@ -379,14 +335,7 @@ impl ModelRun<'_> {
             }
             let basis = &calibration.basis;
             let cell_key = scored_protocol("estimate", &setting, &request, basis)?.key();
-            let cell = setting.cell_of(
-                "estimate",
-                &request,
-                basis,
-                &self.clean,
-                &mut ledger,
-                &mut within,
-            )?;
+            let cell = setting.cell_of("estimate", &request, basis, &self.clean, &mut ledger, &mut within)?;
             if let Some(fit) = published {
                 let protocol = self.estimates_protocol(unit, &setting, &request, fit.name)?;
                 if !self.is_known(&protocol)? {
@@ -434,10 +383,7 @@ impl ModelRun<'_> {
     }
 
     fn within<'b>(&'b self, name: &'b str) -> Within<'b> {
-        Within {
-            watcher: self.watcher,
-            name,
-        }
+        Within { watcher: self.watcher, name }
     }
 }
 

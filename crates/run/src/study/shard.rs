@@ -42,9 +42,7 @@ impl FromStr for Shard {
     type Err = StudyError;
 
     fn from_str(text: &str) -> Result<Self, StudyError> {
-        let refused = || StudyError::Shard {
-            found: text.to_owned(),
-        };
+        let refused = || StudyError::Shard { found: text.to_owned() };
         let (index, count) = text.split_once('/').ok_or_else(refused)?;
         let number = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
             true => digits.parse::<u64>().map_err(|_| refused()),

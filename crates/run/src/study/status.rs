@@ -55,17 +55,15 @@ pub fn read_status(
     }
     let mut rows: BTreeMap<(usize, usize), Row> = BTreeMap::new();
     for (unit, &lacks) in units.iter().zip(lacking) {
-        let row = rows
-            .entry((unit.model, unit.dataset))
-            .or_insert_with(|| Row {
-                model: plan.models[unit.model].name.clone(),
-                dataset: plan.datasets[unit.dataset].name.clone(),
-                cells: 0,
-                done: 0,
-                failed: 0,
-                waiting: 0,
-                seconds: pace.get(&unit.model).map(|(sum, n)| sum / *n as f64),
-            });
+        let row = rows.entry((unit.model, unit.dataset)).or_insert_with(|| Row {
+            model: plan.models[unit.model].name.clone(),
+            dataset: plan.datasets[unit.dataset].name.clone(),
+            cells: 0,
+            done: 0,
+            failed: 0,
+            waiting: 0,
+            seconds: pace.get(&unit.model).map(|(sum, n)| sum / *n as f64),
+        });
         row.cells += 1;
         if seconds.contains_key(unit.key.as_str()) {
             row.done += 1;

@@ -124,7 +124,8 @@ pub fn expand(plan: &Plan, options: &ExpandOptions) -> Result<Vec<Unit>, StudyEr
         }
     }
     if units.is_empty() {
-        let problem = "no model has both a calibration and a dataset, or an analysis of one; expected at least one cell";
+        let problem =
+            "no model has both a calibration and a dataset, or an analysis of one; expected at least one cell";
         return Err(StudyError::entry("study", &plan.study.name, problem));
     }
     Ok(units)
@@ -140,10 +141,7 @@ fn analysis_units(
 ) -> Result<Vec<Unit>, StudyError> {
     let name = &plan.models[model].name;
     let calibration = entry.calibration.as_ref().map(|name| name.get_ref());
-    let calibration = plan
-        .calibrations
-        .iter()
-        .position(|c| Some(&c.name) == calibration);
+    let calibration = plan.calibrations.iter().position(|c| Some(&c.name) == calibration);
     let mut rules: Vec<Option<OmissionRule>> = entry.rules().into_iter().map(Some).collect();
     if rules.is_empty() {
         rules.push(None);
@@ -242,11 +240,7 @@ fn refuse_same_names(plan: &Plan, rows: &[Vec<(DataRef, String)>]) -> Result<(),
 }
 
 /// The splits of a dataset entry with their groups.
-fn splits(
-    plan: &Plan,
-    entry: &DatasetEntry,
-    options: &ExpandOptions,
-) -> Result<Vec<(DataRef, String)>, StudyError> {
+fn splits(plan: &Plan, entry: &DatasetEntry, options: &ExpandOptions) -> Result<Vec<(DataRef, String)>, StudyError> {
     let plain = DataRef {
         template: entry.data.clone(),
         corruption: None,
@@ -262,10 +256,7 @@ fn splits(
         None if entry.splits.is_some() => {
             for split in entry.splits.iter().flatten() {
                 let split = split.get_ref().clone();
-                let data = DataRef {
-                    split: Some(split.clone()),
-                    ..plain.clone()
-                };
+                let data = DataRef { split: Some(split.clone()), ..plain.clone() };
                 images.push((data, split));
             }
         }
@@ -281,10 +272,7 @@ fn splits(
             all.push((data.clone(), group));
         }
         for (text, name) in &corruptions {
-            let data = DataRef {
-                corruption: Some(text.clone()),
-                ..data.clone()
-            };
+            let data = DataRef { corruption: Some(text.clone()), ..data.clone() };
             all.push((data, name.clone()));
         }
     }
@@ -292,11 +280,7 @@ fn splits(
 }
 
 /// The splits of a published dataset, or those of them that are asked for.
-fn published(
-    plan: &Plan,
-    entry: &DatasetEntry,
-    plain: &DataRef,
-) -> Result<Vec<(DataRef, String)>, StudyError> {
+fn published(plan: &Plan, entry: &DatasetEntry, plain: &DataRef) -> Result<Vec<(DataRef, String)>, StudyError> {
     let Some(name) = &entry.dataset else {
         return Ok(Vec::new());
     };
@@ -319,11 +303,7 @@ fn published(
             (Splits::One, _) => info.name,
             _ => split,
         };
-        let data = DataRef {
-            dataset: Some(info.name.to_owned()),
-            split: Some(split.clone()),
-            ..plain.clone()
-        };
+        let data = DataRef { dataset: Some(info.name.to_owned()), split: Some(split.clone()), ..plain.clone() };
         all.push((data, group.to_owned()));
     }
     Ok(all)
@@ -369,9 +349,8 @@ fn corruptions(plan: &Plan, entry: &DatasetEntry) -> Result<Vec<(String, String)
     for name in &names {
         for severity in &entry.severities {
             let text = format!("{name}:{severity}");
-            let request: CorruptionRequest = text
-                .parse()
-                .map_err(|source| StudyError::setting("dataset", &entry.name, source))?;
+            let request: CorruptionRequest =
+                text.parse().map_err(|source| StudyError::setting("dataset", &entry.name, source))?;
             all.push((text, request.name.to_owned()));
         }
     }

@@ -44,10 +44,7 @@ impl Variables {
 
 /// The variables of `template`.
 fn names(template: &str) -> impl Iterator<Item = &str> {
-    template
-        .split("${")
-        .skip(1)
-        .filter_map(|part| Some(part.split_once('}')?.0))
+    template.split("${").skip(1).filter_map(|part| Some(part.split_once('}')?.0))
 }
 
 /// `template` as records call it: without the variable it starts with, so that the place of the data does not matter.

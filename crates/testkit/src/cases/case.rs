@@ -29,25 +29,14 @@ pub struct Case {
 
 /// All named cases, in a fixed order.
 pub fn cases() -> Vec<Case> {
-    [
-        convolutions::cases(),
-        activations::cases(),
-        norms::cases(),
-        pools::cases(),
-        blocks::cases(),
-        tokens::cases(),
-    ]
-    .concat()
+    [convolutions::cases(), activations::cases(), norms::cases(), pools::cases(), blocks::cases(), tokens::cases()]
+        .concat()
 }
 
 impl Case {
     /// The modes worth running: batch norms differ between them, other norms do not.
     pub fn modes(&self) -> Vec<ReferenceNorm> {
-        if self.graph.has_batch_norm() {
-            ALL_MODES.to_vec()
-        } else {
-            vec![ReferenceNorm::Batch]
-        }
+        if self.graph.has_batch_norm() { ALL_MODES.to_vec() } else { vec![ReferenceNorm::Batch] }
     }
 
     /// The `f64` interpreter of this case.
@@ -57,11 +46,7 @@ impl Case {
 
     /// Scales and shifts in the order of [`Graph::affine_table`].
     pub fn affine(&self) -> Vec<f32> {
-        self.graph
-            .affine_table()
-            .names()
-            .flat_map(|(name, _)| self.params[&name].values().iter().copied())
-            .collect()
+        self.graph.affine_table().names().flat_map(|(name, _)| self.params[&name].values().iter().copied()).collect()
     }
 
     /// The batch to compare on: seeded, and away from kinks in every mode, so that no rounding switches a branch.
@@ -117,14 +102,7 @@ impl Case {
                 (spec.name, tensor)
             })
             .collect();
-        let mut case = Self {
-            name: name.to_owned(),
-            graph,
-            params,
-            height,
-            width,
-            batch_size,
-        };
+        let mut case = Self { name: name.to_owned(), graph, params, height, width, batch_size };
         case.fit_running_statistics(&mut random);
         case
     }
@@ -176,13 +154,8 @@ impl Case {
     }
 }
 
-const ALL_MODES: [ReferenceNorm; 3] = [
-    ReferenceNorm::Running,
-    ReferenceNorm::Batch,
-    ReferenceNorm::Mixed {
-        source_weight: 0.375,
-    },
-];
+const ALL_MODES: [ReferenceNorm; 3] =
+    [ReferenceNorm::Running, ReferenceNorm::Batch, ReferenceNorm::Mixed { source_weight: 0.375 }];
 
 fn random_param(spec: &ParamSpec, random: &mut Random) -> Tensor {
     let fan_in: usize = spec.shape.iter().skip(1).product();
@@ -200,8 +173,7 @@ fn random_param(spec: &ParamSpec, random: &mut Random) -> Tensor {
         };
         value as f32
     });
-    Tensor::new(Shape::new(spec.shape.clone()), values.collect())
-        .expect("one value was made per element")
+    Tensor::new(Shape::new(spec.shape.clone()), values.collect()).expect("one value was made per element")
 }
 
 #[cfg(test)]
@@ -224,9 +196,7 @@ mod tests {
             let reference = case.reference();
             let batch = case.batch();
             for mode in case.modes() {
-                let run = reference
-                    .forward(&batch, mode, &reference.affine())
-                    .unwrap();
+                let run = reference.forward(&batch, mode, &reference.affine()).unwrap();
                 let clearance = run.kink_clearance();
                 assert!(clearance >= CLEARANCE, "{}: {clearance:e}", case.name);
                 assert!(run.logits().iter().all(|v| v.is_finite()), "{}", case.name);
@@ -241,15 +211,9 @@ mod tests {
             let batch = case.random_batch(case.batch_size, 0);
             let classes = case.graph.num_classes();
             for mode in case.modes() {
-                let run = reference
-                    .forward(&batch, mode, &reference.affine())
-                    .unwrap();
+                let run = reference.forward(&batch, mode, &reference.affine()).unwrap();
                 let entropy = Loss::MeanEntropy { classes }.value(run.logits());
-                assert!(
-                    (0.05..1.945).contains(&entropy),
-                    "{} ({mode:?}): {entropy}",
-                    case.name
-                );
+                assert!((0.05..1.945).contains(&entropy), "{} ({mode:?}): {entropy}", case.name);
             }
         }
     }

@@ -6,11 +6,7 @@ use flipcast_graph::{Activation, Conv2d, NormKind};
 pub(super) fn cases() -> Vec<Case> {
     vec![
         plain("group_norm", NormKind::Group { groups: 4 }, [12, 24]),
-        plain(
-            "group_norm_one_group",
-            NormKind::Group { groups: 1 },
-            [5, 17],
-        ),
+        plain("group_norm_one_group", NormKind::Group { groups: 1 }, [5, 17]),
         instance_norm(),
         plain("layer_norm", NormKind::Layer, [17, 33]),
         group_norm_residual(),

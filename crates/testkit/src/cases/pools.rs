@@ -18,11 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn pool(kernel: usize, stride: usize, padding: usize) -> Pool {
-    Pool {
-        kernel,
-        stride,
-        padding,
-    }
+    Pool { kernel, stride, padding }
 }
 
 /// Norm, ReLU and 3x3 max pool, then a block.

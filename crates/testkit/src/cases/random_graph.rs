@@ -27,13 +27,8 @@ pub fn random_graph(seed: u64) -> Case {
     let batch_size = 2 + random.below(4);
     let channels = random.pick(&[1, 3, 4]);
     let (sketch, input) = Sketch::new(channels);
-    let mut growth = Growth {
-        sketch,
-        random,
-        batch_size,
-        tip: (input, Dims::new(height, width, channels)),
-        behind: Vec::new(),
-    };
+    let mut growth =
+        Growth { sketch, random, batch_size, tip: (input, Dims::new(height, width, channels)), behind: Vec::new() };
     if growth.random.chance(0.2) {
         growth.norm();
     }
@@ -94,9 +89,7 @@ impl Growth {
         let from = self.tip.1.channels;
         let to = self.random.pick(&CHANNELS);
         let kernel = self.random.pick(&[1, 1, 3, 3, 3, 5]);
-        let divisors: Vec<usize> = (1..=from)
-            .filter(|&g| from.is_multiple_of(g) && to.is_multiple_of(g))
-            .collect();
+        let divisors: Vec<usize> = (1..=from).filter(|&g| from.is_multiple_of(g) && to.is_multiple_of(g)).collect();
         let mut conv = match self.random.below(4) {
             0 => Conv2d::new(from, from, kernel).groups(from),
             1 => Conv2d::new(from, to, kernel).groups(self.random.pick(&divisors)),
@@ -119,9 +112,7 @@ impl Growth {
 
     fn norm(&mut self) {
         let (x, dims) = self.tip;
-        let divisors: Vec<usize> = (1..=dims.channels)
-            .filter(|&g| dims.channels.is_multiple_of(g))
-            .collect();
+        let divisors: Vec<usize> = (1..=dims.channels).filter(|&g| dims.channels.is_multiple_of(g)).collect();
         let groups = self.random.pick(&divisors);
         // A norm over one or two values forgets nearly everything about them.
         let group_fits = dims.len() / groups >= MIN_VALUES_PER_NORM;
@@ -155,11 +146,7 @@ impl Growth {
                 y = self.sketch.bn(y);
             }
         }
-        let sum = if self.random.chance(0.5) {
-            self.sketch.add(start, y)
-        } else {
-            self.sketch.add(y, start)
-        };
+        let sum = if self.random.chance(0.5) { self.sketch.add(start, y) } else { self.sketch.add(y, start) };
         self.advance(sum, dims);
         if self.random.chance(0.5) {
             self.activation();
@@ -168,11 +155,7 @@ impl Growth {
 
     fn pool(&mut self) {
         let kernel = 2 + self.random.below(2);
-        let pool = Pool {
-            kernel,
-            stride: 1 + self.random.below(2),
-            padding: self.random.below(kernel / 2 + 1),
-        };
+        let pool = Pool { kernel, stride: 1 + self.random.below(2), padding: self.random.below(kernel / 2 + 1) };
         let Some(dims) = pool.resolve(self.tip.1) else {
             return;
         };
@@ -193,12 +176,8 @@ impl Growth {
     /// Adds or multiplies with an earlier value of the same extents, if there is one.
     fn reach_back(&mut self) {
         let (x, dims) = self.tip;
-        let fitting: Vec<NodeId> = self
-            .behind
-            .iter()
-            .filter(|(_, other)| *other == dims)
-            .map(|&(node, _)| node)
-            .collect();
+        let fitting: Vec<NodeId> =
+            self.behind.iter().filter(|(_, other)| *other == dims).map(|&(node, _)| node).collect();
         if fitting.is_empty() {
             return;
         }
@@ -214,16 +193,10 @@ impl Growth {
 
     fn shortcut_a(&mut self) {
         let (x, dims) = self.tip;
-        let (stride, channels) = (
-            1 + self.random.below(2),
-            dims.channels + self.random.below(4),
-        );
+        let (stride, channels) = (1 + self.random.below(2), dims.channels + self.random.below(4));
         let node = self.sketch.shortcut_a(x, stride, channels);
         let along = |size: usize| size.div_ceil(stride);
-        self.advance(
-            node,
-            Dims::new(along(dims.height), along(dims.width), channels),
-        );
+        self.advance(node, Dims::new(along(dims.height), along(dims.width), channels));
     }
 
     fn close(mut self, name: &str, size: [usize; 3]) -> Case {
@@ -249,9 +222,7 @@ mod tests {
             let reference = case.reference();
             let batch = case.random_batch(case.batch_size, 0);
             for mode in case.modes() {
-                let run = reference
-                    .forward(&batch, mode, &reference.affine())
-                    .unwrap();
+                let run = reference.forward(&batch, mode, &reference.affine()).unwrap();
                 assert!(run.logits().iter().all(|v| v.is_finite()), "{}", case.name);
             }
             let nodes = case.graph.nodes();

@@ -175,13 +175,7 @@ impl Sketch {
     }
 
     /// Closes the graph with a flatten and a head; `pixels` are left at `x`.
-    pub(super) fn flat_case(
-        mut self,
-        name: &str,
-        x: NodeId,
-        pixels: usize,
-        size: [usize; 3],
-    ) -> Case {
+    pub(super) fn flat_case(mut self, name: &str, x: NodeId, pixels: usize, size: [usize; 3]) -> Case {
         let inputs = pixels * self.channels(x);
         let x = self.builder.flatten("flatten", x);
         let logits = self.builder.linear("fc", x, inputs, CLASSES);

@@ -1,6 +1,4 @@
-use crate::{
-    Case, CentralDifferences, Coordinates, DifferenceGradient, GradientError, Loss, ReferenceNorm,
-};
+use crate::{Case, CentralDifferences, Coordinates, DifferenceGradient, GradientError, Loss, ReferenceNorm};
 use flipcast_tensor::Batch;
 
 /// What the reference says about one case in one mode.
@@ -18,11 +16,7 @@ pub(super) struct ExpectedGradient {
 
 impl Expectation {
     /// Runs the reference and all differences: the costly part of a suite.
-    pub(super) fn of(
-        case: &Case,
-        batch: &Batch,
-        mode: ReferenceNorm,
-    ) -> Result<Self, GradientError> {
+    pub(super) fn of(case: &Case, batch: &Batch, mode: ReferenceNorm) -> Result<Self, GradientError> {
         let reference = case.reference();
         let differences = CentralDifferences::sample(
             &reference,
@@ -34,10 +28,7 @@ impl Expectation {
         )?;
         let logits = differences.logits().to_vec();
         let classes = case.graph.num_classes();
-        let losses = [
-            Loss::MeanEntropy { classes },
-            Loss::random_linear(logits.len(), 17),
-        ];
+        let losses = [Loss::MeanEntropy { classes }, Loss::random_linear(logits.len(), 17)];
         let gradients = losses
             .iter()
             .map(|loss| {

@@ -65,22 +65,12 @@ impl SuiteReport {
 
 impl fmt::Display for SuiteReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            runs,
-            failures,
-            excused,
-            unsupported,
-            worst_logits,
-            worst_gradient,
-            worst_parameter,
-        } = self;
+        let Self { runs, failures, excused, unsupported, worst_logits, worst_gradient, worst_parameter } = self;
         let (failed, others) = (failures.len(), excused.len());
         writeln!(f, "{runs} runs, {failed} failures, {others} excused")?;
-        for (what, Worst { error, at }) in [
-            ("logits", worst_logits),
-            ("gradient", worst_gradient),
-            ("parameter gradient", worst_parameter),
-        ] {
+        for (what, Worst { error, at }) in
+            [("logits", worst_logits), ("gradient", worst_gradient), ("parameter gradient", worst_parameter)]
+        {
             writeln!(f, "worst {what}: relative L2 error {error:.2e} in {at}")?;
         }
         for (case, reason) in unsupported {

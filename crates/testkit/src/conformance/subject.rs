@@ -10,13 +10,7 @@ pub trait Subject {
 
     /// The gradient over the affine vector, in the order of the graph's affine table, of the scalar function of the
     /// logits whose derivative is `logit_gradient`.
-    fn gradient(
-        &mut self,
-        case: &Case,
-        batch: &Batch,
-        mode: ReferenceNorm,
-        logit_gradient: &[f32],
-    ) -> Vec<f32>;
+    fn gradient(&mut self, case: &Case, batch: &Batch, mode: ReferenceNorm, logit_gradient: &[f32]) -> Vec<f32>;
 
     /// The values of `nodes` in a forward pass, each in the reference's layout, from a subject that rounds so coarsely that
     /// values may fall on the other side of a kink.

@@ -26,12 +26,7 @@ pub struct SuiteTolerance {
 impl Default for SuiteTolerance {
     /// For `f32` executors.
     fn default() -> Self {
-        Self {
-            logits: 1e-5,
-            gradient: 1e-3,
-            parameter: 1e-3,
-            kink: 0.0,
-        }
+        Self { logits: 1e-5, gradient: 1e-3, parameter: 1e-3, kink: 0.0 }
     }
 }
 
@@ -55,28 +50,17 @@ impl Suite {
     /// A suite of these cases.
     pub fn of(cases: Vec<Case>) -> Self {
         let entries = cases.into_iter().map(|case| Entry {
-            expectations: case
-                .modes()
-                .into_iter()
-                .map(|mode| (mode, OnceLock::new()))
-                .collect(),
+            expectations: case.modes().into_iter().map(|mode| (mode, OnceLock::new())).collect(),
             batch: OnceLock::new(),
             case,
         });
-        Self {
-            entries: entries.collect(),
-        }
+        Self { entries: entries.collect() }
     }
 
     /// Compares `subject` with the reference in every case and mode.
     pub fn run(&self, subject: &mut dyn Subject, tolerance: SuiteTolerance) -> SuiteReport {
         let mut report = SuiteReport::default();
-        for Entry {
-            case,
-            batch,
-            expectations,
-        } in &self.entries
-        {
+        for Entry { case, batch, expectations } in &self.entries {
             if let Some(reason) = subject.unsupported(case) {
                 report.unsupported.push((case.name.clone(), reason));
                 continue;
@@ -84,12 +68,7 @@ impl Suite {
             let batch = batch.get_or_init(|| case.batch());
             for (mode, expectation) in expectations {
                 let found = expectation.get_or_init(|| Expectation::of(case, batch, *mode));
-                let mut comparison = Comparison {
-                    case,
-                    mode: *mode,
-                    tolerance,
-                    report: &mut report,
-                };
+                let mut comparison = Comparison { case, mode: *mode, tolerance, report: &mut report };
                 match found {
                     Ok(expectation) => comparison.run(subject, batch, expectation),
                     Err(error) => comparison.fail(format!("the reference failed: {error}")),
@@ -136,9 +115,7 @@ impl Comparison<'_> {
         let nodes = crossing_taps(&self.case.graph);
         let values = subject.values(self.case, batch, self.mode, &nodes)?;
         let reference = self.case.reference();
-        let run = reference
-            .forward(batch, self.mode, &reference.affine())
-            .ok()?;
+        let run = reference.forward(batch, self.mode, &reference.affine()).ok()?;
         let found = run.crossings(|name| {
             let at = nodes.iter().position(|node| node == name);
             at.map(|at| values[at].clone()).ok_or(())
@@ -147,19 +124,12 @@ impl Comparison<'_> {
         let near = |crossing: &Crossing| crossing.relative <= self.tolerance.kink;
         let first = found.first()?;
         let others = found.len() - 1;
-        found
-            .iter()
-            .all(near)
-            .then(|| format!("{first}, and {others} others"))
+        found.iter().all(near).then(|| format!("{first}, and {others} others"))
     }
 
     fn compare_logits(&mut self, found: &[f32], expected: &[f64]) {
         if found.len() != expected.len() {
-            self.fail(format!(
-                "found {} logits, expected {}",
-                found.len(),
-                expected.len()
-            ));
+            self.fail(format!("found {} logits, expected {}", found.len(), expected.len()));
             return;
         }
         let found = widen(found);
@@ -169,9 +139,7 @@ impl Comparison<'_> {
         let bound = self.tolerance.logits;
         if exceeds(error, bound) {
             let worst = worst_element(&found, expected, |i| i.to_string());
-            self.fail(format!(
-                "logits: relative L2 error {error:.3e}, bound {bound:.0e}; {worst}"
-            ));
+            self.fail(format!("logits: relative L2 error {error:.3e}, bound {bound:.0e}; {worst}"));
         }
     }
 
@@ -180,9 +148,7 @@ impl Comparison<'_> {
         let table = self.case.graph.affine_table();
         if found.len() != table.len() {
             let (found, expected) = (found.len(), table.len());
-            return vec![format!(
-                "found a gradient of {found} elements, expected {expected}"
-            )];
+            return vec![format!("found a gradient of {found} elements, expected {expected}")];
         }
         let mut complaints = Vec::new();
         let coordinates = &expected.affine.coordinates;
@@ -197,9 +163,7 @@ impl Comparison<'_> {
                 let names = table.names();
                 let at = coordinates[i];
                 let owner = names.filter(|(_, range)| range.contains(&at));
-                owner
-                    .map(|(name, range)| format!("{name}[{}]", at - range.start))
-                    .collect()
+                owner.map(|(name, range)| format!("{name}[{}]", at - range.start)).collect()
             });
             complaints.push(format!(
                 "gradient of {}: relative L2 error {error:.3e}, bound {bound:.0e}; {worst}",
@@ -210,17 +174,9 @@ impl Comparison<'_> {
         for (name, range) in table.names() {
             let start = coordinates.partition_point(|&i| i < range.start);
             let end = coordinates.partition_point(|&i| i < range.end);
-            let difference: Vec<f64> = found[start..end]
-                .iter()
-                .zip(&values[start..end])
-                .map(|(a, b)| a - b)
-                .collect();
+            let difference: Vec<f64> = found[start..end].iter().zip(&values[start..end]).map(|(a, b)| a - b).collect();
             let scale = norm(&values[start..end]).max(floor);
-            let error = if scale > 0.0 {
-                norm(&difference) / scale
-            } else {
-                norm(&difference)
-            };
+            let error = if scale > 0.0 { norm(&difference) / scale } else { norm(&difference) };
             let worst = &mut self.report.worst_parameter;
             worst.see(error, || format!("{at}, `{name}`"));
             let bound = self.tolerance.parameter;
@@ -239,11 +195,7 @@ impl Comparison<'_> {
     }
 
     fn failure(&self, report: String) -> Failure {
-        Failure {
-            case: self.case.name.clone(),
-            mode: self.mode,
-            report,
-        }
+        Failure { case: self.case.name.clone(), mode: self.mode, report }
     }
 
     fn fail(&mut self, report: String) {
@@ -264,21 +216,10 @@ fn norm(values: &[f64]) -> f64 {
 fn worst_element(found: &[f64], expected: &[f64], name: impl Fn(usize) -> String) -> String {
     let distance = |i: usize| {
         let distance = (found[i] - expected[i]).abs();
-        if distance.is_nan() {
-            f64::INFINITY
-        } else {
-            distance
-        }
+        if distance.is_nan() { f64::INFINITY } else { distance }
     };
     let worst = (0..found.len()).max_by(|&a, &b| distance(a).total_cmp(&distance(b)));
-    worst.map_or(String::new(), |i| {
-        format!(
-            "worst at {}: found {:e}, expected {:e}",
-            name(i),
-            found[i],
-            expected[i]
-        )
-    })
+    worst.map_or(String::new(), |i| format!("worst at {}: found {:e}, expected {:e}", name(i), found[i], expected[i]))
 }
 
 #[cfg(test)]

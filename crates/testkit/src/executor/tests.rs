@@ -10,20 +10,14 @@ fn case(name: &str) -> Case {
 }
 
 fn options(case: &Case) -> NetworkOptions {
-    NetworkOptions {
-        threads: 1,
-        ..NetworkOptions::adapt(case.batch_size, case.height, case.width)
-    }
+    NetworkOptions { threads: 1, ..NetworkOptions::adapt(case.batch_size, case.height, case.width) }
 }
 
 /// The reference and the CPU network on the same case.
 fn both(case: &Case, options: &NetworkOptions) -> [Result<Box<dyn Executor>, ExecError>; 2] {
     let reference = ReferenceExecutor::new(&case.graph, &case.params, options);
     let network = Network::new(&case.graph, &case.params, options);
-    [
-        reference.map(|e| Box::new(e) as Box<dyn Executor>),
-        network.map(|e| Box::new(e) as Box<dyn Executor>),
-    ]
+    [reference.map(|e| Box::new(e) as Box<dyn Executor>), network.map(|e| Box::new(e) as Box<dyn Executor>)]
 }
 
 /// Both refuse what `act` does, in the same words.
@@ -33,8 +27,7 @@ fn check_refused(
     options: &NetworkOptions,
     act: impl Fn(&mut dyn Executor) -> Result<(), ExecError>,
 ) -> String {
-    let [reference, network] =
-        both(case, options).map(|made| made.and_then(|mut e| act(e.as_mut())).unwrap_err());
+    let [reference, network] = both(case, options).map(|made| made.and_then(|mut e| act(e.as_mut())).unwrap_err());
     assert_eq!(format!("{reference:?}"), format!("{network:?}"));
     reference.to_string()
 }
@@ -71,10 +64,7 @@ fn the_gradient_belongs_to_the_vector_of_the_forward_pass() {
 #[test]
 fn taps_have_the_extents_of_the_network() {
     let case = case(CASE);
-    let options = NetworkOptions {
-        taps: vec!["conv1".to_owned()],
-        ..options(&case)
-    };
+    let options = NetworkOptions { taps: vec!["conv1".to_owned()], ..options(&case) };
     let [mut reference, mut network] = both(&case, &options).map(Result::unwrap);
     let batch = case.batch();
     reference.forward(&batch).unwrap();
@@ -90,10 +80,7 @@ fn bad_parameters_are_refused_as_by_the_network() {
     let mut missing = case(CASE);
     missing.params.remove("fc.bias");
     let found = check_refused(&missing, &options(&missing), |_| Ok(()));
-    assert_eq!(
-        found,
-        "there is no tensor `fc.bias`, expected one of shape [7]"
-    );
+    assert_eq!(found, "there is no tensor `fc.bias`, expected one of shape [7]");
     let mut shape = case(CASE);
     shape.params.insert("fc.bias".into(), Tensor::zeros([3]));
     check_refused(&shape, &options(&shape), |_| Ok(()));
@@ -163,14 +150,8 @@ fn bad_settings_are_refused_as_by_the_network() {
     let weight = NormMode::Mixed { source_weight: 1.5 };
     let found = check_refused(&case, &options(&case), |net| net.set_norm_mode(weight));
     assert_eq!(found, "source weight 1.5 is outside [0, 1]");
-    let unknown = NetworkOptions {
-        taps: vec!["nowhere".to_owned()],
-        ..options(&case)
-    };
+    let unknown = NetworkOptions { taps: vec!["nowhere".to_owned()], ..options(&case) };
     check_refused(&case, &unknown, |_| Ok(()));
     let [reference, _] = both(&case, &unknown);
-    assert!(matches!(
-        reference.map(|_| ()),
-        Err(ExecError::Plan(PlanError::UnknownTap { .. }))
-    ));
+    assert!(matches!(reference.map(|_| ()), Err(ExecError::Plan(PlanError::UnknownTap { .. }))));
 }

@@ -80,12 +80,9 @@ pub fn golden_index() -> Result<Vec<GoldenCase>, GoldenError> {
 pub fn load_golden_index(folder: &Path) -> Result<Vec<GoldenCase>, GoldenError> {
     let path = folder.join("index.json");
     let name = path.display().to_string();
-    let text = std::fs::read(&path).map_err(|source| GoldenError::Read {
-        path: name.clone(),
-        source,
-    })?;
-    let mut cases: Vec<GoldenCase> = serde_json::from_slice(&text)
-        .map_err(|source| GoldenError::Index { path: name, source })?;
+    let text = std::fs::read(&path).map_err(|source| GoldenError::Read { path: name.clone(), source })?;
+    let mut cases: Vec<GoldenCase> =
+        serde_json::from_slice(&text).map_err(|source| GoldenError::Index { path: name, source })?;
     for (position, case) in cases.iter_mut().enumerate() {
         case.check(position)?;
         case.folder = folder.to_owned();
@@ -126,10 +123,8 @@ impl GoldenCase {
                     });
                 }
                 let values: Vec<f32> = file.values(&name)?.iter().map(|&v| v as f32).collect();
-                Batch::from_channels_first(extents, &values).map_err(|source| GoldenError::Tensor {
-                    path: file.path().to_owned(),
-                    source,
-                })
+                Batch::from_channels_first(extents, &values)
+                    .map_err(|source| GoldenError::Tensor { path: file.path().to_owned(), source })
             })
             .collect()
     }
@@ -141,18 +136,9 @@ impl GoldenCase {
 
     /// Refuses sizes no golden network has, and file names that lead out of the folder.
     fn check(&self, case: usize) -> Result<(), GoldenError> {
-        let bad = |field, found: String, expected| GoldenError::BadField {
-            case,
-            field,
-            found,
-            expected,
-        };
+        let bad = |field, found: String, expected| GoldenError::BadField { case, field, found, expected };
         let within = |field, value: usize, most: usize, expected| {
-            if (1..=most).contains(&value) {
-                Ok(())
-            } else {
-                Err(bad(field, value.to_string(), expected))
-            }
+            if (1..=most).contains(&value) { Ok(()) } else { Err(bad(field, value.to_string(), expected)) }
         };
         within("stages", self.widths.len(), 4, "1 to 4")?;
         if self.layers.len() != self.widths.len() {
@@ -167,11 +153,7 @@ impl GoldenCase {
         within("batch", self.batch, 4096, "1 to 4096")?;
         within("size", self.size, 4096, "1 to 4096")?;
         within("steps", self.steps, 100_000, "1 to 100000")?;
-        for (field, file) in [
-            ("weights", &self.weights),
-            ("inputs", &self.inputs),
-            ("expected", &self.expected),
-        ] {
+        for (field, file) in [("weights", &self.weights), ("inputs", &self.inputs), ("expected", &self.expected)] {
             if Path::new(file).file_name() != Some(file.as_ref()) {
                 return Err(bad(field, format!("`{file}`"), "a plain file name"));
             }
@@ -221,10 +203,7 @@ mod tests {
         let mut case = golden_index().unwrap().swap_remove(0);
         case.weights = "../secret.safetensors".into();
         let error = case.check(0).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "case 0 has weights = `../secret.safetensors`, expected a plain file name"
-        );
+        assert_eq!(error.to_string(), "case 0 has weights = `../secret.safetensors`, expected a plain file name");
     }
 
     #[test]
@@ -232,12 +211,6 @@ mod tests {
         let mut case = golden_index().unwrap().swap_remove(0);
         case.layers.pop();
         let error = case.check(3).unwrap_err();
-        assert!(matches!(
-            error,
-            GoldenError::BadField {
-                field: "layers",
-                ..
-            }
-        ));
+        assert!(matches!(error, GoldenError::BadField { field: "layers", .. }));
     }
 }

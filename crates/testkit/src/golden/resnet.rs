@@ -38,23 +38,13 @@ impl Net {
         match stem {
             Stem::Cifar => x,
             Stem::Imagenet => {
-                let pool = Pool {
-                    kernel: 3,
-                    stride: 2,
-                    padding: 1,
-                };
+                let pool = Pool { kernel: 3, stride: 2, padding: 1 };
                 self.builder.max_pool("maxpool", x, pool)
             }
         }
     }
 
-    fn residual(
-        &mut self,
-        block: Block,
-        name: &str,
-        x: NodeId,
-        (width, stride): (usize, usize),
-    ) -> NodeId {
+    fn residual(&mut self, block: Block, name: &str, x: NodeId, (width, stride): (usize, usize)) -> NodeId {
         let from = self.builder.channels(x);
         let (y, to) = match block {
             Block::Basic => (self.basic(name, x, (width, stride)), width),
@@ -65,8 +55,7 @@ impl Net {
         } else {
             let conv = Conv2d::new(from, to, 1).stride(stride);
             let y = self.builder.conv(&format!("{name}.downsample.0"), x, conv);
-            self.builder
-                .batch_norm(&format!("{name}.downsample.1"), y, EPS)
+            self.builder.batch_norm(&format!("{name}.downsample.1"), y, EPS)
         };
         let sum = self.builder.add(&format!("{name}.add"), y, shortcut);
         self.relu(&format!("{name}.relu"), sum)
@@ -74,12 +63,7 @@ impl Net {
 
     fn basic(&mut self, name: &str, x: NodeId, (width, stride): (usize, usize)) -> NodeId {
         let from = self.builder.channels(x);
-        let y = self.unit(
-            name,
-            1,
-            x,
-            Conv2d::new(from, width, 3).stride(stride).padding(1),
-        );
+        let y = self.unit(name, 1, x, Conv2d::new(from, width, 3).stride(stride).padding(1));
         let y = self.relu(&format!("{name}.relu1"), y);
         self.unit(name, 2, y, Conv2d::new(width, width, 3).padding(1))
     }
@@ -89,12 +73,7 @@ impl Net {
         let from = self.builder.channels(x);
         let y = self.unit(name, 1, x, Conv2d::new(from, width, 1));
         let y = self.relu(&format!("{name}.relu1"), y);
-        let y = self.unit(
-            name,
-            2,
-            y,
-            Conv2d::new(width, width, 3).stride(stride).padding(1),
-        );
+        let y = self.unit(name, 2, y, Conv2d::new(width, width, 3).stride(stride).padding(1));
         let y = self.relu(&format!("{name}.relu2"), y);
         self.unit(name, 3, y, Conv2d::new(width, 4 * width, 1))
     }
@@ -102,8 +81,7 @@ impl Net {
     /// Convolution and norm number `index` of a block.
     fn unit(&mut self, name: &str, index: usize, x: NodeId, conv: Conv2d) -> NodeId {
         let x = self.builder.conv(&format!("{name}.conv{index}"), x, conv);
-        self.builder
-            .batch_norm(&format!("{name}.bn{index}"), x, EPS)
+        self.builder.batch_norm(&format!("{name}.bn{index}"), x, EPS)
     }
 
     fn relu(&mut self, name: &str, x: NodeId) -> NodeId {

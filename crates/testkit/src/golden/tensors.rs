@@ -15,10 +15,7 @@ impl TensorFile {
     /// Reads all tensors of the file at `path`.
     pub fn load(path: &Path) -> Result<Self, GoldenError> {
         let name = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|source| GoldenError::Read {
-            path: name.clone(),
-            source,
-        })?;
+        let bytes = std::fs::read(path).map_err(|source| GoldenError::Read { path: name.clone(), source })?;
         Self::read(name, &bytes)
     }
 
@@ -36,11 +33,7 @@ impl TensorFile {
                 Dtype::F64 => each(data, f64::from_le_bytes),
                 Dtype::I64 => each(data, |b| i64::from_le_bytes(b) as f64),
                 other => {
-                    return Err(GoldenError::ElementType {
-                        path,
-                        name: name.to_owned(),
-                        found: format!("{other:?}"),
-                    });
+                    return Err(GoldenError::ElementType { path, name: name.to_owned(), found: format!("{other:?}") });
                 }
             };
             tensors.insert(name.to_owned(), (view.shape().to_vec(), values));
@@ -72,10 +65,7 @@ impl TensorFile {
                 let tensor = Tensor::new(Shape::new(shape.clone()), values);
                 match tensor {
                     Ok(tensor) => Ok((name.clone(), tensor)),
-                    Err(source) => Err(GoldenError::Tensor {
-                        path: self.path.clone(),
-                        source,
-                    }),
+                    Err(source) => Err(GoldenError::Tensor { path: self.path.clone(), source }),
                 }
             })
             .collect()
@@ -89,10 +79,7 @@ impl TensorFile {
     fn find(&self, name: &str) -> Result<&(Vec<usize>, Vec<f64>), GoldenError> {
         self.tensors
             .get(name)
-            .ok_or_else(|| GoldenError::MissingTensor {
-                path: self.path.clone(),
-                name: name.to_owned(),
-            })
+            .ok_or_else(|| GoldenError::MissingTensor { path: self.path.clone(), name: name.to_owned() })
     }
 }
 
@@ -108,8 +95,7 @@ mod tests {
     /// A file with one tensor, as the format describes it: header length, header, data.
     fn file(dtype: &str, shape: &str, data: &[u8]) -> Vec<u8> {
         let end = data.len();
-        let header =
-            format!(r#"{{"x":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[0,{end}]}}}}"#);
+        let header = format!(r#"{{"x":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[0,{end}]}}}}"#);
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
         bytes.extend_from_slice(header.as_bytes());
         bytes.extend_from_slice(data);
@@ -128,10 +114,7 @@ mod tests {
     fn a_missing_tensor_is_named() {
         let bytes = file("F32", "[1]", &1f32.to_le_bytes());
         let read = TensorFile::read("memory".into(), &bytes).unwrap();
-        assert_eq!(
-            read.values("y").unwrap_err().to_string(),
-            "there is no tensor `y` in `memory`"
-        );
+        assert_eq!(read.values("y").unwrap_err().to_string(), "there is no tensor `y` in `memory`");
     }
 
     #[test]

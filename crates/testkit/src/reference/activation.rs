@@ -97,33 +97,14 @@ mod tests {
     fn piecewise_functions_follow_their_pieces() {
         check(Activation::Relu, &[(-2.0, 0.0), (0.0, 0.0), (2.5, 2.5)]);
         check(Activation::Relu6, &[(-1.0, 0.0), (4.0, 4.0), (7.0, 6.0)]);
-        check(
-            Activation::HardSwish,
-            &[
-                (-4.0, 0.0),
-                (0.0, 0.0),
-                (1.5, 1.125),
-                (3.0, 3.0),
-                (5.0, 5.0),
-            ],
-        );
+        check(Activation::HardSwish, &[(-4.0, 0.0), (0.0, 0.0), (1.5, 1.125), (3.0, 3.0), (5.0, 5.0)]);
     }
 
     #[test]
     fn smooth_functions_equal_tabulated_values() {
-        check(
-            Activation::Sigmoid,
-            &[(0.0, 0.5), (1.0, 0.731_058_578_630_004_9)],
-        );
+        check(Activation::Sigmoid, &[(0.0, 0.5), (1.0, 0.731_058_578_630_004_9)]);
         check(Activation::Silu, &[(1.0, 0.731_058_578_630_004_9)]);
-        check(
-            Activation::Gelu,
-            &[
-                (1.0, 0.841_344_746_068_542_9),
-                (-1.0, -0.158_655_253_931_457_05),
-                (0.0, 0.0),
-            ],
-        );
+        check(Activation::Gelu, &[(1.0, 0.841_344_746_068_542_9), (-1.0, -0.158_655_253_931_457_05), (0.0, 0.0)]);
     }
 
     #[test]

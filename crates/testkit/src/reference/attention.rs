@@ -26,11 +26,7 @@ const VALUE: usize = 2;
 
 impl<'a> AttentionRun<'a> {
     /// `None` when windows do not tile the input. `bias_table` is empty without a relative bias.
-    pub(super) fn new(
-        input: &'a ReferenceValue,
-        attention: &'a Attention,
-        bias_table: &'a [f64],
-    ) -> Option<Self> {
+    pub(super) fn new(input: &'a ReferenceValue, attention: &'a Attention, bias_table: &'a [f64]) -> Option<Self> {
         Some(Self {
             input,
             attention,
@@ -50,8 +46,7 @@ impl<'a> AttentionRun<'a> {
             for query in 0..self.groups.size {
                 for (key, prob) in self.probs(unit, query).into_iter().enumerate() {
                     let from = self.channels(unit, VALUE, key);
-                    let to =
-                        self.token(unit, query) * dims.channels + unit.head * self.head_channels;
+                    let to = self.token(unit, query) * dims.channels + unit.head * self.head_channels;
                     for c in 0..self.head_channels {
                         out.values[to + c] += prob * self.input.values[from + c];
                     }
@@ -71,17 +66,13 @@ impl<'a> AttentionRun<'a> {
                 let at = self.token(unit, query) * gradient.dims.channels + unit.head * width;
                 let slopes = &gradient.values[at..at + width];
                 let probs = self.probs(unit, query);
-                let of_probs: Vec<f64> = (0..self.groups.size)
-                    .map(|key| dot(slopes, self.part(unit, VALUE, key)))
-                    .collect();
+                let of_probs: Vec<f64> =
+                    (0..self.groups.size).map(|key| dot(slopes, self.part(unit, VALUE, key))).collect();
                 let mean = dot(&probs, &of_probs);
                 let q = self.channels(unit, QUERY, query);
                 for key in 0..self.groups.size {
                     let of_score = scale * probs[key] * (of_probs[key] - mean);
-                    let (k, v) = (
-                        self.channels(unit, KEY, key),
-                        self.channels(unit, VALUE, key),
-                    );
+                    let (k, v) = (self.channels(unit, KEY, key), self.channels(unit, VALUE, key));
                     for (c, slope) in slopes.iter().enumerate() {
                         passed.values[q + c] += of_score * self.input.values[k + c];
                         passed.values[k + c] += of_score * self.input.values[q + c];
@@ -120,10 +111,7 @@ impl<'a> AttentionRun<'a> {
     }
 
     fn units(&self) -> impl Iterator<Item = Unit> + use<> {
-        let (groups, heads) = (
-            self.groups.tokens.len() / self.groups.size,
-            self.attention.heads,
-        );
+        let (groups, heads) = (self.groups.tokens.len() / self.groups.size, self.attention.heads);
         (0..self.input.images() * groups * heads).map(move |i| Unit {
             image: i / heads / groups,
             group: i / heads % groups,
@@ -159,27 +147,17 @@ mod tests {
 
     #[test]
     fn equal_scores_average_the_values() {
-        let input = ReferenceValue {
-            dims: Dims::new(2, 1, 3),
-            values: vec![0.0, 1.0, 5.0, 0.0, 2.0, 7.0],
-        };
+        let input = ReferenceValue { dims: Dims::new(2, 1, 3), values: vec![0.0, 1.0, 5.0, 0.0, 2.0, 7.0] };
         let attention = Attention::new(1, 1.0);
-        let found = AttentionRun::new(&input, &attention, &[])
-            .unwrap()
-            .forward();
+        let found = AttentionRun::new(&input, &attention, &[]).unwrap().forward();
         assert_eq!(found.values, [6.0, 6.0]);
     }
 
     #[test]
     fn a_large_score_picks_one_value() {
-        let input = ReferenceValue {
-            dims: Dims::new(1, 2, 3),
-            values: vec![100.0, 0.0, 5.0, 1000.0, 2.0, 7.0],
-        };
+        let input = ReferenceValue { dims: Dims::new(1, 2, 3), values: vec![100.0, 0.0, 5.0, 1000.0, 2.0, 7.0] };
         let attention = Attention::new(1, 0.5);
-        let found = AttentionRun::new(&input, &attention, &[])
-            .unwrap()
-            .forward();
+        let found = AttentionRun::new(&input, &attention, &[]).unwrap().forward();
         assert_eq!(found.values, [7.0, 7.0]);
     }
 }

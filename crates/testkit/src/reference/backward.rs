@@ -7,11 +7,7 @@ use flipcast_graph::{Node, Op};
 impl Reference {
     /// The gradient over the affine vector of the scalar function of the logits whose derivative is `logit_gradient`,
     /// at the scales and shifts that `run` was made with.
-    pub fn backward(
-        &self,
-        run: &ReferenceRun,
-        logit_gradient: &[f64],
-    ) -> Result<Vec<f64>, ReferenceError> {
+    pub fn backward(&self, run: &ReferenceRun, logit_gradient: &[f64]) -> Result<Vec<f64>, ReferenceError> {
         let (expected, found) = (run.logits().len(), logit_gradient.len());
         if found != expected {
             return Err(ReferenceError::GradientLength { expected, found });
@@ -21,10 +17,7 @@ impl Reference {
         let mut affine = vec![0.0; run.affine.len()];
         let mut gradients: Vec<Option<ReferenceValue>> = vec![None; nodes.len()];
         let output = self.graph().output().index();
-        gradients[output] = Some(ReferenceValue {
-            dims: run.values[output].dims,
-            values: logit_gradient.to_vec(),
-        });
+        gradients[output] = Some(ReferenceValue { dims: run.values[output].dims, values: logit_gradient.to_vec() });
         for (i, node) in nodes.iter().enumerate().rev() {
             if !follows_norm[i] {
                 continue;
@@ -61,12 +54,7 @@ impl Reference {
                 let dims = input(0).dims;
                 let (corner, _) = conv.resolve(dims).ok_or_else(unknown)?;
                 let weight = param("weight");
-                vec![conv::convolve_backward(
-                    gradient,
-                    conv,
-                    (corner, dims),
-                    weight,
-                )]
+                vec![conv::convolve_backward(gradient, conv, (corner, dims), weight)]
             }
             Op::Norm(layer) => {
                 let params = self.norm_params(node, layer, run);
@@ -97,11 +85,7 @@ impl Reference {
                 vec![run.backward(gradient)]
             }
             Op::Arrange(arrangement) => {
-                vec![tokens::arrange_backward(
-                    gradient,
-                    *arrangement,
-                    input(0).dims,
-                )]
+                vec![tokens::arrange_backward(gradient, *arrangement, input(0).dims)]
             }
             Op::AddPosition { .. } => vec![gradient.clone()],
             Op::Scale => vec![tokens::scale(gradient, param(""))],
@@ -147,14 +131,9 @@ mod tests {
                 CentralDifferences::STEP,
             )
             .unwrap();
-            for loss in [
-                Loss::MeanEntropy { classes },
-                Loss::random_linear(run.logits().len(), 29),
-            ] {
+            for loss in [Loss::MeanEntropy { classes }, Loss::random_linear(run.logits().len(), 29)] {
                 let expected = differences.gradient(&|logits| loss.value(logits)).unwrap();
-                let found = reference
-                    .backward(&run, &loss.gradient(run.logits()))
-                    .unwrap();
+                let found = reference.backward(&run, &loss.gradient(run.logits())).unwrap();
                 let found: Vec<f64> = expected.coordinates.iter().map(|&i| found[i]).collect();
                 let error = relative_l2(&found, &expected.values);
                 worst = worst.max(error);
@@ -192,13 +171,8 @@ mod tests {
     fn a_short_logit_gradient_is_refused() {
         let case = cases().swap_remove(0);
         let reference = case.reference();
-        let run = reference
-            .forward(&case.batch(), case.modes()[0], &reference.affine())
-            .unwrap();
+        let run = reference.forward(&case.batch(), case.modes()[0], &reference.affine()).unwrap();
         let error = reference.backward(&run, &[1.0]).unwrap_err();
-        assert!(
-            matches!(error, ReferenceError::GradientLength { found: 1, .. }),
-            "{error}"
-        );
+        assert!(matches!(error, ReferenceError::GradientLength { found: 1, .. }), "{error}");
     }
 }

@@ -22,8 +22,7 @@ pub(super) fn convolve(
         for y in 0..dims.height {
             for x in 0..dims.width {
                 for tap in 0..taps {
-                    let pixel = pixel_under(conv, corner, input.dims, [y, x], tap)
-                        .map(|[y, x]| input.pixel(n, y, x));
+                    let pixel = pixel_under(conv, corner, input.dims, [y, x], tap).map(|[y, x]| input.pixel(n, y, x));
                     for c in 0..conv.in_channels {
                         seen[c * taps + tap] = pixel.map_or(0.0, |pixel| pixel[c]);
                     }
@@ -63,9 +62,7 @@ pub(super) fn convolve_backward(
                     let group = out / out_group;
                     let seen = &mut seen[group * filter_len..(group + 1) * filter_len];
                     let filter = &weight[out * filter_len..(out + 1) * filter_len];
-                    seen.iter_mut()
-                        .zip(filter)
-                        .for_each(|(s, w)| *s += slope * w);
+                    seen.iter_mut().zip(filter).for_each(|(s, w)| *s += slope * w);
                 }
                 for tap in 0..taps {
                     if let Some([y, x]) = pixel_under(conv, corner, dims, [y, x], tap) {
@@ -82,13 +79,7 @@ pub(super) fn convolve_backward(
 }
 
 /// Row and column of the input of `dims` that a filter tap reads for the output at `[y, x]`; `None` in the padding.
-fn pixel_under(
-    conv: &Conv2d,
-    corner: [usize; 2],
-    dims: Dims,
-    [y, x]: [usize; 2],
-    tap: usize,
-) -> Option<[usize; 2]> {
+fn pixel_under(conv: &Conv2d, corner: [usize; 2], dims: Dims, [y, x]: [usize; 2], tap: usize) -> Option<[usize; 2]> {
     let (row, column) = (tap / conv.kernel[1], tap % conv.kernel[1]);
     let y = (y * conv.stride + row * conv.dilation).checked_sub(corner[0])?;
     let x = (x * conv.stride + column * conv.dilation).checked_sub(corner[1])?;
@@ -107,10 +98,7 @@ mod tests {
 
     /// One image with one channel.
     fn image(height: usize, width: usize, values: &[f64]) -> ReferenceValue {
-        ReferenceValue {
-            dims: Dims::new(height, width, 1),
-            values: values.to_vec(),
-        }
+        ReferenceValue { dims: Dims::new(height, width, 1), values: values.to_vec() }
     }
 
     const NINE: [f64; 9] = [1., 2., 3., 4., 5., 6., 7., 8., 9.];
@@ -148,10 +136,7 @@ mod tests {
     fn uneven_padding_and_oblong_filters_keep_their_sides() {
         let mut conv = Conv2d::new(1, 1, 1);
         conv.kernel = [1, 2];
-        conv.padding = Padding::Explicit {
-            rows: [0, 0],
-            columns: [1, 0],
-        };
+        conv.padding = Padding::Explicit { rows: [0, 0], columns: [1, 0] };
         let out = run(&image(1, 3, &[1., 2., 3.]), &conv, &[10., 1.]);
         assert_eq!(out.values, [1., 12., 23.]);
     }
@@ -159,10 +144,7 @@ mod tests {
     #[test]
     fn groups_see_only_their_own_channels() {
         let conv = Conv2d::new(4, 4, 1).groups(2);
-        let input = ReferenceValue {
-            dims: Dims::new(1, 1, 4),
-            values: vec![1., 2., 3., 4.],
-        };
+        let input = ReferenceValue { dims: Dims::new(1, 1, 4), values: vec![1., 2., 3., 4.] };
         let out = run(&input, &conv, &[1., 10., 100., 1000., 1., 10., 100., 1000.]);
         assert_eq!(out.values, [21., 2100., 43., 4300.]);
     }
@@ -191,10 +173,7 @@ mod tests {
     fn the_gradient_stays_in_its_group() {
         let conv = Conv2d::new(4, 2, 1).groups(2);
         let dims = Dims::new(1, 1, 4);
-        let gradient = ReferenceValue {
-            dims: Dims::new(1, 1, 2),
-            values: vec![2., 3.],
-        };
+        let gradient = ReferenceValue { dims: Dims::new(1, 1, 2), values: vec![2., 3.] };
         let found = convolve_backward(&gradient, &conv, ([0, 0], dims), &[1., 10., 100., 1000.]);
         assert_eq!(found.values, [2., 20., 300., 3000.]);
     }

@@ -20,16 +20,8 @@ pub struct Crossing {
 
 impl fmt::Display for Crossing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            node,
-            index,
-            distance,
-            relative,
-        } = self;
-        write!(
-            f,
-            "`{node}`[{index}] is {distance:.1e} from the other branch, {relative:.1e} of the rms"
-        )
+        let Self { node, index, distance, relative } = self;
+        write!(f, "`{node}`[{index}] is {distance:.1e} from the other branch, {relative:.1e} of the rms")
     }
 }
 
@@ -57,10 +49,7 @@ impl ReferenceRun {
     ///
     /// # Panics
     /// If a value has another length than the reference's.
-    pub fn crossings<E>(
-        &self,
-        mut value_of: impl FnMut(&str) -> Result<Vec<f32>, E>,
-    ) -> Result<Vec<Crossing>, E> {
+    pub fn crossings<E>(&self, mut value_of: impl FnMut(&str) -> Result<Vec<f32>, E>) -> Result<Vec<Crossing>, E> {
         let mut values_like = |name: &str, ours: &ReferenceValue| {
             let theirs = value_of(name)?;
             let (found, expected) = (theirs.len(), ours.values.len());
@@ -93,10 +82,8 @@ impl ReferenceRun {
                     }
                 }
                 Op::MaxPool(pool) => {
-                    let theirs = ReferenceValue {
-                        dims: input.dims,
-                        values: values_like(&self.graph.node(id).name, input)?,
-                    };
+                    let theirs =
+                        ReferenceValue { dims: input.dims, values: values_like(&self.graph.node(id).name, input)? };
                     for i in 0..out.values.len() {
                         let at @ [n, _, _, c] = out.position(i);
                         let won = winner(&theirs, *pool, at);
@@ -143,11 +130,7 @@ mod tests {
     fn run(pixels: [f32; 4]) -> ReferenceRun {
         let (mut g, x) = GraphBuilder::new(1);
         let x = g.activation("act", x, Activation::Relu6);
-        let whole = Pool {
-            kernel: 2,
-            stride: 1,
-            padding: 0,
-        };
+        let whole = Pool { kernel: 2, stride: 1, padding: 0 };
         let x = g.max_pool("pool", x, whole);
         let x = g.linear("fc", x, 1, 1);
         let graph = g.finish(x).unwrap();
@@ -158,9 +141,7 @@ mod tests {
         assert_eq!(crossing_taps(&graph), ["act"]);
         let reference = Reference::new(&graph, &params).unwrap();
         let batch = Batch::new([1, 2, 2, 1], pixels.to_vec()).unwrap();
-        reference
-            .forward(&batch, ReferenceNorm::Running, &[])
-            .unwrap()
+        reference.forward(&batch, ReferenceNorm::Running, &[]).unwrap()
     }
 
     /// Where an executor with these activations took another branch.

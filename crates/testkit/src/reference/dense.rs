@@ -2,24 +2,12 @@ use super::value::ReferenceValue;
 use flipcast_graph::Dims;
 
 /// Fully connected layer with weights `[out, in]` on every pixel.
-pub(super) fn linear(
-    input: &ReferenceValue,
-    weight: &[f64],
-    bias: Option<&[f64]>,
-) -> ReferenceValue {
-    let Dims {
-        height,
-        width,
-        channels: inputs,
-    } = input.dims;
+pub(super) fn linear(input: &ReferenceValue, weight: &[f64], bias: Option<&[f64]>) -> ReferenceValue {
+    let Dims { height, width, channels: inputs } = input.dims;
     let dims = Dims::new(height, width, weight.len() / inputs);
     ReferenceValue::from_fn(input.images(), dims, |n, y, x, out| {
         let row = &weight[out * inputs..(out + 1) * inputs];
-        let sum: f64 = row
-            .iter()
-            .zip(input.pixel(n, y, x))
-            .map(|(a, b)| a * b)
-            .sum();
+        let sum: f64 = row.iter().zip(input.pixel(n, y, x)).map(|(a, b)| a * b).sum();
         sum + bias.map_or(0.0, |bias| bias[out])
     })
 }
@@ -37,25 +25,13 @@ pub(super) fn linear_backward(gradient: &ReferenceValue, weight: &[f64]) -> Refe
 
 /// Sum of two values of the same extents.
 pub(super) fn add(left: &ReferenceValue, right: &ReferenceValue) -> ReferenceValue {
-    ReferenceValue {
-        dims: left.dims,
-        values: left
-            .values
-            .iter()
-            .zip(&right.values)
-            .map(|(a, b)| a + b)
-            .collect(),
-    }
+    ReferenceValue { dims: left.dims, values: left.values.iter().zip(&right.values).map(|(a, b)| a + b).collect() }
 }
 
 /// Product of a value and a gate, which is repeated over all pixels when it has one.
 pub(super) fn mul(value: &ReferenceValue, gate: &ReferenceValue) -> ReferenceValue {
     ReferenceValue::from_fn(value.images(), value.dims, |n, y, x, c| {
-        let factor = if gate.dims == value.dims {
-            gate.at(n, y, x, c)
-        } else {
-            gate.at(n, 0, 0, c)
-        };
+        let factor = if gate.dims == value.dims { gate.at(n, y, x, c) } else { gate.at(n, 0, 0, c) };
         value.at(n, y, x, c) * factor
     })
 }
@@ -108,11 +84,7 @@ pub(super) fn shortcut_a(input: &ReferenceValue, stride: usize, dims: Dims) -> R
 }
 
 /// The gradient of a shortcut's input of `dims`: zero at the pixels left out.
-pub(super) fn shortcut_a_backward(
-    gradient: &ReferenceValue,
-    stride: usize,
-    dims: Dims,
-) -> ReferenceValue {
+pub(super) fn shortcut_a_backward(gradient: &ReferenceValue, stride: usize, dims: Dims) -> ReferenceValue {
     let in_front = (gradient.dims.channels - dims.channels) / 2;
     ReferenceValue::from_fn(gradient.images(), dims, |n, y, x, c| {
         if y.is_multiple_of(stride) && x.is_multiple_of(stride) {
@@ -129,17 +101,11 @@ mod tests {
 
     /// One image of 2 x 2 pixels with two channels: 1 to 4 in the first, 10 to 40 in the second.
     fn two_channels() -> ReferenceValue {
-        ReferenceValue {
-            dims: Dims::new(2, 2, 2),
-            values: vec![1., 10., 2., 20., 3., 30., 4., 40.],
-        }
+        ReferenceValue { dims: Dims::new(2, 2, 2), values: vec![1., 10., 2., 20., 3., 30., 4., 40.] }
     }
 
     fn pixel(values: &[f64]) -> ReferenceValue {
-        ReferenceValue {
-            dims: Dims::new(1, 1, values.len()),
-            values: values.to_vec(),
-        }
+        ReferenceValue { dims: Dims::new(1, 1, values.len()), values: values.to_vec() }
     }
 
     #[test]
@@ -164,11 +130,7 @@ mod tests {
 
     #[test]
     fn linear_weights_are_one_row_per_output() {
-        let out = linear(
-            &pixel(&[1., 2.]),
-            &[1., 10., 100., 1000.],
-            Some(&[0.5, 0.25]),
-        );
+        let out = linear(&pixel(&[1., 2.]), &[1., 10., 100., 1000.], Some(&[0.5, 0.25]));
         assert_eq!(out.values, [21.5, 2100.25]);
     }
 

@@ -62,9 +62,6 @@ pub enum ReferenceError {
 
 impl ReferenceError {
     pub(super) fn unknown_op(node: &Node) -> Self {
-        Self::UnknownOp {
-            node: node.name.clone(),
-            op: format!("{:?}", node.op),
-        }
+        Self::UnknownOp { node: node.name.clone(), op: format!("{:?}", node.op) }
     }
 }

@@ -26,20 +26,12 @@ impl Reference {
                 return Err(ReferenceError::MissingParam { name, expected });
             };
             if *tensor.shape() != expected {
-                return Err(ReferenceError::ShapeMismatch {
-                    name: spec.name,
-                    expected,
-                    found: tensor.shape().clone(),
-                });
+                return Err(ReferenceError::ShapeMismatch { name: spec.name, expected, found: tensor.shape().clone() });
             }
             let values = tensor.values().iter().map(|&v| f64::from(v)).collect();
             taken.insert(spec.name, values);
         }
-        Ok(Self {
-            graph: Arc::new(graph.clone()),
-            table: graph.affine_table(),
-            params: taken,
-        })
+        Ok(Self { graph: Arc::new(graph.clone()), table: graph.affine_table(), params: taken })
     }
 
     /// The graph.
@@ -49,19 +41,11 @@ impl Reference {
 
     /// The scales and shifts the weights came with, in the order of [`Graph::affine_table`].
     pub fn affine(&self) -> Vec<f64> {
-        self.table
-            .names()
-            .flat_map(|(name, _)| self.params[&name].iter().copied())
-            .collect()
+        self.table.names().flat_map(|(name, _)| self.params[&name].iter().copied()).collect()
     }
 
     /// Runs all nodes with the scales and shifts in `affine`, in the order of [`Graph::affine_table`].
-    pub fn forward(
-        &self,
-        batch: &Batch,
-        mode: ReferenceNorm,
-        affine: &[f64],
-    ) -> Result<ReferenceRun, ReferenceError> {
+    pub fn forward(&self, batch: &Batch, mode: ReferenceNorm, affine: &[f64]) -> Result<ReferenceRun, ReferenceError> {
         self.check_affine(affine)?;
         let expected = self.graph.input_channels();
         if batch.channels() != expected {
@@ -77,10 +61,9 @@ impl Reference {
         };
         for (node, &dims) in self.graph.nodes().iter().zip(&dims) {
             let value = match node.op {
-                Op::Input { .. } => ReferenceValue {
-                    dims,
-                    values: batch.values().iter().map(|&v| f64::from(v)).collect(),
-                },
+                Op::Input { .. } => {
+                    ReferenceValue { dims, values: batch.values().iter().map(|&v| f64::from(v)).collect() }
+                }
                 _ => self.evaluate(node, dims, &run)?,
             };
             run.values.push(Arc::new(value));
@@ -89,21 +72,14 @@ impl Reference {
     }
 
     /// `run` with other scales and shifts; only nodes that depend on a changed one are computed.
-    pub fn forward_again(
-        &self,
-        run: &ReferenceRun,
-        affine: &[f64],
-    ) -> Result<ReferenceRun, ReferenceError> {
+    pub fn forward_again(&self, run: &ReferenceRun, affine: &[f64]) -> Result<ReferenceRun, ReferenceError> {
         self.check_affine(affine)?;
-        let mut again = ReferenceRun {
-            affine: affine.to_vec(),
-            ..run.clone()
-        };
+        let mut again = ReferenceRun { affine: affine.to_vec(), ..run.clone() };
         let mut changed = Vec::with_capacity(run.values.len());
         for (i, node) in self.graph.nodes().iter().enumerate() {
             let own = self.affine_range(node);
-            let differs = affine[own.clone()] != run.affine[own]
-                || node.inputs.iter().any(|input| changed[input.index()]);
+            let differs =
+                affine[own.clone()] != run.affine[own] || node.inputs.iter().any(|input| changed[input.index()]);
             if differs {
                 let value = self.evaluate(node, run.values[i].dims, &again)?;
                 again.values[i] = Arc::new(value);
@@ -114,12 +90,7 @@ impl Reference {
     }
 
     /// Computes `node`, whose value has the extents `dims`, from the values of its inputs in `run`.
-    fn evaluate(
-        &self,
-        node: &Node,
-        dims: Dims,
-        run: &ReferenceRun,
-    ) -> Result<ReferenceValue, ReferenceError> {
+    fn evaluate(&self, node: &Node, dims: Dims, run: &ReferenceRun) -> Result<ReferenceValue, ReferenceError> {
         let input = |i: usize| run.values[node.inputs[i].index()].as_ref();
         let param = |suffix: &str| self.param(node, suffix);
         let unknown = || ReferenceError::unknown_op(node);
@@ -165,12 +136,7 @@ impl Reference {
     }
 
     /// The parameters of a norm layer, with the scale and shift of `run`.
-    pub(super) fn norm_params<'a>(
-        &'a self,
-        node: &Node,
-        layer: &NormLayer,
-        run: &'a ReferenceRun,
-    ) -> NormParams<'a> {
+    pub(super) fn norm_params<'a>(&'a self, node: &Node, layer: &NormLayer, run: &'a ReferenceRun) -> NormParams<'a> {
         let (scale, shift) = run.affine[self.affine_range(node)].split_at(layer.channels);
         NormParams {
             scale,
@@ -209,15 +175,11 @@ mod tests {
             let reference = case.reference();
             let batch = case.batch();
             let mut affine = reference.affine();
-            let first = reference
-                .forward(&batch, ReferenceNorm::Batch, &affine)
-                .unwrap();
+            let first = reference.forward(&batch, ReferenceNorm::Batch, &affine).unwrap();
             let last = affine.len() - 1;
             affine[last / 2] += 0.25;
             affine[last] -= 0.5;
-            let anew = reference
-                .forward(&batch, ReferenceNorm::Batch, &affine)
-                .unwrap();
+            let anew = reference.forward(&batch, ReferenceNorm::Batch, &affine).unwrap();
             let again = reference.forward_again(&first, &affine).unwrap();
             assert_eq!(anew.values, again.values, "{}", case.name);
         }
@@ -228,10 +190,7 @@ mod tests {
         let mut case = cases().swap_remove(0);
         case.params.remove("fc.bias");
         let error = Reference::new(&case.graph, &case.params).unwrap_err();
-        assert!(
-            matches!(&error, ReferenceError::MissingParam { name, .. } if name == "fc.bias"),
-            "{error}"
-        );
+        assert!(matches!(&error, ReferenceError::MissingParam { name, .. } if name == "fc.bias"), "{error}");
     }
 
     #[test]
@@ -239,23 +198,14 @@ mod tests {
         let mut case = cases().swap_remove(0);
         case.params.insert("fc.bias".into(), Tensor::zeros([1, 2]));
         let error = Reference::new(&case.graph, &case.params).unwrap_err();
-        assert!(
-            matches!(error, ReferenceError::ShapeMismatch { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, ReferenceError::ShapeMismatch { .. }), "{error}");
     }
 
     #[test]
     fn a_short_affine_vector_is_refused() {
         let case = cases().swap_remove(0);
-        let error = case
-            .reference()
-            .forward(&case.batch(), ReferenceNorm::Running, &[1.0])
-            .unwrap_err();
-        assert!(
-            matches!(error, ReferenceError::AffineLength { found: 1, .. }),
-            "{error}"
-        );
+        let error = case.reference().forward(&case.batch(), ReferenceNorm::Running, &[1.0]).unwrap_err();
+        assert!(matches!(error, ReferenceError::AffineLength { found: 1, .. }), "{error}");
     }
 
     #[test]
@@ -263,12 +213,7 @@ mod tests {
         let case = cases().swap_remove(0);
         let reference = case.reference();
         let batch = Batch::new([1, 9, 9, 2], vec![0.0; 162]).unwrap();
-        let error = reference
-            .forward(&batch, ReferenceNorm::Running, &reference.affine())
-            .unwrap_err();
-        assert!(
-            matches!(error, ReferenceError::Channels { found: 2, .. }),
-            "{error}"
-        );
+        let error = reference.forward(&batch, ReferenceNorm::Running, &reference.affine()).unwrap_err();
+        assert!(matches!(error, ReferenceError::Channels { found: 2, .. }), "{error}");
     }
 }

@@ -95,21 +95,10 @@ mod tests {
 
     /// Two images of one pixel and two channels, with scale 1 and 2, shift 0 and 10.
     fn run(kind: NormKind, mode: ReferenceNorm) -> Vec<f64> {
-        let input = ReferenceValue {
-            dims: Dims::new(1, 1, 2),
-            values: vec![1., 4., 3., 8.],
-        };
-        let layer = NormLayer {
-            kind,
-            channels: 2,
-            eps: 0.0,
-        };
-        let params = NormParams {
-            scale: &[1., 2.],
-            shift: &[0., 10.],
-            running_mean: &[1., 2.],
-            running_var: &[4., 16.],
-        };
+        let input = ReferenceValue { dims: Dims::new(1, 1, 2), values: vec![1., 4., 3., 8.] };
+        let layer = NormLayer { kind, channels: 2, eps: 0.0 };
+        let params =
+            NormParams { scale: &[1., 2.], shift: &[0., 10.], running_mean: &[1., 2.], running_var: &[4., 16.] };
         normalise(&input, &layer, mode, &params).values
     }
 

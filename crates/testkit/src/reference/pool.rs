@@ -9,11 +9,7 @@ pub(super) fn max_pool(input: &ReferenceValue, pool: Pool, dims: Dims) -> Refere
 }
 
 /// The gradient of a max pool's input goes to each window's winner.
-pub(super) fn max_pool_backward(
-    gradient: &ReferenceValue,
-    input: &ReferenceValue,
-    pool: Pool,
-) -> ReferenceValue {
+pub(super) fn max_pool_backward(gradient: &ReferenceValue, input: &ReferenceValue, pool: Pool) -> ReferenceValue {
     let mut result = ReferenceValue::zeros(input.images(), input.dims);
     for (i, slope) in gradient.values.iter().enumerate() {
         let at @ [n, _, _, c] = gradient.position(i);
@@ -25,35 +21,19 @@ pub(super) fn max_pool_backward(
 }
 
 /// Row and column of the largest value in the window of one output element, the first one in reading order.
-pub(super) fn winner(
-    input: &ReferenceValue,
-    pool: Pool,
-    at @ [n, _, _, c]: [usize; 4],
-) -> Option<(usize, usize)> {
+pub(super) fn winner(input: &ReferenceValue, pool: Pool, at @ [n, _, _, c]: [usize; 4]) -> Option<(usize, usize)> {
     let value = |(y, x)| input.at(n, y, x, c);
-    positions(input.dims, pool, at).reduce(|best, next| {
-        if value(next) > value(best) {
-            next
-        } else {
-            best
-        }
-    })
+    positions(input.dims, pool, at).reduce(|best, next| if value(next) > value(best) { next } else { best })
 }
 
 /// Mean of each window; padding counts as zeros.
 pub(super) fn avg_pool(input: &ReferenceValue, pool: Pool, dims: Dims) -> ReferenceValue {
     let area = (pool.kernel * pool.kernel) as f64;
-    ReferenceValue::from_fn(input.images(), dims, |n, y, x, c| {
-        window(input, pool, [n, y, x, c]).sum::<f64>() / area
-    })
+    ReferenceValue::from_fn(input.images(), dims, |n, y, x, c| window(input, pool, [n, y, x, c]).sum::<f64>() / area)
 }
 
 /// The gradient of an average pool's input of `dims`.
-pub(super) fn avg_pool_backward(
-    gradient: &ReferenceValue,
-    pool: Pool,
-    dims: Dims,
-) -> ReferenceValue {
+pub(super) fn avg_pool_backward(gradient: &ReferenceValue, pool: Pool, dims: Dims) -> ReferenceValue {
     let area = (pool.kernel * pool.kernel) as f64;
     let mut result = ReferenceValue::zeros(gradient.images(), dims);
     for (i, slope) in gradient.values.iter().enumerate() {
@@ -67,17 +47,10 @@ pub(super) fn avg_pool_backward(
 
 /// Mean over all pixels.
 pub(super) fn global_avg_pool(input: &ReferenceValue) -> ReferenceValue {
-    let Dims {
-        height,
-        width,
-        channels,
-    } = input.dims;
+    let Dims { height, width, channels } = input.dims;
     ReferenceValue::from_fn(input.images(), Dims::new(1, 1, channels), |n, _, _, c| {
         let rows = 0..height;
-        let sum: f64 = rows
-            .flat_map(|y| (0..width).map(move |x| (y, x)))
-            .map(|(y, x)| input.at(n, y, x, c))
-            .sum();
+        let sum: f64 = rows.flat_map(|y| (0..width).map(move |x| (y, x))).map(|(y, x)| input.at(n, y, x, c)).sum();
         sum / input.dims.pixels() as f64
     })
 }
@@ -85,9 +58,7 @@ pub(super) fn global_avg_pool(input: &ReferenceValue) -> ReferenceValue {
 /// The gradient of a global average's input of `dims`: the same at every pixel.
 pub(super) fn global_avg_pool_backward(gradient: &ReferenceValue, dims: Dims) -> ReferenceValue {
     let pixels = dims.pixels() as f64;
-    ReferenceValue::from_fn(gradient.images(), dims, |n, _, _, c| {
-        gradient.at(n, 0, 0, c) / pixels
-    })
+    ReferenceValue::from_fn(gradient.images(), dims, |n, _, _, c| gradient.at(n, 0, 0, c) / pixels)
 }
 
 /// The values in the window of one output element, padding left out.
@@ -100,16 +71,10 @@ pub(super) fn window(
 }
 
 /// Rows and columns in the window of one output element, padding left out.
-fn positions(
-    dims: Dims,
-    pool: Pool,
-    [_, y, x, _]: [usize; 4],
-) -> impl Iterator<Item = (usize, usize)> {
+fn positions(dims: Dims, pool: Pool, [_, y, x, _]: [usize; 4]) -> impl Iterator<Item = (usize, usize)> {
     let along = move |out: usize, size: usize| {
         let start = out * pool.stride;
-        (start..start + pool.kernel)
-            .filter_map(move |p| p.checked_sub(pool.padding))
-            .filter(move |&p| p < size)
+        (start..start + pool.kernel).filter_map(move |p| p.checked_sub(pool.padding)).filter(move |&p| p < size)
     };
     along(y, dims.height).flat_map(move |row| along(x, dims.width).map(move |column| (row, column)))
 }
@@ -119,17 +84,10 @@ mod tests {
     use super::*;
 
     fn negatives() -> ReferenceValue {
-        ReferenceValue {
-            dims: Dims::new(2, 2, 1),
-            values: vec![-1., -2., -3., -4.],
-        }
+        ReferenceValue { dims: Dims::new(2, 2, 1), values: vec![-1., -2., -3., -4.] }
     }
 
-    const WIDE: Pool = Pool {
-        kernel: 3,
-        stride: 2,
-        padding: 1,
-    };
+    const WIDE: Pool = Pool { kernel: 3, stride: 2, padding: 1 };
 
     #[test]
     fn padding_never_wins_a_max_pool() {
@@ -151,10 +109,7 @@ mod tests {
 
     /// One window of all four pixels, and a gradient of 9 for it.
     fn nine() -> ReferenceValue {
-        ReferenceValue {
-            dims: Dims::new(1, 1, 1),
-            values: vec![9.],
-        }
+        ReferenceValue { dims: Dims::new(1, 1, 1), values: vec![9.] }
     }
 
     #[test]

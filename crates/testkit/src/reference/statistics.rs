@@ -11,11 +11,7 @@ pub(super) struct Sharing<'a> {
 
 impl<'a> Sharing<'a> {
     pub fn new(layer: &'a NormLayer, input: &ReferenceValue) -> Self {
-        Self {
-            layer,
-            dims: input.dims,
-            images: input.images(),
-        }
+        Self { layer, dims: input.dims, images: input.images() }
     }
 
     /// Elements with the same key share their statistics.
@@ -23,20 +19,13 @@ impl<'a> Sharing<'a> {
         let (pixel, c) = (index / self.dims.channels, index % self.dims.channels);
         match self.layer.kind {
             NormKind::Batch => c,
-            NormKind::Group { groups } => {
-                pixel / self.dims.pixels() * groups + c / (self.dims.channels / groups)
-            }
+            NormKind::Group { groups } => pixel / self.dims.pixels() * groups + c / (self.dims.channels / groups),
             NormKind::Layer => pixel,
         }
     }
 
     /// The statistics of every key.
-    pub fn statistics(
-        &self,
-        input: &ReferenceValue,
-        mode: ReferenceNorm,
-        params: &NormParams<'_>,
-    ) -> Vec<Statistic> {
+    pub fn statistics(&self, input: &ReferenceValue, mode: ReferenceNorm, params: &NormParams<'_>) -> Vec<Statistic> {
         let keys = match self.layer.kind {
             NormKind::Batch => self.dims.channels,
             NormKind::Group { groups } => self.images * groups,
@@ -51,16 +40,12 @@ impl<'a> Sharing<'a> {
             NormKind::Batch => match mode {
                 ReferenceNorm::Running => Mixture::running(params, k, 1.0),
                 ReferenceNorm::Batch => Mixture::OWN,
-                ReferenceNorm::Mixed { source_weight } => {
-                    Mixture::running(params, k, source_weight)
-                }
+                ReferenceNorm::Mixed { source_weight } => Mixture::running(params, k, source_weight),
             },
             NormKind::Group { .. } | NormKind::Layer => Mixture::OWN,
         };
         let members = members.iter().enumerate();
-        members
-            .map(|(k, members)| mode(k).statistic(members, eps))
-            .collect()
+        members.map(|(k, members)| mode(k).statistic(members, eps)).collect()
     }
 }
 
@@ -98,12 +83,8 @@ enum Variance {
 
 impl Mixture {
     /// The elements alone.
-    const OWN: Self = Self {
-        running_weight: 0.0,
-        running_mean: 0.0,
-        running_variance: 0.0,
-        variance: Variance::Biased,
-    };
+    const OWN: Self =
+        Self { running_weight: 0.0, running_mean: 0.0, running_variance: 0.0, variance: Variance::Biased };
 
     /// `weight` of channel `c`'s running statistics, the rest from the elements.
     fn running(params: &NormParams<'_>, c: usize, weight: f64) -> Self {
@@ -140,23 +121,12 @@ impl Mixture {
 mod tests {
     use super::*;
 
-    const RUNNING: NormParams<'static> = NormParams {
-        scale: &[1.0],
-        shift: &[0.0],
-        running_mean: &[8.0],
-        running_var: &[2.0],
-    };
+    const RUNNING: NormParams<'static> =
+        NormParams { scale: &[1.0], shift: &[0.0], running_mean: &[8.0], running_var: &[2.0] };
 
     fn statistic(mode: ReferenceNorm) -> Statistic {
-        let input = ReferenceValue {
-            dims: Dims::new(1, 2, 1),
-            values: vec![1.0, 3.0, 5.0, 7.0],
-        };
-        let layer = NormLayer {
-            kind: NormKind::Batch,
-            channels: 1,
-            eps: 0.0,
-        };
+        let input = ReferenceValue { dims: Dims::new(1, 2, 1), values: vec![1.0, 3.0, 5.0, 7.0] };
+        let layer = NormLayer { kind: NormKind::Batch, channels: 1, eps: 0.0 };
         let sharing = Sharing::new(&layer, &input);
         sharing.statistics(&input, mode, &RUNNING).swap_remove(0)
     }
@@ -187,11 +157,7 @@ mod tests {
     fn groups_and_pixels_are_told_apart() {
         let input = ReferenceValue::zeros(2, Dims::new(1, 2, 4));
         let keys = |kind| {
-            let layer = NormLayer {
-                kind,
-                channels: 4,
-                eps: 0.0,
-            };
+            let layer = NormLayer { kind, channels: 4, eps: 0.0 };
             let sharing = Sharing::new(&layer, &input);
             (0..16).map(|i| sharing.key(i)).collect::<Vec<_>>()
         };

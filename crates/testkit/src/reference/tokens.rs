@@ -2,12 +2,7 @@ use super::value::ReferenceValue;
 use flipcast_graph::{Arrangement, Dims};
 
 /// Tokens moved into the cells of a value of `dims`; vacant cells take `learned` values in turn, or zeros.
-pub(super) fn arrange(
-    input: &ReferenceValue,
-    arrangement: Arrangement,
-    dims: Dims,
-    learned: &[f64],
-) -> ReferenceValue {
+pub(super) fn arrange(input: &ReferenceValue, arrangement: Arrangement, dims: Dims, learned: &[f64]) -> ReferenceValue {
     let (channels, tokens) = (input.dims.channels, input.dims.pixels());
     let cells = arrangement.cells(input.dims, dims);
     let mut out = ReferenceValue::zeros(input.images(), dims);
@@ -26,11 +21,7 @@ pub(super) fn arrange(
 }
 
 /// The gradient of an arrangement's input of `dims`.
-pub(super) fn arrange_backward(
-    gradient: &ReferenceValue,
-    arrangement: Arrangement,
-    dims: Dims,
-) -> ReferenceValue {
+pub(super) fn arrange_backward(gradient: &ReferenceValue, arrangement: Arrangement, dims: Dims) -> ReferenceValue {
     let channels = dims.channels;
     let cells = arrangement.cells(dims, gradient.dims);
     let mut passed = ReferenceValue::zeros(gradient.images(), dims);
@@ -50,17 +41,11 @@ pub(super) fn arrange_backward(
 /// Sum with a learned value per token and channel.
 pub(super) fn add_position(input: &ReferenceValue, position: &[f64]) -> ReferenceValue {
     let values = input.values.iter().zip(position.iter().cycle());
-    ReferenceValue {
-        dims: input.dims,
-        values: values.map(|(value, position)| value + position).collect(),
-    }
+    ReferenceValue { dims: input.dims, values: values.map(|(value, position)| value + position).collect() }
 }
 
 /// Product with a learned factor per channel: of a value, and of its gradient.
 pub(super) fn scale(input: &ReferenceValue, factors: &[f64]) -> ReferenceValue {
     let values = input.values.iter().zip(factors.iter().cycle());
-    ReferenceValue {
-        dims: input.dims,
-        values: values.map(|(value, factor)| value * factor).collect(),
-    }
+    ReferenceValue { dims: input.dims, values: values.map(|(value, factor)| value * factor).collect() }
 }

@@ -31,18 +31,12 @@ impl ReferenceValue {
 
     /// Zeros for `images` images.
     pub(super) fn zeros(images: usize, dims: Dims) -> Self {
-        Self {
-            dims,
-            values: vec![0.0; images * dims.len()],
-        }
+        Self { dims, values: vec![0.0; images * dims.len()] }
     }
 
     /// The same extents with every element replaced.
     pub(super) fn map(&self, element: impl Fn(f64) -> f64) -> Self {
-        Self {
-            dims: self.dims,
-            values: self.values.iter().map(|&v| element(v)).collect(),
-        }
+        Self { dims: self.dims, values: self.values.iter().map(|&v| element(v)).collect() }
     }
 
     /// Number of images.

@@ -31,13 +31,8 @@ impl Live {
                 std::process::exit(ENVIRONMENT);
             }
         };
-        ctrlc::set_handler(handler)
-            .map_err(|error| Environment(format!("cannot listen for Ctrl-C: {error}")))?;
-        Ok(Self {
-            line: ProgressLine::with("adapting", shown),
-            quiet: shown == Shown::Never,
-            stop,
-        })
+        ctrlc::set_handler(handler).map_err(|error| Environment(format!("cannot listen for Ctrl-C: {error}")))?;
+        Ok(Self { line: ProgressLine::with("adapting", shown), quiet: shown == Shown::Never, stop })
     }
 
     /// Ends the line; gives the time since the start.
@@ -49,11 +44,7 @@ impl Live {
 impl StepWatcher for Live {
     fn batch(&mut self, now: &Progress) -> Flow {
         self.line.show(|| status(now, self.line.elapsed()));
-        if self.stop.load(Ordering::SeqCst) {
-            Flow::Stop
-        } else {
-            Flow::Continue
-        }
+        if self.stop.load(Ordering::SeqCst) { Flow::Stop } else { Flow::Continue }
     }
 
     fn guard(&mut self, event: &GuardEvent) {
@@ -83,11 +74,7 @@ fn status(now: &Progress, elapsed: Duration) -> String {
         None => format!("{} images", grouped(now.images)),
     };
     let rate = now.images as f64 / elapsed.as_secs_f64().max(1e-9);
-    text += &format!(
-        ", {rate:.0}/s, entropy {:.2}, kept {:.0}%",
-        now.mean_entropy,
-        100.0 * now.used_share
-    );
+    text += &format!(", {rate:.0}/s, entropy {:.2}, kept {:.0}%", now.mean_entropy, 100.0 * now.used_share);
     if let Some(flips) = now.flip_rate {
         text += &format!(", flips {:.1}%", 100.0 * flips);
     }
@@ -96,9 +83,7 @@ fn status(now: &Progress, elapsed: Duration) -> String {
         GuardState::Warning => ", warning",
         GuardState::Collapsed => ", collapsed",
     };
-    let left = now
-        .total
-        .and_then(|total| time_left(elapsed, now.images, 0, total));
+    let left = now.total.and_then(|total| time_left(elapsed, now.images, 0, total));
     if let Some(left) = left {
         text += &format!(", about {} left", duration(left));
     }
@@ -124,15 +109,7 @@ mod tests {
             status(&now, Duration::from_secs(2)),
             "1,280 of 10,240 images, 640/s, entropy 0.83, kept 41%, flips 12.3%, warning, about 14 s left"
         );
-        let now = Progress {
-            total: None,
-            flip_rate: None,
-            guard: GuardState::Healthy,
-            ..now
-        };
-        assert_eq!(
-            status(&now, Duration::from_secs(2)),
-            "1,280 images, 640/s, entropy 0.83, kept 41%, healthy"
-        );
+        let now = Progress { total: None, flip_rate: None, guard: GuardState::Healthy, ..now };
+        assert_eq!(status(&now, Duration::from_secs(2)), "1,280 images, 640/s, entropy 0.83, kept 41%, healthy");
     }
 }

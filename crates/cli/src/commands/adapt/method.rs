@@ -64,18 +64,12 @@ impl MethodArgs {
             set(&mut settings, "published_code", &Value::Bool(false));
         }
         if let Some(lr) = self.lr {
-            ensure!(
-                lr.is_finite() && lr > 0.0,
-                "--lr is {lr}, expected a finite number above 0"
-            );
+            ensure!(lr.is_finite() && lr > 0.0, "--lr is {lr}, expected a finite number above 0");
             let found = set(&mut settings, "lr", &serde_json::to_value(lr)?);
-            ensure!(
-                found > 0,
-                "--lr is given, but `{name}` has no learning rate"
-            );
+            ensure!(found > 0, "--lr is given, but `{name}` has no learning rate");
         }
-        let config: MethodConfig = serde_json::from_value(settings)
-            .with_context(|| format!("cannot change the settings of `{name}`"))?;
+        let config: MethodConfig =
+            serde_json::from_value(settings).with_context(|| format!("cannot change the settings of `{name}`"))?;
         config.check()?;
         Ok(config)
     }
@@ -88,11 +82,8 @@ fn recipe_of(num_classes: usize) -> Result<Recipe> {
         100 => Ok(Recipe::Cifar100),
         1000 => Ok(Recipe::ImageNet),
         other => Err(Advised {
-            problem: format!(
-                "--published-code is given, but nothing was published for {other} classes"
-            ),
-            hint: "choose the settings with `--recipe imagenet`, `cifar10` or `cifar100`"
-                .to_owned(),
+            problem: format!("--published-code is given, but nothing was published for {other} classes"),
+            hint: "choose the settings with `--recipe imagenet`, `cifar10` or `cifar100`".to_owned(),
         }
         .into()),
     }
@@ -120,21 +111,13 @@ mod tests {
     use super::*;
 
     fn args(method: &str) -> MethodArgs {
-        MethodArgs {
-            method: method.to_owned(),
-            recipe: RecipeChoice::Auto,
-            published_code: false,
-            lr: None,
-        }
+        MethodArgs { method: method.to_owned(), recipe: RecipeChoice::Auto, published_code: false, lr: None }
     }
 
     #[test]
     fn a_learning_rate_replaces_the_method_s_own() -> Result<()> {
         for method in ["tent", "rdumb", "eata"] {
-            let changed = MethodArgs {
-                lr: Some(0.125),
-                ..args(method)
-            };
+            let changed = MethodArgs { lr: Some(0.125), ..args(method) };
             let changed = serde_json::to_string(&changed.config(10)?)?;
             let plain = serde_json::to_string(&args(method).config(10)?)?;
             assert!(changed.contains("\"lr\":0.125") && !plain.contains("\"lr\":0.125"));
@@ -148,18 +131,12 @@ mod tests {
 
     #[test]
     fn quirks_come_only_when_asked_for() -> Result<()> {
-        let published = MethodArgs {
-            published_code: true,
-            ..args("eta")
-        };
+        let published = MethodArgs { published_code: true, ..args("eta") };
         let quirky = serde_json::to_string(&published.config(1000)?)?;
         assert!(quirky.contains("\"published_code\":true"), "{quirky}");
         assert!(published.config(7).is_err());
         let recipe = RecipeChoice::ImageNet;
-        let plain = MethodArgs {
-            recipe,
-            ..args("eta")
-        };
+        let plain = MethodArgs { recipe, ..args("eta") };
         let plain = serde_json::to_string(&plain.config(7)?)?;
         assert!(plain.contains("\"published_code\":false"), "{plain}");
         Ok(())

@@ -46,24 +46,17 @@ impl Finished<'_> {
         line("method", self.method.to_owned());
         line("images", images(summary));
         if let Some(accuracy) = summary.accuracy {
-            let source = summary.source_accuracy.map_or_else(String::new, |source| {
-                format!(", {} source", percent(source))
-            });
+            let source =
+                summary.source_accuracy.map_or_else(String::new, |source| format!(", {} source", percent(source)));
             let labelled = match summary.labelled {
                 n if n == summary.images => String::new(),
                 n => format!(" on {} images with a label", grouped(n)),
             };
-            line(
-                "accuracy",
-                format!("{} adapting{source}{labelled}", percent(accuracy)),
-            );
+            line("accuracy", format!("{} adapting{source}{labelled}", percent(accuracy)));
         }
         line(
             "entropy",
-            format!(
-                "{:.3} nats in the first batch, {:.3} in the last",
-                summary.first_entropy, summary.last_entropy
-            ),
+            format!("{:.3} nats in the first batch, {:.3} in the last", summary.first_entropy, summary.last_entropy),
         );
         line(
             "kept",
@@ -74,17 +67,10 @@ impl Finished<'_> {
             ),
         );
         if let Some(flips) = summary.flip_rate {
-            line(
-                "flips",
-                format!("{} against the source model", percent(flips)),
-            );
+            line("flips", format!("{} against the source model", percent(flips)));
         }
         line("guard", guard(summary));
-        let files = [
-            ("predictions", self.out),
-            ("affine", self.affine),
-            ("record", self.record),
-        ];
+        let files = [("predictions", self.out), ("affine", self.affine), ("record", self.record)];
         for (what, path) in files {
             let Some(path) = path else { continue };
             let key = match what {
@@ -120,11 +106,7 @@ pub fn note_starved(summary: &AdaptSummary, method: &str) {
 }
 
 fn images(summary: &AdaptSummary) -> String {
-    let mut text = format!(
-        "{}, {} steps",
-        grouped(summary.images),
-        grouped(summary.steps)
-    );
+    let mut text = format!("{}, {} steps", grouped(summary.images), grouped(summary.steps));
     if summary.resets > 0 {
         text += &format!(", {} resets", grouped(summary.resets));
     }
@@ -149,10 +131,7 @@ fn guard(summary: &AdaptSummary) -> String {
         return "nothing seen".to_owned();
     }
     let mut text = format!("{warnings} warnings, {collapses} collapses");
-    let worst = summary
-        .guard_events
-        .iter()
-        .reduce(|a, b| if b.state > a.state { b } else { a });
+    let worst = summary.guard_events.iter().reduce(|a, b| if b.state > a.state { b } else { a });
     if let Some(event) = worst {
         text += &format!("; batch {}: {}", event.batch, describe(event));
     }

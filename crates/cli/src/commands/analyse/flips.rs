@@ -37,9 +37,8 @@ pub fn run(args: &Args) -> Result<()> {
             steps: subject.steps,
             embedding: args.clusters.settings(restriction),
         };
-        let point = job
-            .recorded(&mut ledger, &mut watcher)
-            .with_context(|| format!("cannot analyse the flips on `{spec}`"))?;
+        let point =
+            job.recorded(&mut ledger, &mut watcher).with_context(|| format!("cannot analyse the flips on `{spec}`"))?;
         if subject.json {
             watcher.clear();
             print(&to_json(spec, &job.protocol()?.key(), &point)?)?;
@@ -70,10 +69,8 @@ fn to_text(found: &[(&str, FlipPoint)]) -> String {
     let mut align = [Align::Right; 5];
     align[0] = Align::Left;
     let mut text = render(&header, &align, &rows);
-    let lines = [
-        ("silhouette", pairs(found, |point| point.silhouette)),
-        ("accuracy", pairs(found, |point| point.accuracy)),
-    ];
+    let lines =
+        [("silhouette", pairs(found, |point| point.silhouette)), ("accuracy", pairs(found, |point| point.accuracy))];
     for (what, pairs) in lines {
         if let Some(found) = correlate(&pairs) {
             text += &format!(
@@ -87,7 +84,5 @@ fn to_text(found: &[(&str, FlipPoint)]) -> String {
 
 fn pairs(found: &[(&str, FlipPoint)], of: fn(&FlipPoint) -> Option<f64>) -> Vec<(f64, f64)> {
     let points = found.iter();
-    points
-        .filter_map(|(_, point)| Some((of(point)?, point.flips)))
-        .collect()
+    points.filter_map(|(_, point)| Some((of(point)?, point.flips))).collect()
 }

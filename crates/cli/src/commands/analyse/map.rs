@@ -40,9 +40,7 @@ pub fn run(args: &Args) -> Result<()> {
     let frames = subject.looks("--frames", &args.frames)?;
     let restriction = args.restriction.choose(&adapted);
     let images = args.clean.open(subject, &adapted)?;
-    let clean: Option<Clean> = images
-        .as_ref()
-        .map(|images| args.clean.means(subject, &adapted, images, restriction));
+    let clean: Option<Clean> = images.as_ref().map(|images| args.clean.means(subject, &adapted, images, restriction));
     let mut ledger = subject.scoring.ledger()?;
     let mut watcher = subject.scoring.watcher();
     for (place, spec) in subject.data.iter().enumerate() {
@@ -55,11 +53,7 @@ pub fn run(args: &Args) -> Result<()> {
             points: args.points,
             classes: args.shown_classes,
             restriction,
-            tsne: TsneConfig {
-                perplexity: args.perplexity,
-                seed: subject.scoring.seed,
-                ..TsneConfig::default()
-            },
+            tsne: TsneConfig { perplexity: args.perplexity, seed: subject.scoring.seed, ..TsneConfig::default() },
         };
         let map = job
             .recorded(&mut ledger, &mut watcher)
@@ -83,12 +77,7 @@ fn to_text(spec: &str, map: &EmbeddingMap) -> String {
             let moved = pairs.map(|(a, b)| (a[0] - b[0]).hypot(a[1] - b[1]));
             moved.sum::<f64>() / frame.points.len() as f64
         });
-        rows.push(vec![
-            frame.step.to_string(),
-            percent(frame.accuracy),
-            number(moved, 2),
-            number(Some(frame.kl), 4),
-        ]);
+        rows.push(vec![frame.step.to_string(), percent(frame.accuracy), number(moved, 2), number(Some(frame.kl), 4)]);
         before = Some(&frame.points);
     }
     let header = ["step", "accuracy", "moved", "divergence"];

@@ -122,9 +122,7 @@ fn to_text(spec: &str, found: &[(OmissionRule, Omission)]) -> String {
             ]
         })
         .collect();
-    let header = [
-        "left out", "share", "entropy", "before", "best", "after", "gain",
-    ];
+    let header = ["left out", "share", "entropy", "before", "best", "after", "gain"];
     let mut align = [Align::Right; 7];
     align[0] = Align::Left;
     let first = found.first().map(|(_, omission)| omission);

@@ -1,13 +1,9 @@
-use super::subject::{
-    CleanArgs, ClusterArgs, RestrictionArgs, SubjectArgs, number, percent, to_json,
-};
+use super::subject::{CleanArgs, ClusterArgs, RestrictionArgs, SubjectArgs, number, percent, to_json};
 use crate::output::print;
 use crate::table::{Align, render};
 use anyhow::{Context, Result};
 use flipcast_run::Watcher;
-use flipcast_run::analysis::{
-    Clean, Correlation, PhaseCorrelations, Phases, PhasesJob, phase_correlations,
-};
+use flipcast_run::analysis::{Clean, Correlation, PhaseCorrelations, Phases, PhasesJob, phase_correlations};
 use serde_json::json;
 
 /// When adaptation helps and when it begins to hurt.
@@ -40,9 +36,7 @@ pub fn run(args: &Args) -> Result<()> {
     let checkpoints = subject.looks("--checkpoints", &args.checkpoints)?;
     let restriction = args.restriction.choose(&adapted);
     let images = args.clean.open(subject, &adapted)?;
-    let clean: Option<Clean> = images
-        .as_ref()
-        .map(|images| args.clean.means(subject, &adapted, images, restriction));
+    let clean: Option<Clean> = images.as_ref().map(|images| args.clean.means(subject, &adapted, images, restriction));
     let mut ledger = subject.scoring.ledger()?;
     let mut watcher = subject.scoring.watcher();
     let mut found: Vec<(&str, Phases)> = Vec::new();
@@ -92,14 +86,7 @@ fn to_text(spec: &str, phases: &Phases) -> String {
             ]
         })
         .collect();
-    let header = [
-        "step",
-        "accuracy",
-        "entropy",
-        "flips",
-        "silhouette",
-        "shift",
-    ];
+    let header = ["step", "accuracy", "entropy", "flips", "silhouette", "shift"];
     let end = match phases.phase_1_end {
         Some(step) => format!("phase 1 ends at step {step}"),
         None => "without labels the end of phase 1 is unknown".to_owned(),
@@ -125,15 +112,7 @@ fn summary(found: &[(&str, Phases)], correlations: &PhaseCorrelations) -> String
         }
         rows.push(row);
     }
-    let header = [
-        "data",
-        "1: accuracy",
-        "silhouette",
-        "shift",
-        "2: accuracy",
-        "silhouette",
-        "shift",
-    ];
+    let header = ["data", "1: accuracy", "silhouette", "shift", "2: accuracy", "silhouette", "shift"];
     let mut align = [Align::Right; 7];
     align[0] = Align::Left;
     let line = |what: &str, found: &Option<Correlation>| match found {
@@ -147,10 +126,7 @@ fn summary(found: &[(&str, Phases)], correlations: &PhaseCorrelations) -> String
     format!(
         "changes in phase 1 and phase 2\n{}\n{}{}silhouette rises in {first} of splits in phase 1, in {second} in phase 2\n",
         render(&header, &align, &rows),
-        line(
-            "phase 1, silhouette and accuracy",
-            &correlations.silhouette_accuracy
-        ),
+        line("phase 1, silhouette and accuracy", &correlations.silhouette_accuracy),
         line("phase 2, shift and accuracy", &correlations.shift_accuracy),
     )
 }

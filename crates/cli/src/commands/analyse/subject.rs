@@ -10,9 +10,7 @@ use clap::ValueEnum;
 use flipcast_adapt::MethodConfig;
 use flipcast_exec::NormMode;
 use flipcast_models::Model;
-use flipcast_run::analysis::{
-    Clean, CleanSettings, ClusterSettings, Restriction, Subject, checkpoints,
-};
+use flipcast_run::analysis::{Clean, CleanSettings, ClusterSettings, Restriction, Subject, checkpoints};
 use flipcast_run::{Device, Scope};
 use serde::Serialize;
 
@@ -156,11 +154,7 @@ impl SubjectArgs {
             }
             .into());
         }
-        Ok(Adapted {
-            model,
-            method,
-            device,
-        })
+        Ok(Adapted { model, method, device })
     }
 
     /// Opens the images at `spec`.
@@ -256,9 +250,7 @@ impl RestrictionArgs {
         match self.restriction {
             RestrictionChoice::None => Restriction::None,
             RestrictionChoice::SixteenClass => Restriction::SixteenClass,
-            RestrictionChoice::Auto if adapted.model.num_classes() == IMAGENET_CLASSES => {
-                Restriction::SixteenClass
-            }
+            RestrictionChoice::Auto if adapted.model.num_classes() == IMAGENET_CLASSES => Restriction::SixteenClass,
             RestrictionChoice::Auto => Restriction::None,
         }
     }

@@ -76,13 +76,7 @@ fn to_text(toy: &Toy) -> String {
         let rows: Vec<Vec<String>> = panel
             .frames
             .iter()
-            .map(|frame| {
-                vec![
-                    frame.round.to_string(),
-                    percent(Some(frame.purity)),
-                    number(Some(frame.drift), 3),
-                ]
-            })
+            .map(|frame| vec![frame.round.to_string(), percent(Some(frame.purity)), number(Some(frame.drift), 3)])
             .collect();
         let table = render(&["round", "purity", "drift"], &[Align::Right; 3], &rows);
         text += &format!("{}\n{table}\n", panel.title);

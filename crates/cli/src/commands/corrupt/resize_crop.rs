@@ -17,9 +17,7 @@ pub enum ResizeCrop {
 
 /// A text that is no such rule.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "`{found}` found, but `none` or two sides such as `256,224` expected, the crop no larger than the resize"
-)]
+#[error("`{found}` found, but `none` or two sides such as `256,224` expected, the crop no larger than the resize")]
 pub struct ResizeCropError {
     found: String,
 }
@@ -29,9 +27,7 @@ impl ResizeCrop {
     pub fn of(set: CorruptionSet) -> Self {
         match set {
             CorruptionSet::ImageNetC | CorruptionSet::ImageNetCBar => Self::Sides(256, 224),
-            CorruptionSet::TinyImageNetC | CorruptionSet::CifarC | CorruptionSet::CifarCBar => {
-                Self::None
-            }
+            CorruptionSet::TinyImageNetC | CorruptionSet::CifarC | CorruptionSet::CifarCBar => Self::None,
         }
     }
 
@@ -52,9 +48,7 @@ impl FromStr for ResizeCrop {
     type Err = ResizeCropError;
 
     fn from_str(text: &str) -> Result<Self, ResizeCropError> {
-        let bad = || ResizeCropError {
-            found: text.to_owned(),
-        };
+        let bad = || ResizeCropError { found: text.to_owned() };
         if text == "none" {
             return Ok(Self::None);
         }
@@ -83,10 +77,7 @@ mod tests {
     #[test]
     fn rules_are_read_as_they_are_written() {
         for text in ["none", "256,224", "64,64"] {
-            assert_eq!(
-                text.parse::<ResizeCrop>().expect("a rule").to_string(),
-                text
-            );
+            assert_eq!(text.parse::<ResizeCrop>().expect("a rule").to_string(), text);
         }
         for text in ["", "256", "224,256", "0,0", "256,x", "256,224,1", "-1,2"] {
             assert!(text.parse::<ResizeCrop>().is_err(), "{text}");

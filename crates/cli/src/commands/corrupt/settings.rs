@@ -45,9 +45,7 @@ pub enum SettingsError {
         differences: String,
     },
     /// The folder holds something else.
-    #[error(
-        "`{path}` holds `{found}` and no `{FILE}`, but an empty folder or one this command wrote was expected"
-    )]
+    #[error("`{path}` holds `{found}` and no `{FILE}`, but an empty folder or one this command wrote was expected")]
     Foreign {
         /// The folder.
         path: PathBuf,
@@ -78,9 +76,7 @@ impl SettingsError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Differ { .. } => {
-                Some("choose an empty folder, or repeat the settings of the earlier run")
-            }
+            Self::Differ { .. } => Some("choose an empty folder, or repeat the settings of the earlier run"),
             Self::Foreign { .. } => Some("choose an empty or new folder"),
             Self::NotUnderstood { .. } => Some("choose an empty folder and write the set anew"),
             Self::Io { .. } => None,
@@ -118,9 +114,7 @@ impl Settings {
             move |source| SettingsError::Io { path, source }
         };
         match std::fs::metadata(&path) {
-            Ok(metadata) if metadata.len() > MAX_BYTES => {
-                Err(SettingsError::NotUnderstood { path, source: None })
-            }
+            Ok(metadata) if metadata.len() > MAX_BYTES => Err(SettingsError::NotUnderstood { path, source: None }),
             Ok(_) => {
                 let bytes = std::fs::read(&path).map_err(io(&path))?;
                 self.compare(folder, &path, &bytes)
@@ -138,41 +132,27 @@ impl Settings {
     }
 
     fn compare(&self, folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), SettingsError> {
-        let found: Self =
-            serde_json::from_slice(bytes).map_err(|error| SettingsError::NotUnderstood {
-                path: path.to_owned(),
-                source: Some(error),
-            })?;
+        let found: Self = serde_json::from_slice(bytes)
+            .map_err(|error| SettingsError::NotUnderstood { path: path.to_owned(), source: Some(error) })?;
         if found.version != VERSION {
-            return Err(SettingsError::NotUnderstood {
-                path: path.to_owned(),
-                source: None,
-            });
+            return Err(SettingsError::NotUnderstood { path: path.to_owned(), source: None });
         }
         let pairs = [
             ("set", &found.set, &self.set),
             ("layout", &found.layout, &self.layout),
-            (
-                "images",
-                &found.images.to_string(),
-                &self.images.to_string(),
-            ),
+            ("images", &found.images.to_string(), &self.images.to_string()),
             ("names of the images", &found.image_names, &self.image_names),
             ("resize-crop", &found.resize_crop, &self.resize_crop),
             ("seed", &found.seed.to_string(), &self.seed.to_string()),
             ("frost", &found.frost, &self.frost),
         ];
         let differing = pairs.iter().filter(|(_, found, asked)| found != asked);
-        let differences: Vec<String> = differing
-            .map(|(what, found, asked)| format!("{what} {found} there, {asked} asked for"))
-            .collect();
+        let differences: Vec<String> =
+            differing.map(|(what, found, asked)| format!("{what} {found} there, {asked} asked for")).collect();
         if differences.is_empty() {
             return Ok(());
         }
-        Err(SettingsError::Differ {
-            path: folder.to_owned(),
-            differences: differences.join("; "),
-        })
+        Err(SettingsError::Differ { path: folder.to_owned(), differences: differences.join("; ") })
     }
 }
 
@@ -181,10 +161,7 @@ fn refuse_foreign(folder: &Path) -> std::io::Result<Result<(), SettingsError>> {
     for entry in std::fs::read_dir(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if !name.starts_with('.') {
-            return Ok(Err(SettingsError::Foreign {
-                path: folder.to_owned(),
-                found: name,
-            }));
+            return Ok(Err(SettingsError::Foreign { path: folder.to_owned(), found: name }));
         }
     }
     Ok(Ok(()))

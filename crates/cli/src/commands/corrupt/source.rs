@@ -21,18 +21,11 @@ pub struct Source {
 
 impl Source {
     /// The first `limit` images of `dataset`, resized and cropped by `rule` if there is one.
-    pub fn new(
-        dataset: Box<dyn Dataset>,
-        rule: Option<Preprocess>,
-        limit: Option<usize>,
-    ) -> Result<Self> {
+    pub fn new(dataset: Box<dyn Dataset>, rule: Option<Preprocess>, limit: Option<usize>) -> Result<Self> {
         let len = dataset.len().min(limit.unwrap_or(usize::MAX));
         ensure!(len > 0, "--limit is 0, expected at least 1");
         let ids: Vec<String> = (0..len).map(|index| dataset.id(index)).collect();
-        let in_folders = matches!(
-            dataset.layout(),
-            Layout::ClassFolders | Layout::FlatFolder | Layout::Tar
-        );
+        let in_folders = matches!(dataset.layout(), Layout::ClassFolders | Layout::FlatFolder | Layout::Tar);
         let (paths, labels) = if in_folders {
             let skipped = outer_folder(&ids).map_or(0, str::len);
             let paths: Vec<String> = ids.iter().map(|id| id[skipped..].to_owned()).collect();
@@ -49,17 +42,9 @@ impl Source {
                 Layout::List => ids.clone(),
                 _ => paths.collect(),
             };
-            (
-                paths,
-                labels.into_iter().map(|l| l.map(i64::from)).collect(),
-            )
+            (paths, labels.into_iter().map(|l| l.map(i64::from)).collect())
         };
-        Ok(Self {
-            dataset,
-            paths,
-            labels,
-            rule,
-        })
+        Ok(Self { dataset, paths, labels, rule })
     }
 
     /// Whether the label of every image is known.
@@ -107,10 +92,7 @@ impl ImageSource for Source {
 fn outer_folder(ids: &[String]) -> Option<&str> {
     let first = ids.first()?;
     let outer = &first[..=first.find('/')?];
-    let inside = |id: &String| {
-        id.strip_prefix(outer)
-            .is_some_and(|rest| rest.contains('/'))
-    };
+    let inside = |id: &String| id.strip_prefix(outer).is_some_and(|rest| rest.contains('/'));
     ids.iter().all(inside).then_some(outer)
 }
 
@@ -141,9 +123,7 @@ fn path_of_row(id: &str, label: Option<u32>, classes: &[String]) -> String {
 
 /// FNV-1a: enough to notice a difference, not meant to resist one made on purpose.
 pub fn digest(bytes: impl IntoIterator<Item = u8>) -> u64 {
-    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -165,10 +145,7 @@ mod tests {
     #[test]
     fn rows_get_a_class_folder_and_a_plain_name() {
         let classes = owned(&["air/plane", "cat"]);
-        assert_eq!(
-            path_of_row("test.bin/7", Some(0), &classes),
-            "air_plane/test_bin_7"
-        );
+        assert_eq!(path_of_row("test.bin/7", Some(0), &classes), "air_plane/test_bin_7");
         assert_eq!(path_of_row("test/7", Some(5), &classes), "5/test_7");
         assert_eq!(path_of_row("test/7", None, &classes), "test_7");
     }

@@ -10,9 +10,7 @@ use crate::table::grouped;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use flipcast_corrupt::ccc::{Difficulty, Speed, StreamPlan, load_tables};
-use flipcast_corrupt::write::{
-    ImageSource, WriteOptions, stream_folder, stream_images, write_shards,
-};
+use flipcast_corrupt::write::{ImageSource, WriteOptions, stream_folder, stream_images, write_shards};
 use std::path::PathBuf;
 
 /// The seed of the first published streams.
@@ -62,21 +60,14 @@ impl StreamArgs {
             ("--baseline", self.baseline.is_some()),
             ("--speed", self.speed.is_some()),
         ];
-        refuse(
-            &given,
-            "belongs to `--set ccc`, but another set is asked for",
-        )
+        refuse(&given, "belongs to `--set ccc`, but another set is asked for")
     }
 }
 
 /// Refuses the first of `arguments` that was given.
 fn refuse(arguments: &[(&str, bool)], because: &str) -> Result<()> {
     let first = arguments.iter().find(|(_, is_given)| *is_given);
-    ensure!(
-        first.is_none(),
-        "{} {because}",
-        first.map_or("", |(name, _)| name)
-    );
+    ensure!(first.is_none(), "{} {because}", first.map_or("", |(name, _)| name));
     Ok(())
 }
 
@@ -97,16 +88,14 @@ pub fn run(args: &Args) -> Result<()> {
     let Some(file) = &args.stream.accuracy_tables else {
         return Err(no_tables().into());
     };
-    let tables = load_tables(file)
-        .with_context(|| format!("cannot use the accuracy tables `{}`", file.display()))?;
+    let tables = load_tables(file).with_context(|| format!("cannot use the accuracy tables `{}`", file.display()))?;
     let plan = StreamPlan {
         difficulty: match args.stream.baseline.unwrap_or(Baseline::Easy) {
             Baseline::Easy => Difficulty::Easy,
             Baseline::Medium => Difficulty::Medium,
             Baseline::Hard => Difficulty::Hard,
         },
-        seed: u32::try_from(seed)
-            .with_context(|| format!("--seed is {seed}, but `ccc` takes 0 to {}", u32::MAX))?,
+        seed: u32::try_from(seed).with_context(|| format!("--seed is {seed}, but `ccc` takes 0 to {}", u32::MAX))?,
         speed: match args.stream.speed.unwrap_or(ImagesPerCell::Fast) {
             ImagesPerCell::Fast => Speed::Fast,
             ImagesPerCell::Middle => Speed::Middle,
@@ -122,12 +111,7 @@ pub fn run(args: &Args) -> Result<()> {
     let images = (source.len(), source.names_digest());
     let settings = Settings::new("ccc", "shards", images, "none".to_owned(), seed, frost);
     settings.claim(&folder).with_context(refused)?;
-    eprintln!(
-        "clean images: {}, stream: {}, images: {}",
-        grouped(source.len()),
-        plan.name(),
-        grouped(total)
-    );
+    eprintln!("clean images: {}, stream: {}, images: {}", grouped(source.len()), plan.name(), grouped(total));
     if source.len() < plan.speed.images() {
         eprintln!(
             "note: fewer clean images than the {} of a cell, so that every cell shows {}",
@@ -136,18 +120,11 @@ pub fn run(args: &Args) -> Result<()> {
         );
     }
     let progress = ProgressLine::new("writing");
-    let options = WriteOptions {
-        threads,
-        on_progress: &|now| progress.update(now.done, now.skipped, now.total),
-    };
+    let options = WriteOptions { threads, on_progress: &|now| progress.update(now.done, now.skipped, now.total) };
     let written = write_shards(&args.out, &source, &plan, args.limit, &corruptor, &options);
     let elapsed = progress.elapsed();
     drop(progress);
-    print(&written_line(
-        &folder,
-        written.with_context(refused)?,
-        elapsed,
-    ))
+    print(&written_line(&folder, written.with_context(refused)?, elapsed))
 }
 
 fn no_tables() -> Advised {

@@ -55,10 +55,7 @@ struct Opened {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let spec: DataSpec = args
-        .data
-        .parse()
-        .with_context(|| format!("cannot understand `{}`", args.data))?;
+    let spec: DataSpec = args.data.parse().with_context(|| format!("cannot understand `{}`", args.data))?;
     let (opened, missing_splits) = match &args.name {
         Some(name) => open_published(name, &spec.path, args.split.as_deref()),
         None => open_any(&spec.path, args.split.as_deref()).map(|opened| (opened, Vec::new())),
@@ -77,11 +74,7 @@ pub fn run(args: &Args) -> Result<()> {
         splits,
         missing_splits,
     };
-    print(&if args.json {
-        serde_json::to_string(&report)? + "\n"
-    } else {
-        describe(&report)
-    })?;
+    print(&if args.json { serde_json::to_string(&report)? + "\n" } else { describe(&report) })?;
     match problems(&report).as_slice() {
         [] => Ok(()),
         found => Err(Fired(found.join("; ")).into()),
@@ -107,11 +100,7 @@ fn open_any(path: &str, split: Option<&str>) -> Result<Vec<Opened>> {
             };
         }
     }
-    let options = CheckOptions {
-        open,
-        decode: None,
-        threads: 1,
-    };
+    let options = CheckOptions { open, decode: None, threads: 1 };
     let found = check(&path, &options)?;
     let mut opened = Vec::new();
     for split in found.splits {
@@ -132,21 +121,14 @@ fn open_any(path: &str, split: Option<&str>) -> Result<Vec<Opened>> {
 
 fn no_split(path: &str, split: &str) -> anyhow::Error {
     Advised {
-        problem: format!(
-            "`{path}` has no split `{split}`: neither a folder nor an array of that name is below it"
-        ),
-        hint: "use `train` or `test` where both are stored side by side, or name the dataset with `--name`"
-            .to_owned(),
+        problem: format!("`{path}` has no split `{split}`: neither a folder nor an array of that name is below it"),
+        hint: "use `train` or `test` where both are stored side by side, or name the dataset with `--name`".to_owned(),
     }
     .into()
 }
 
 /// The splits of a published dataset that are there, and the names of those that are not.
-fn open_published(
-    name: &str,
-    path: &str,
-    split: Option<&str>,
-) -> Result<(Vec<Opened>, Vec<String>)> {
+fn open_published(name: &str, path: &str, split: Option<&str>) -> Result<(Vec<Opened>, Vec<String>)> {
     let info = find(name)?;
     let wanted = match split {
         Some(split) => vec![split.to_owned()],
@@ -162,10 +144,7 @@ fn open_published(
                     Count::Exactly(n) | Count::First(n) => Some(n),
                     Count::Reported(_) | Count::Unknown => None,
                 },
-                class_spaces: (!info.class_space.is_empty())
-                    .then(|| info.class_space.to_owned())
-                    .into_iter()
-                    .collect(),
+                class_spaces: (!info.class_space.is_empty()).then(|| info.class_space.to_owned()).into_iter().collect(),
                 border: info.pixels.border(),
             }),
             Err(DataError::Io { path, source }) if source.kind() == ErrorKind::NotFound => {

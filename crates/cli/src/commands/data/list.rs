@@ -78,22 +78,8 @@ fn table(shown: &[DatasetInfo]) -> String {
             format!("[{}]", number + 1),
         ]);
     }
-    let header = [
-        "dataset",
-        "splits",
-        "images a split",
-        "class space",
-        "layout below its root",
-        "terms",
-    ];
-    let align = [
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-        Align::Left,
-        Align::Left,
-    ];
+    let header = ["dataset", "splits", "images a split", "class space", "layout below its root", "terms"];
+    let align = [Align::Left, Align::Right, Align::Right, Align::Left, Align::Left, Align::Left];
     let mut text = render(&header, &align, &rows);
     text.push('\n');
     for (number, terms) in terms.iter().enumerate() {

@@ -49,14 +49,8 @@ pub struct Pass {
 impl Sizes {
     fn with(sizes: Option<Self>, image: &Image) -> Self {
         let (w, h) = (image.width(), image.height());
-        let Self { width, height } = sizes.unwrap_or(Self {
-            width: [w, w],
-            height: [h, h],
-        });
-        Self {
-            width: [width[0].min(w), width[1].max(w)],
-            height: [height[0].min(h), height[1].max(h)],
-        }
+        let Self { width, height } = sizes.unwrap_or(Self { width: [w, w], height: [h, h] });
+        Self { width: [width[0].min(w), width[1].max(w)], height: [height[0].min(h), height[1].max(h)] }
     }
 }
 
@@ -71,15 +65,10 @@ impl std::fmt::Display for Sizes {
 }
 
 /// Reads, decodes and, if asked, corrupts every image.
-pub fn read_all(
-    dataset: Arc<dyn Dataset>,
-    options: &Options,
-    progress: ProgressLine,
-) -> Result<Pass, LoadError> {
+pub fn read_all(dataset: Arc<dyn Dataset>, options: &Options, progress: ProgressLine) -> Result<Pass, LoadError> {
     let rule = Preprocess::normalise_only(Normalise::imagenet());
-    let step = options
-        .corruption
-        .map(|request| CorruptionStep::new(request, Arc::new(Corruptor::new(0)), rule.clone()));
+    let step =
+        options.corruption.map(|request| CorruptionStep::new(request, Arc::new(Corruptor::new(0)), rule.clone()));
     let total = dataset.len();
     let sizes: Arc<Mutex<Option<Sizes>>> = Arc::default();
     let noted = sizes.clone();
@@ -109,16 +98,9 @@ pub fn read_all(
         labelled += loaded.labels.iter().filter(|l| l.is_known()).count();
         loader.recycle(loaded.batch);
     }
-    let named = loader.skipped().named.iter().map(|bad| Unreadable {
-        id: bad.id.clone(),
-        reason: with_causes(&bad.cause),
-    });
-    Ok(Pass {
-        sizes: *lock(&sizes),
-        labelled,
-        unreadable: loader.skipped().count,
-        named: named.collect(),
-    })
+    let named =
+        loader.skipped().named.iter().map(|bad| Unreadable { id: bad.id.clone(), reason: with_causes(&bad.cause) });
+    Ok(Pass { sizes: *lock(&sizes), labelled, unreadable: loader.skipped().count, named: named.collect() })
 }
 
 /// The value, also after a panic of another thread: notes stay valid on their own.

@@ -41,11 +41,7 @@ pub struct SplitReport {
 pub fn problems(report: &Report) -> Vec<String> {
     let mut found = Vec::new();
     if report.unreadable > 0 {
-        found.push(format!(
-            "{} of {} images cannot be read",
-            grouped(report.unreadable),
-            grouped(report.images)
-        ));
+        found.push(format!("{} of {} images cannot be read", grouped(report.unreadable), grouped(report.images)));
     }
     for split in &report.splits {
         if let Some(published) = split.published_images.filter(|&n| n != split.images) {
@@ -73,11 +69,8 @@ pub fn describe(report: &Report) -> String {
         text += &format!("corruption   {corruption}, applied to every image in memory\n");
     }
     if !report.missing_splits.is_empty() {
-        text += &format!(
-            "missing      {} splits: {}\n",
-            report.missing_splits.len(),
-            shortened(&report.missing_splits)
-        );
+        text +=
+            &format!("missing      {} splits: {}\n", report.missing_splits.len(), shortened(&report.missing_splits));
     }
     text += &format!("unreadable   {}\n", grouped(report.unreadable));
     let mut listed = 0;
@@ -105,19 +98,11 @@ fn describe_one(split: &SplitReport) -> String {
         text += &format!("split        {}\n", split.name);
     }
     text += &format!("layout       {}\n", split.layout);
-    text += &format!(
-        "images       {}, {} with a label\n",
-        grouped(split.images),
-        grouped(split.labelled)
-    );
+    text += &format!("images       {}, {} with a label\n", grouped(split.images), grouped(split.labelled));
     match split.classes.as_slice() {
         [] => text += "classes      not named\n",
         classes => {
-            text += &format!(
-                "classes      {}: {}\n",
-                grouped(classes.len()),
-                shortened(classes)
-            );
+            text += &format!("classes      {}: {}\n", grouped(classes.len()), shortened(classes));
         }
     }
     text += &format!("class space  {}\n", spaces(split));
@@ -141,33 +126,11 @@ fn describe_many(splits: &[SplitReport]) -> String {
             ]
         })
         .collect();
-    let header = [
-        "split",
-        "layout",
-        "images",
-        "labelled",
-        "classes",
-        "class space",
-        "pixels",
-        "unreadable",
-    ];
-    let align = [
-        Align::Left,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-        Align::Left,
-        Align::Right,
-    ];
+    let header = ["split", "layout", "images", "labelled", "classes", "class space", "pixels", "unreadable"];
+    let align =
+        [Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Left, Align::Left, Align::Right];
     let images = splits.iter().map(|split| split.images).sum();
-    render(&header, &align, &rows)
-        + &format!(
-            "\nsplits       {}, {} images\n",
-            grouped(splits.len()),
-            grouped(images)
-        )
+    render(&header, &align, &rows) + &format!("\nsplits       {}, {} images\n", grouped(splits.len()), grouped(images))
 }
 
 fn spaces(split: &SplitReport) -> String {
@@ -188,11 +151,7 @@ fn shortened(names: &[String]) -> String {
 
 /// As it is written behind the `@`.
 pub fn describe_corruption(request: CorruptionRequest) -> String {
-    let CorruptionRequest {
-        set,
-        name,
-        severity,
-    } = request;
+    let CorruptionRequest { set, name, severity } = request;
     match set {
         Some(set) => format!("{set}/{name}:{severity}"),
         None => format!("{name}:{severity}"),

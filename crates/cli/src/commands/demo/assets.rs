@@ -5,26 +5,11 @@ use flipcast_record::write_atomically;
 use std::path::{Path, PathBuf};
 
 const FILES: [(&str, &[u8]); 5] = [
-    (
-        WEIGHTS,
-        include_bytes!("../../../assets/demo/resnet20.fashion_mnist.safetensors"),
-    ),
-    (
-        "resnet20.fashion_mnist.json",
-        include_bytes!("../../../assets/demo/resnet20.fashion_mnist.json"),
-    ),
-    (
-        CALIBRATION,
-        include_bytes!("../../../assets/demo/calibration.json"),
-    ),
-    (
-        "images/t10k-images-idx3-ubyte.gz",
-        include_bytes!("../../../assets/demo/t10k-images-idx3-ubyte.gz"),
-    ),
-    (
-        "images/t10k-labels-idx1-ubyte.gz",
-        include_bytes!("../../../assets/demo/t10k-labels-idx1-ubyte.gz"),
-    ),
+    (WEIGHTS, include_bytes!("../../../assets/demo/resnet20.fashion_mnist.safetensors")),
+    ("resnet20.fashion_mnist.json", include_bytes!("../../../assets/demo/resnet20.fashion_mnist.json")),
+    (CALIBRATION, include_bytes!("../../../assets/demo/calibration.json")),
+    ("images/t10k-images-idx3-ubyte.gz", include_bytes!("../../../assets/demo/t10k-images-idx3-ubyte.gz")),
+    ("images/t10k-labels-idx1-ubyte.gz", include_bytes!("../../../assets/demo/t10k-labels-idx1-ubyte.gz")),
 ];
 const WEIGHTS: &str = "resnet20.fashion_mnist.safetensors";
 const CALIBRATION: &str = "calibration.json";
@@ -64,7 +49,6 @@ impl Folder {
         if keep {
             return Ok(());
         }
-        std::fs::remove_dir_all(&self.0)
-            .with_context(|| format!("cannot remove `{}`", self.0.display()))
+        std::fs::remove_dir_all(&self.0).with_context(|| format!("cannot remove `{}`", self.0.display()))
     }
 }

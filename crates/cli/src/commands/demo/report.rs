@@ -45,15 +45,8 @@ fn protocol(kind: &str, calibration: &Calibration, data: &str, images: usize) ->
 fn calibration_record(calibration: &Calibration) -> Result<RunRecord> {
     let images = calibration.basis.reference.images;
     let protocol = protocol("calibration", calibration, &calibration.data, images)?;
-    let seconds = calibration
-        .cells
-        .iter()
-        .map(|cell| cell.cell.seconds.total());
-    Ok(record(
-        protocol,
-        serde_json::to_value(calibration)?,
-        seconds.sum(),
-    ))
+    let seconds = calibration.cells.iter().map(|cell| cell.cell.seconds.total());
+    Ok(record(protocol, serde_json::to_value(calibration)?, seconds.sum()))
 }
 
 fn estimates_record(row: &Row, calibration: &Calibration, level: f64) -> Result<RunRecord> {

@@ -5,14 +5,8 @@ use flipcast_estimate::Estimate;
 use flipcast_run::{Cell, CellEstimates};
 
 /// The estimators shown, and their headings.
-pub const SHOWN: [(&str, &str); 6] = [
-    ("combined", "combined"),
-    ("wf", "WF"),
-    ("cot", "COT"),
-    ("atc_mc", "ATC"),
-    ("doc", "DoC"),
-    ("ac", "AC"),
-];
+pub const SHOWN: [(&str, &str); 6] =
+    [("combined", "combined"), ("wf", "WF"), ("cot", "COT"), ("atc_mc", "ATC"), ("doc", "DoC"), ("ac", "AC")];
 
 /// One shift with its truth.
 pub struct Row {
@@ -50,10 +44,7 @@ impl Row {
 
 /// Mean distance of an estimator from the truth, in points, and the share of rows whose interval holds it.
 pub fn quality(rows: &[Row], name: &str) -> (f64, f64) {
-    let found: Vec<(&Estimate, f64)> = rows
-        .iter()
-        .filter_map(|row| Some((row.estimate(name)?, row.truth)))
-        .collect();
+    let found: Vec<(&Estimate, f64)> = rows.iter().filter_map(|row| Some((row.estimate(name)?, row.truth))).collect();
     let errors = found.iter().map(|(e, truth)| (e.accuracy - truth).abs());
     let held = found.iter().filter(|(e, truth)| e.holds(*truth)).count();
     let n = found.len().max(1) as f64;
@@ -94,20 +85,13 @@ pub fn to_text(rows: &[Row], level: f64) -> String {
 fn line(row: &Row) -> Vec<String> {
     let mut cells = vec![row.shift.clone(), percent(row.truth)];
     for (name, _) in SHOWN {
-        cells.push(
-            row.estimate(name)
-                .map_or_else(|| "-".to_owned(), |e| percent(e.accuracy)),
-        );
+        cells.push(row.estimate(name).map_or_else(|| "-".to_owned(), |e| percent(e.accuracy)));
     }
-    let interval = row.estimate("combined").map_or_else(String::new, |e| {
-        format!("{} to {}", percent(e.low), percent(e.high))
-    });
+    let interval =
+        row.estimate("combined").map_or_else(String::new, |e| format!("{} to {}", percent(e.low), percent(e.high)));
     cells.insert(3, interval);
     cells.push(percent(row.adapted_truth));
-    cells.push(
-        row.adapted()
-            .map_or_else(|| "-".to_owned(), |e| percent(e.accuracy)),
-    );
+    cells.push(row.adapted().map_or_else(|| "-".to_owned(), |e| percent(e.accuracy)));
     cells
 }
 
@@ -117,9 +101,7 @@ fn error_line(rows: &[Row]) -> Vec<String> {
         cells.push(format!("{:.1}", quality(rows, name).0));
     }
     cells.insert(3, String::new());
-    let adapted = rows
-        .iter()
-        .filter_map(|row| Some((row.adapted()?.accuracy - row.adapted_truth).abs()));
+    let adapted = rows.iter().filter_map(|row| Some((row.adapted()?.accuracy - row.adapted_truth).abs()));
     let adapted = 100.0 * adapted.sum::<f64>() / rows.len().max(1) as f64;
     cells.extend([String::new(), format!("{adapted:.1}")]);
     cells

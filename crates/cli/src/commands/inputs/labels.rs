@@ -51,8 +51,7 @@ pub(super) fn class_space(
                 "the dataset has {} classes, but the model has {outputs}, so that numbers do not match",
                 classes.len()
             ),
-            hint: "match by name with `--labels auto`, or ignore the labels with `--labels none`"
-                .to_owned(),
+            hint: "match by name with `--labels auto`, or ignore the labels with `--labels none`".to_owned(),
         }
         .into());
     };
@@ -82,11 +81,7 @@ fn by_name(classes: &[String], model: &Model) -> Result<LabelSpace> {
     Err(other_count(classes.len(), outputs))
 }
 
-fn named_space(
-    classes: &[String],
-    outputs: usize,
-    place: impl Fn(&String) -> Option<u32>,
-) -> Result<LabelSpace> {
+fn named_space(classes: &[String], outputs: usize, place: impl Fn(&String) -> Option<u32>) -> Result<LabelSpace> {
     let class = |name: &String| SpaceClass {
         name: name.clone(),
         wnid: None,
@@ -98,9 +93,7 @@ fn named_space(
 }
 
 fn are_wnids(classes: &[String]) -> bool {
-    classes
-        .iter()
-        .all(|name| imagenet_index_of_wnid(name).is_some())
+    classes.iter().all(|name| imagenet_index_of_wnid(name).is_some())
 }
 
 /// Spelling that does not matter: case, and what separates words.
@@ -110,21 +103,14 @@ fn plain(name: &str) -> String {
 
 fn other_count(found: usize, outputs: usize) -> anyhow::Error {
     Advised {
-        problem: format!(
-            "the dataset has {found} classes, but the model has {outputs} and no names to match them by"
-        ),
-        hint: "give the model's card the class names, or ignore the labels with `--labels none`"
-            .to_owned(),
+        problem: format!("the dataset has {found} classes, but the model has {outputs} and no names to match them by"),
+        hint: "give the model's card the class names, or ignore the labels with `--labels none`".to_owned(),
     }
     .into()
 }
 
 fn unknown_classes(missing: &[&String], classes: usize) -> anyhow::Error {
-    let named: Vec<String> = missing
-        .iter()
-        .take(MAX_NAMED)
-        .map(|name| format!("`{name}`"))
-        .collect();
+    let named: Vec<String> = missing.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
     Advised {
         problem: format!(
             "{} of the dataset's {classes} classes are not among the model's, such as {}",
@@ -168,12 +154,7 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    fn space(
-        classes: &[&str],
-        names: Option<&[&str]>,
-        outputs: usize,
-        labels: Labels,
-    ) -> Result<Option<ClassSpace>> {
+    fn space(classes: &[&str], names: Option<&[&str]>, outputs: usize, labels: Labels) -> Result<Option<ClassSpace>> {
         let mut model = Model::random("cifar_resnet20", outputs, 1)?;
         if let Some(names) = names {
             model = model.with_class_names(owned(names))?;
@@ -187,12 +168,7 @@ mod tests {
 
     #[test]
     fn names_decide_and_not_their_rank() -> Result<()> {
-        let found = space(
-            &["Polar_Bear", "ant"],
-            Some(&["ant", "bee", "polar bear"]),
-            3,
-            Labels::Auto,
-        )?;
+        let found = space(&["Polar_Bear", "ant"], Some(&["ant", "bee", "polar bear"]), 3, Labels::Auto)?;
         let found = found.expect("labels are used");
         assert_eq!(right(&found, 2, 0), Some(true));
         assert_eq!(right(&found, 0, 1), Some(true));
@@ -212,14 +188,9 @@ mod tests {
     #[test]
     fn without_names_the_counts_must_agree() {
         assert!(space(&["a", "b"], None, 2, Labels::Auto).is_ok());
-        let text = space(&["a", "b"], None, 3, Labels::Auto)
-            .expect_err("2 of 3")
-            .to_string();
+        let text = space(&["a", "b"], None, 3, Labels::Auto).expect_err("2 of 3").to_string();
         assert!(text.contains("2 classes") && text.contains("has 3"));
-        assert!(matches!(
-            space(&["a", "b"], None, 3, Labels::None),
-            Ok(None)
-        ));
+        assert!(matches!(space(&["a", "b"], None, 3, Labels::None), Ok(None)));
     }
 
     #[test]

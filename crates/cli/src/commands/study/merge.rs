@@ -27,10 +27,7 @@ pub fn run(args: &Args) -> Result<()> {
     check_writable(&args.out)?;
     let mut paths = Vec::new();
     for input in &args.inputs {
-        check_there(
-            input,
-            "a folder that `flipcast study run --out` wrote to, or a record file",
-        )?;
+        check_there(input, "a folder that `flipcast study run --out` wrote to, or a record file")?;
         if !input.is_dir() {
             paths.push(input.clone());
             continue;

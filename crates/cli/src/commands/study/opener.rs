@@ -5,9 +5,7 @@ use flipcast_images::labelspace::{ClassSpace, Decision};
 use flipcast_images::loader::LoaderConfig;
 use flipcast_models::Model;
 use flipcast_run::Scope;
-use flipcast_run::study::{
-    DataRef, DecisionRule, LabelRule, ModelEntry, OpenError, OpenedImages, Opener,
-};
+use flipcast_run::study::{DataRef, DecisionRule, LabelRule, ModelEntry, OpenError, OpenedImages, Opener};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,27 +21,13 @@ impl Opener for Files {
     fn open_model(&self, entry: &ModelEntry, weights: &Path) -> Result<Model, OpenError> {
         let path = weights.to_string_lossy().into_owned();
         let args = match &entry.architecture {
-            Some(name) => ModelArgs {
-                model: name.clone(),
-                weights: Some(weights.to_owned()),
-                classes: entry.classes,
-            },
-            None => ModelArgs {
-                model: path,
-                weights: None,
-                classes: entry.classes,
-            },
+            Some(name) => ModelArgs { model: name.clone(), weights: Some(weights.to_owned()), classes: entry.classes },
+            None => ModelArgs { model: path, weights: None, classes: entry.classes },
         };
         Ok(open_model(&args)?)
     }
 
-    fn open_images(
-        &self,
-        data: &DataRef,
-        path: &str,
-        model: &Model,
-        seed: u64,
-    ) -> Result<OpenedImages, OpenError> {
+    fn open_images(&self, data: &DataRef, path: &str, model: &Model, seed: u64) -> Result<OpenedImages, OpenError> {
         let spec = match &data.corruption {
             Some(corruption) => format!("{path}@{corruption}"),
             None => path.to_owned(),
@@ -67,11 +51,8 @@ impl Opener for Files {
             }
             (space, _) => space.clone(),
         };
-        let config = LoaderConfig {
-            on_bad_image: self.on_bad_image.into(),
-            threads: self.threads,
-            ..opened.loader_config()
-        };
+        let config =
+            LoaderConfig { on_bad_image: self.on_bad_image.into(), threads: self.threads, ..opened.loader_config() };
         Ok(OpenedImages {
             scope: Scope::new(model.num_classes(), space),
             config,

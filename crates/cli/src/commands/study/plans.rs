@@ -46,11 +46,7 @@ pub fn list() -> Result<()> {
         let broken = || format!("the plan `{}` that comes with the program", ready.name);
         let plan = Plan::parse(ready.text).with_context(broken)?;
         let units = expand(&plan, &ExpandOptions::default()).with_context(broken)?;
-        rows.push(vec![
-            ready.name.to_owned(),
-            grouped(units.len()),
-            plan.study.question.clone(),
-        ]);
+        rows.push(vec![ready.name.to_owned(), grouped(units.len()), plan.study.question.clone()]);
     }
     let align = [Align::Left, Align::Right, Align::Left];
     print(&render(&["plan", "cells", "question"], &align, &rows))

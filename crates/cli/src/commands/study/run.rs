@@ -13,9 +13,7 @@ use crate::table::grouped;
 use anyhow::{Context, Result};
 use flipcast_record::{RecordError, RecordFolder, RecordStore, write_atomically};
 use flipcast_run::Ledger;
-use flipcast_run::study::{
-    Failure, Outcome, Shard, StudyJob, Unit, find_missing, read_status, run_refits, run_study,
-};
+use flipcast_run::study::{Failure, Outcome, Shard, StudyJob, Unit, find_missing, read_status, run_refits, run_study};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -65,11 +63,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let shard: Shard = args.shard.parse()?;
-    anyhow::ensure!(
-        (1..=MAX_JOBS).contains(&args.jobs),
-        "--jobs is {}, but 1 to {MAX_JOBS} are allowed",
-        args.jobs
-    );
+    anyhow::ensure!((1..=MAX_JOBS).contains(&args.jobs), "--jobs is {}, but 1 to {MAX_JOBS} are allowed", args.jobs);
     let threads = match args.threads {
         0 => (thread_count(0)? / args.jobs).max(1),
         threads => thread_count(threads)?,
@@ -88,10 +82,7 @@ pub fn run(args: &Args) -> Result<()> {
     end_on_interrupt(&path)?;
     let others = RecordFolder::open(&args.out, Some(&path))?;
     let mut ledger = Ledger::new(store).beside(others);
-    let opener = Files {
-        on_bad_image: args.on_bad_image,
-        threads,
-    };
+    let opener = Files { on_bad_image: args.on_bad_image, threads };
     let job = StudyJob {
         plan: &loaded.plan,
         variables: &loaded.variables,
@@ -103,11 +94,7 @@ pub fn run(args: &Args) -> Result<()> {
         memory_limit: args.memory << 20,
         opener: &opener,
     };
-    let shown = if args.quiet {
-        Shown::Never
-    } else {
-        Shown::Always
-    };
+    let shown = if args.quiet { Shown::Never } else { Shown::Always };
     let progress = StudyProgress::new(&loaded.plan.study.name, shown);
     let outcome = run_study(&job, &ledger, &progress)?;
     drop(progress);
@@ -136,7 +123,9 @@ fn open_store(path: &Path, shard: Shard) -> Result<RecordStore> {
 fn end_on_interrupt(path: &Path) -> Result<()> {
     let kept = path.display().to_string();
     ctrlc::set_handler(move || {
-        eprintln!("\nerror: interrupted\n  hint: finished cells are kept in `{kept}`; the same command goes on from there");
+        eprintln!(
+            "\nerror: interrupted\n  hint: finished cells are kept in `{kept}`; the same command goes on from there"
+        );
         std::process::exit(INTERRUPTED);
     })
     .context("cannot listen to Ctrl-C")
@@ -170,25 +159,14 @@ fn keep_failures(path: &Path, failed: &[Failure]) -> Result<()> {
             _ => Ok(()),
         };
     }
-    let line = |f: &Failure| {
-        format!(
-            "{}\t{}\t{}\n",
-            f.unit,
-            f.title,
-            f.problem.replace('\n', " ")
-        )
-    };
+    let line = |f: &Failure| format!("{}\t{}\t{}\n", f.unit, f.title, f.problem.replace('\n', " "));
     let text: String = failed.iter().map(line).collect();
     Ok(write_atomically(path, text.as_bytes())?)
 }
 
 /// Fits again what the plan asks for, once every cell that can be made is there; tells what became of it.
 fn refit(loaded: &Loaded, ledger: &mut Ledger) -> Result<String> {
-    let Loaded {
-        plan,
-        variables,
-        units,
-    } = loaded;
+    let Loaded { plan, variables, units } = loaded;
     if plan.refits().len() == 0 {
         return Ok(String::new());
     }
@@ -203,11 +181,7 @@ fn refit(loaded: &Loaded, ledger: &mut Ledger) -> Result<String> {
         return Ok(format!("refits wait for {} cells\n", grouped(left)));
     }
     let outcome = run_refits(plan, &units, ledger)?;
-    let mut text = format!(
-        "{} refits made, {} were there\n",
-        grouped(outcome.made),
-        grouped(outcome.found)
-    );
+    let mut text = format!("{} refits made, {} were there\n", grouped(outcome.made), grouped(outcome.found));
     for problem in outcome.skipped {
         text += &format!("  no refit of {problem}\n");
     }

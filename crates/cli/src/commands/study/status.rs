@@ -32,10 +32,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let loaded = args.plan.load()?;
-    check_there(
-        &args.out,
-        "the folder that `flipcast study run --out` writes to",
-    )?;
+    check_there(&args.out, "the folder that `flipcast study run --out` writes to")?;
     let plan = &loaded.plan;
     let asked = |unit: &&Unit| args.plan.asks_for(unit, plan);
     let units: Vec<Unit> = loaded.units.iter().filter(asked).cloned().collect();
@@ -109,16 +106,7 @@ fn table(rows: &[Row]) -> String {
         sum(|row| row.waiting),
         shown(known.then_some(total)),
     ]);
-    let header = [
-        "model",
-        "dataset",
-        "cells",
-        "done",
-        "left",
-        "failed",
-        "no data",
-        "time left",
-    ];
+    let header = ["model", "dataset", "cells", "done", "left", "failed", "no data", "time left"];
     let mut align = [Align::Right; 8];
     align[..2].fill(Align::Left);
     render(&header, &align, &lines)
@@ -127,17 +115,8 @@ fn table(rows: &[Row]) -> String {
 /// What is not there, and what to do about it.
 pub fn missing_text(missing: &[Missing]) -> String {
     let mut text = String::new();
-    for Missing {
-        what,
-        place,
-        get,
-        cells,
-    } in missing
-    {
-        text += &format!(
-            "missing: {what} ({} cells), looked for at {place}\n",
-            grouped(*cells)
-        );
+    for Missing { what, place, get, cells } in missing {
+        text += &format!("missing: {what} ({} cells), looked for at {place}\n", grouped(*cells));
         if let Some(get) = get {
             text += &format!("  get it: {get}\n");
         }

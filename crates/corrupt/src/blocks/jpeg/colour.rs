@@ -26,13 +26,7 @@ pub struct Plane {
 impl Plane {
     fn black(width: usize, height: usize, stride: usize) -> Self {
         let part = (height.div_ceil(8) * stride).next_multiple_of(8 * TOGETHER);
-        Self {
-            width,
-            height,
-            stride,
-            part,
-            samples: vec![0; 8 * part],
-        }
+        Self { width, height, stride, part, samples: vec![0; 8 * part] }
     }
 
     fn place(&self, y: usize) -> usize {
@@ -125,14 +119,8 @@ fn convert(r: u8, g: u8, b: u8) -> (u8, u8, u8) {
     let (r, g, b) = (wide(r), wide(g), wide(b));
     (
         whole(76 * r + 150 * g + 29 * b + 128, 139 * r + 70 * g + 47 * b),
-        whole(
-            43 * not_r + 84 * not_g + 128 * b + 255,
-            51 * not_r + 205 * not_g + 255,
-        ),
-        whole(
-            128 * r + 107 * not_g + 20 * not_b + 255,
-            47 * not_g + 209 * not_b + 255,
-        ),
+        whole(43 * not_r + 84 * not_g + 128 * b + 255, 51 * not_r + 205 * not_g + 255),
+        whole(128 * r + 107 * not_g + 20 * not_b + 255, 47 * not_g + 209 * not_b + 255),
     )
 }
 
@@ -201,11 +189,7 @@ fn double_row(plane: &Plane, y: usize, column: &mut [i16], out: &mut [i16]) {
         }
         return;
     }
-    let far = if y.is_multiple_of(2) {
-        near.saturating_sub(1)
-    } else {
-        (near + 1).min(plane.height - 1)
-    };
+    let far = if y.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(plane.height - 1) };
     let far_row = &plane.row(far)[..plane.width];
     for ((sum, &near), &far) in column.iter_mut().zip(near_row).zip(far_row) {
         *sum = 3 * i16::from(near) + i16::from(far) - 4 * 128;
@@ -227,8 +211,7 @@ mod tests {
     #[test]
     fn grey_survives_any_size() {
         for (width, height) in [(16, 16), (1, 1), (5, 3), (17, 9)] {
-            let image =
-                Image::new(width, height, vec![90; 3 * width * height]).expect("sizes match");
+            let image = Image::new(width, height, vec![90; 3 * width * height]).expect("sizes match");
             assert_eq!(merge(&split(&image)), image);
         }
     }

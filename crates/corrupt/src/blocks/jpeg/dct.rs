@@ -65,10 +65,7 @@ fn lines_used<const N: usize>(lines: &[[i32; N]; 8]) -> usize {
 
 /// [`inverse_pass`], where lines from `used` on are zero. Most are, and their arithmetic is left out.
 #[inline(always)]
-fn inverse_line<const N: usize, const SHIFT: i32>(
-    lines: [[i32; N]; 8],
-    used: usize,
-) -> [[i32; N]; 8] {
+fn inverse_line<const N: usize, const SHIFT: i32>(lines: [[i32; N]; 8], used: usize) -> [[i32; N]; 8] {
     let [a, b, c, d, ..] = lines;
     let none = [0; N];
     match used {
@@ -175,9 +172,8 @@ mod tests {
 
     #[test]
     fn inverse_undoes_forward_in_every_lane() {
-        let source: [[i32; 3]; 64] = std::array::from_fn(|i| {
-            std::array::from_fn(|lane| ((i + 5 * lane) as i32 * 89 + 7) % 256)
-        });
+        let source: [[i32; 3]; 64] =
+            std::array::from_fn(|i| std::array::from_fn(|lane| ((i + 5 * lane) as i32 * 89 + 7) % 256));
         let mut blocks = source;
         forward(&mut blocks);
         for value in blocks.as_flattened_mut() {

@@ -23,9 +23,9 @@ pub enum EncodeJpegError {
 
 /// Position in a row-by-row block of the coefficients in the order of the file.
 const ZIGZAG: [usize; 64] = [
-    0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
-    13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59,
-    52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+    0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21,
+    28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54,
+    47, 55, 62, 63,
 ];
 
 /// `image` as a JPEG file of `quality`. The reference library decodes it to exactly the pixels of
@@ -36,10 +36,7 @@ pub fn encode(image: &Image, quality: u8) -> Result<Vec<u8>, EncodeJpegError> {
     let (Some(short_width), Some(short_height)) = (short(width), short(height)) else {
         return Err(EncodeJpegError::BadSize { width, height });
     };
-    let quantisers = [
-        Quantiser::new(&ANNEX_K_LUMA, quality),
-        Quantiser::new(&ANNEX_K_CHROMA, quality),
-    ];
+    let quantisers = [Quantiser::new(&ANNEX_K_LUMA, quality), Quantiser::new(&ANNEX_K_CHROMA, quality)];
     let blocks = coded_blocks(&split(image), &quantisers);
     let tables = optimal_tables(&blocks);
     let mut file = vec![0xff, 0xd8];
@@ -61,11 +58,7 @@ pub fn encode(image: &Image, quality: u8) -> Result<Vec<u8>, EncodeJpegError> {
         segment(&mut file, 0xc4, &body);
     }
     segment(&mut file, 0xda, &[3, 1, 0x00, 2, 0x11, 3, 0x11, 0, 63, 0]);
-    let mut bits = BitWriter {
-        file,
-        held: 0,
-        count: 0,
-    };
+    let mut bits = BitWriter { file, held: 0, count: 0 };
     for block in &blocks {
         let slot = 2 * usize::from(block.chroma);
         block.symbols(|symbol, extra, length, kind| {
@@ -138,21 +131,14 @@ fn coded_blocks(planes: &[Plane; 3], quantisers: &[Quantiser<1>; 2]) -> Vec<Code
     for square in 0..across * down {
         let (row, column) = (square / across, square % across);
         let places = [0, 1, 2, 3].map(|i| (luma, 0, 2 * row + i / 2, 2 * column + i % 2));
-        for (plane, component, block_row, block_column) in places
-            .into_iter()
-            .chain([(blue, 1, row, column), (red, 2, row, column)])
+        for (plane, component, block_row, block_column) in
+            places.into_iter().chain([(blue, 1, row, column), (red, 2, row, column)])
         {
             let chroma = component > 0;
             let mut levels = [0; 64];
-            let inside =
-                block_row < plane.height.div_ceil(8) && block_column < plane.width.div_ceil(8);
+            let inside = block_row < plane.height.div_ceil(8) && block_column < plane.width.div_ceil(8);
             if inside {
-                levels = quantised(
-                    plane,
-                    block_row,
-                    block_column,
-                    &quantisers[usize::from(chroma)],
-                );
+                levels = quantised(plane, block_row, block_column, &quantisers[usize::from(chroma)]);
                 let mean = levels[0];
                 levels[0] -= previous[component];
                 previous[component] = mean;
@@ -163,12 +149,7 @@ fn coded_blocks(planes: &[Plane; 3], quantisers: &[Quantiser<1>; 2]) -> Vec<Code
     blocks
 }
 
-fn quantised(
-    plane: &Plane,
-    block_row: usize,
-    block_column: usize,
-    quantiser: &Quantiser<1>,
-) -> [i32; 64] {
+fn quantised(plane: &Plane, block_row: usize, block_column: usize, quantiser: &Quantiser<1>) -> [i32; 64] {
     let mut block = [[0]; 64];
     for row in 0..8 {
         let line = &plane.row(8 * block_row + row)[8 * block_column..];
@@ -239,13 +220,7 @@ mod tests {
     #[test]
     fn sides_beyond_the_format_are_refused() {
         let long = Image::new(65_536, 1, vec![0; 3 * 65_536]).expect("sizes match");
-        assert_eq!(
-            encode(&long, 85),
-            Err(EncodeJpegError::BadSize {
-                width: 65_536,
-                height: 1
-            })
-        );
+        assert_eq!(encode(&long, 85), Err(EncodeJpegError::BadSize { width: 65_536, height: 1 }));
         let empty = Image::new(0, 0, Vec::new()).expect("no pixels");
         assert!(encode(&empty, 85).is_err());
     }

@@ -42,10 +42,7 @@ impl HuffmanTable {
         }
         for length in (LONGEST + 1..counts.len()).rev() {
             while counts[length] > 0 {
-                let donor = (1..length - 1)
-                    .rev()
-                    .find(|&shorter| counts[shorter] > 0)
-                    .expect("a full tree has one");
+                let donor = (1..length - 1).rev().find(|&shorter| counts[shorter] > 0).expect("a full tree has one");
                 counts[length] -= 2;
                 counts[length - 1] += 1;
                 counts[donor + 1] += 2;
@@ -53,14 +50,9 @@ impl HuffmanTable {
             }
         }
         // The reserved symbol takes one of the longest codes, the one of all ones.
-        let longest = (1..=LONGEST)
-            .rev()
-            .find(|&length| counts[length] > 0)
-            .expect("the reserved symbol has a code");
+        let longest = (1..=LONGEST).rev().find(|&length| counts[length] > 0).expect("the reserved symbol has a code");
         counts[longest] -= 1;
-        let mut symbols: Vec<u8> = (0..=255)
-            .filter(|&symbol| depths[usize::from(symbol)] > 0)
-            .collect();
+        let mut symbols: Vec<u8> = (0..=255).filter(|&symbol| depths[usize::from(symbol)] > 0).collect();
         symbols.sort_by_key(|&symbol| (depths[usize::from(symbol)], symbol));
         Self::new(std::array::from_fn(|i| counts[i + 1] as u8), symbols)
     }
@@ -75,11 +67,7 @@ impl HuffmanTable {
             }
             code = code.wrapping_shl(1);
         }
-        Self {
-            lengths,
-            symbols,
-            codes,
-        }
+        Self { lengths, symbols, codes }
     }
 
     /// The code of a symbol and its number of bits.
@@ -91,11 +79,7 @@ impl HuffmanTable {
 
 /// The depth of every symbol in a Huffman tree that also holds a reserved symbol of frequency 1 (index 256).
 fn code_depths(frequencies: &[u32; 256]) -> [usize; 257] {
-    let mut weight: Vec<u64> = frequencies
-        .iter()
-        .map(|&f| u64::from(f))
-        .chain([1])
-        .collect();
+    let mut weight: Vec<u64> = frequencies.iter().map(|&f| u64::from(f)).chain([1]).collect();
     let mut depths = [0; 257];
     // Each tree is the list of its leaves.
     let mut leaves: Vec<Vec<usize>> = (0..257).map(|leaf| vec![leaf]).collect();
@@ -103,10 +87,7 @@ fn code_depths(frequencies: &[u32; 256]) -> [usize; 257] {
     while alive.len() > 1 {
         // The lightest two; of equal ones the later symbols, so that the reserved one goes deepest.
         alive.sort_by_key(|&i| (std::cmp::Reverse(weight[i]), i));
-        let (second, first) = (
-            alive.pop().expect("two are left"),
-            alive.pop().expect("two are left"),
-        );
+        let (second, first) = (alive.pop().expect("two are left"), alive.pop().expect("two are left"));
         weight[first] += weight[second];
         let moved = std::mem::take(&mut leaves[second]);
         leaves[first].extend(moved);
@@ -132,23 +113,13 @@ mod tests {
         let table = HuffmanTable::optimal(frequencies);
         let used = frequencies.0.iter().filter(|&&f| f > 0).count();
         assert_eq!(table.symbols.len(), used);
-        assert_eq!(
-            table.lengths.iter().map(|&n| usize::from(n)).sum::<usize>(),
-            used
-        );
-        let codes: Vec<(u16, u8)> = table
-            .symbols
-            .iter()
-            .map(|&symbol| table.code(symbol))
-            .collect();
+        assert_eq!(table.lengths.iter().map(|&n| usize::from(n)).sum::<usize>(), used);
+        let codes: Vec<(u16, u8)> = table.symbols.iter().map(|&symbol| table.code(symbol)).collect();
         for (i, &(code, length)) in codes.iter().enumerate() {
             assert!((1..=16).contains(&length));
             assert_ne!(u32::from(code), (1 << length) - 1, "a code of all ones");
             for &(other, longer) in &codes[i + 1..] {
-                assert!(
-                    longer >= length && other >> (longer - length) != code,
-                    "one code starts another"
-                );
+                assert!(longer >= length && other >> (longer - length) != code, "one code starts another");
             }
         }
         table

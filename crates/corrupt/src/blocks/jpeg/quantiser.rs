@@ -2,16 +2,16 @@
 
 /// The luma table of Annex K, row by row.
 pub const ANNEX_K_LUMA: [u16; 64] = [
-    16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56,
-    14, 17, 22, 29, 51, 87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55, 64, 81, 104, 113,
-    92, 49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98, 112, 100, 103, 99,
+    16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56, 14, 17, 22, 29, 51,
+    87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55, 64, 81, 104, 113, 92, 49, 64, 78, 87, 103, 121, 120, 101,
+    72, 92, 95, 98, 112, 100, 103, 99,
 ];
 
 /// The chroma table of Annex K, row by row.
 pub const ANNEX_K_CHROMA: [u16; 64] = [
-    17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66, 99, 99, 99, 99, 24, 26, 56, 99, 99, 99, 99, 99,
-    47, 66, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
-    99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
+    17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66, 99, 99, 99, 99, 24, 26, 56, 99, 99, 99, 99, 99, 47, 66, 99, 99, 99,
+    99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
+    99, 99, 99, 99, 99, 99,
 ];
 
 /// The 64 divisors of one component, for `N` blocks side by side.
@@ -30,11 +30,7 @@ impl<const N: usize> Quantiser<N> {
     /// `base` scaled for `quality` (1 to 100; values outside are clamped).
     pub fn new(base: &[u16; 64], quality: u8) -> Self {
         let quality = u32::from(quality.clamp(1, 100));
-        let scale = if quality < 50 {
-            5000 / quality
-        } else {
-            200 - 2 * quality
-        };
+        let scale = if quality < 50 { 5000 / quality } else { 200 - 2 * quality };
         let steps = base.map(|b| ((u32::from(b) * scale + 50) / 100).clamp(1, 255) as i32);
         let by_column = std::array::from_fn(|i| steps[8 * (i % 8) + i / 8]);
         Self {
@@ -79,24 +75,10 @@ mod tests {
 
     #[test]
     fn quality_scales_the_tables_as_the_reference_library_does() {
-        assert_eq!(
-            Quantiser::<1>::new(&ANNEX_K_LUMA, 50).steps()[..4],
-            [16, 11, 10, 16]
-        );
-        assert_eq!(
-            Quantiser::<1>::new(&ANNEX_K_LUMA, 85).steps()[..4],
-            [5, 3, 3, 5]
-        );
-        assert_eq!(
-            Quantiser::<1>::new(&ANNEX_K_LUMA, 7).steps()[..4],
-            [114, 79, 71, 114]
-        );
-        assert!(
-            Quantiser::<1>::new(&ANNEX_K_CHROMA, 100)
-                .steps()
-                .iter()
-                .all(|&step| step == 1)
-        );
+        assert_eq!(Quantiser::<1>::new(&ANNEX_K_LUMA, 50).steps()[..4], [16, 11, 10, 16]);
+        assert_eq!(Quantiser::<1>::new(&ANNEX_K_LUMA, 85).steps()[..4], [5, 3, 3, 5]);
+        assert_eq!(Quantiser::<1>::new(&ANNEX_K_LUMA, 7).steps()[..4], [114, 79, 71, 114]);
+        assert!(Quantiser::<1>::new(&ANNEX_K_CHROMA, 100).steps().iter().all(|&step| step == 1));
     }
 
     #[test]

@@ -92,9 +92,7 @@ fn pack(rows: &mut [Halves; 8], blocks: &[[i32; LANES]; 64]) {
     for row in 0..8 {
         for half in 0..2 {
             for lane in 0..LANES {
-                let byte = |column: usize| {
-                    blocks[8 * (4 * half + column) + row][lane].clamp(0, 255) as u32
-                };
+                let byte = |column: usize| blocks[8 * (4 * half + column) + row][lane].clamp(0, 255) as u32;
                 rows[row][half][lane] = byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24;
             }
         }
@@ -111,20 +109,14 @@ mod tests {
         let image = Image::new(40, 24, rgb).expect("40 x 24");
         let distance = |quality| -> u64 {
             let after = round_trip(&image, quality);
-            image
-                .rgb()
-                .iter()
-                .zip(after.rgb())
-                .map(|(a, b)| u64::from(a.abs_diff(*b)))
-                .sum()
+            image.rgb().iter().zip(after.rgb()).map(|(a, b)| u64::from(a.abs_diff(*b))).sum()
         };
         assert!(distance(100) < distance(50) && distance(50) < distance(5));
     }
 
     #[test]
     fn bytes_survive_being_spread_over_blocks() {
-        let rows: [[u8; 64]; 8] =
-            std::array::from_fn(|row| std::array::from_fn(|i| (row * 91 + i * 37) as u8));
+        let rows: [[u8; 64]; 8] = std::array::from_fn(|row| std::array::from_fn(|i| (row * 91 + i * 37) as u8));
         let (mut halves, mut blocks) = ([[[0; LANES]; 2]; 8], [[0; LANES]; 64]);
         for (halves, row) in halves.iter_mut().zip(&rows) {
             part(halves, row);
@@ -147,8 +139,7 @@ mod tests {
     #[test]
     fn sizes_that_are_no_multiple_of_a_block_work() {
         for (width, height) in [(1, 1), (3, 2), (9, 17), (33, 15)] {
-            let image =
-                Image::new(width, height, vec![200; 3 * width * height]).expect("sizes match");
+            let image = Image::new(width, height, vec![200; 3 * width * height]).expect("sizes match");
             let after = round_trip(&image, 30);
             assert_eq!((after.width(), after.height()), (width, height));
         }

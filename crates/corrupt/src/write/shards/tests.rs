@@ -18,11 +18,7 @@ struct Pictures {
 
 impl Pictures {
     fn new(count: usize) -> Self {
-        Self {
-            count,
-            labelled: true,
-            reads_left: AtomicUsize::new(usize::MAX),
-        }
+        Self { count, labelled: true, reads_left: AtomicUsize::new(usize::MAX) }
     }
 }
 
@@ -73,19 +69,12 @@ fn tables(slope: f64) -> Tables {
     let percent = (0..441).map(|k| 50.0 - slope * (k / 21 + k % 21) as f64);
     let table = AccuracyTable::new(percent.collect()).expect("21 x 21");
     let names = Difficulty::Hard.corruptions();
-    let pairs = names
-        .iter()
-        .flat_map(|&first| names.iter().map(move |&second| Pair { first, second }));
+    let pairs = names.iter().flat_map(|&first| names.iter().map(move |&second| Pair { first, second }));
     pairs.map(|pair| (pair, table.clone())).collect()
 }
 
 fn plan(tables: &Tables, speed: Speed) -> StreamPlan<'_> {
-    StreamPlan {
-        difficulty: Difficulty::Hard,
-        seed: 43,
-        speed,
-        tables,
-    }
+    StreamPlan { difficulty: Difficulty::Hard, seed: 43, speed, tables }
 }
 
 /// The first `limit` images of a stream over three pictures: cells of three images, shards of two cells.
@@ -98,18 +87,8 @@ fn write(
 ) -> Result<Progress, WriteError> {
     let plan = plan(tables, Speed::Fast);
     let shards = plan_shards(source, &plan, Some(limit), 5)?;
-    let options = WriteOptions {
-        threads,
-        on_progress: &|_| {},
-    };
-    write_planned(
-        &out.0,
-        source,
-        &plan,
-        &shards,
-        &Corruptor::new(43),
-        &options,
-    )
+    let options = WriteOptions { threads, on_progress: &|_| {} };
+    write_planned(&out.0, source, &plan, &shards, &Corruptor::new(43), &options)
 }
 
 /// The name and content of every file of the stream.
@@ -128,11 +107,7 @@ fn files(out: &Scratch) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn shards_close_at_the_published_sizes() {
     let tables = tables(1.0);
-    for (speed, images) in [
-        (Speed::Fast, 25_000),
-        (Speed::Middle, 26_000),
-        (Speed::Slow, 25_000),
-    ] {
+    for (speed, images) in [(Speed::Fast, 25_000), (Speed::Middle, 26_000), (Speed::Slow, 25_000)] {
         let (source, plan) = (Pictures::new(50_000), plan(&tables, speed));
         let shards = plan_shards(&source, &plan, None, speed.shard_images()).expect("complete");
         let (last, rest) = shards.split_last().expect("not empty");
@@ -151,10 +126,7 @@ fn shards_close_at_the_published_sizes() {
 #[test]
 fn a_limit_cuts_the_last_cell_and_small_datasets_make_short_ones() {
     let tables = tables(1.0);
-    for (count, limit, images, last) in [
-        (50_000, 26_500, [25_000, 1500], 500),
-        (300, 26_000, [25_200, 800], 200),
-    ] {
+    for (count, limit, images, last) in [(50_000, 26_500, [25_000, 1500], 500), (300, 26_000, [25_200, 800], 200)] {
         let plan = plan(&tables, Speed::Fast);
         let shards = plan_shards(&Pictures::new(count), &plan, Some(limit), 25_000);
         let shards = shards.expect("complete");
@@ -168,10 +140,7 @@ fn a_limit_cuts_the_last_cell_and_small_datasets_make_short_ones() {
 fn shards_read_back_in_the_order_of_the_stream() {
     let (out, source, tables) = (Scratch::new("order"), Pictures::new(3), tables(1.0));
     let progress = write(&out, &source, &tables, 14, 2).expect("writable");
-    assert_eq!(
-        (progress.done, progress.skipped, progress.total),
-        (14, 0, 14)
-    );
+    assert_eq!((progress.done, progress.skipped, progress.total), (14, 0, 14));
     let plan = plan(&tables, Speed::Fast);
     let folder = stream_folder(&out.0, &plan);
     let dataset = open(folder.to_str().expect("a plain name")).expect("shards");
@@ -186,18 +155,11 @@ fn shards_read_back_in_the_order_of_the_stream() {
     for (position, (cell, index)) in shown.take(14).enumerate() {
         let sample = dataset.sample(position).expect("readable");
         let shard = position / 6;
-        assert_eq!(
-            sample.id,
-            format!("serial_{shard:05}.tar/sample_{position}")
-        );
+        assert_eq!(sample.id, format!("serial_{shard:05}.tar/sample_{position}"));
         assert_eq!(sample.label.class(), Some(100 + index as u32));
-        let Payload::Encoded(found) = sample.payload else {
-            panic!("shards hold files")
-        };
+        let Payload::Encoded(found) = sample.payload else { panic!("shards hold files") };
         let clean = source.load(index).expect("made up");
-        let image = cell
-            .show_unstored(&corruptor, &clean, position as u64)
-            .expect("small");
+        let image = cell.show_unstored(&corruptor, &clean, position as u64).expect("small");
         assert_eq!(found, encode(&image, STORED_QUALITY).expect("small"));
     }
     assert_ne!(dataset.sample(0).expect("readable").label, Label::Unknown);
@@ -220,15 +182,7 @@ fn samples_tell_how_they_were_made() {
         }
         names.push(name);
     }
-    assert_eq!(
-        names[..4],
-        [
-            "sample_0.input.jpg",
-            "sample_0.output.cls",
-            "sample_0.info",
-            "sample_1.input.jpg"
-        ]
-    );
+    assert_eq!(names[..4], ["sample_0.input.jpg", "sample_0.output.cls", "sample_0.info", "sample_1.input.jpg"]);
     let plan = plan(&tables, Speed::Fast);
     let mut cells = plan.cells().flatten();
     let (first, second) = (cells.next(), cells.next());
@@ -281,30 +235,16 @@ fn a_stream_with_other_settings_is_refused() {
 #[test]
 fn what_a_stream_lacks_is_named_before_anything_is_written() {
     let (out, mut tables) = (Scratch::new("lacking"), tables(1.0));
-    let unlabelled = Pictures {
-        labelled: false,
-        ..Pictures::new(3)
-    };
-    assert!(matches!(
-        write(&out, &unlabelled, &tables, 4, 1),
-        Err(WriteError::NoLabel { index: 0, .. })
-    ));
-    assert!(matches!(
-        write(&out, &Pictures::new(0), &tables, 4, 1),
-        Err(WriteError::NoImages)
-    ));
+    let unlabelled = Pictures { labelled: false, ..Pictures::new(3) };
+    assert!(matches!(write(&out, &unlabelled, &tables, 4, 1), Err(WriteError::NoLabel { index: 0, .. })));
+    assert!(matches!(write(&out, &Pictures::new(0), &tables, 4, 1), Err(WriteError::NoImages)));
     let mut pairs = PairSequence::new(Difficulty::Hard, 43);
     let second = pairs.nth(1).expect("endless");
     tables.remove(&second);
     let error = write(&out, &Pictures::new(3), &tables, 500, 1).expect_err("a table is missing");
     assert!(error.hint().is_some());
-    let WriteError::Plan { source } = error else {
-        panic!("{error:?}")
-    };
-    let missing = PlanError::MissingTable {
-        first: second.first,
-        second: second.second,
-    };
+    let WriteError::Plan { source } = error else { panic!("{error:?}") };
+    let missing = PlanError::MissingTable { first: second.first, second: second.second };
     assert_eq!(source, missing);
     assert!(!out.0.exists());
     // The first cell does not need the table of the second pair.

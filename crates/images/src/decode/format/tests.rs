@@ -7,9 +7,7 @@ fn small_png() -> Vec<u8> {
     let mut encoder = ::png::Encoder::new(&mut bytes, 3, 2);
     encoder.set_color(::png::ColorType::Rgb);
     let mut writer = encoder.write_header().unwrap();
-    writer
-        .write_image_data(&(0..18).collect::<Vec<u8>>())
-        .unwrap();
+    writer.write_image_data(&(0..18).collect::<Vec<u8>>()).unwrap();
     writer.finish().unwrap();
     bytes
 }
@@ -29,12 +27,7 @@ fn small_bmp(width: u32, height: u32, data: usize) -> Vec<u8> {
 fn content_decides_and_unknown_content_is_shown() {
     assert_eq!(decode(b""), Err(DecodeError::Empty));
     let refused = decode(b"<html>no</html>").unwrap_err();
-    assert_eq!(
-        refused,
-        DecodeError::UnknownFormat {
-            start: "3c 68 74 6d 6c 3e 6e 6f".into()
-        }
-    );
+    assert_eq!(refused, DecodeError::UnknownFormat { start: "3c 68 74 6d 6c 3e 6e 6f".into() });
     assert!(refused.hint().is_some());
 }
 
@@ -44,41 +37,16 @@ fn cut_off_files_are_truncated_at_every_length() {
     assert_eq!(decode(&whole).unwrap().rgb()[17], 17);
     for len in 8..whole.len() {
         let refused = decode(&whole[..len]).unwrap_err();
-        assert!(
-            matches!(
-                refused,
-                DecodeError::Truncated {
-                    format: Format::Png,
-                    ..
-                }
-            ),
-            "{len}: {refused}"
-        );
+        assert!(matches!(refused, DecodeError::Truncated { format: Format::Png, .. }), "{len}: {refused}");
     }
     let whole = small_bmp(3, 2, 24);
     assert!(decode(&whole).is_ok());
     for len in 2..whole.len() - 3 {
         let refused = decode(&whole[..len]).unwrap_err();
-        assert!(
-            matches!(
-                refused,
-                DecodeError::Truncated {
-                    format: Format::Bmp,
-                    ..
-                }
-            ),
-            "{len}: {refused}"
-        );
+        assert!(matches!(refused, DecodeError::Truncated { format: Format::Bmp, .. }), "{len}: {refused}");
     }
-    for start in [
-        &b"GIF89a\x03\0"[..],
-        b"\xff\xd8\xff\xe0\0\x10JFIF",
-        b"RIFF\xff\0\0\0WEBPVP8 ",
-    ] {
-        assert!(
-            matches!(decode(start), Err(DecodeError::Truncated { .. })),
-            "{start:?}"
-        );
+    for start in [&b"GIF89a\x03\0"[..], b"\xff\xd8\xff\xe0\0\x10JFIF", b"RIFF\xff\0\0\0WEBPVP8 "] {
+        assert!(matches!(decode(start), Err(DecodeError::Truncated { .. })), "{start:?}");
     }
 }
 
@@ -87,13 +55,7 @@ fn a_jpeg_without_its_end_marker_is_truncated() {
     let mut bytes = vec![0xFF, 0xD8, 0xFF, 0xDA, 0, 2];
     bytes.extend([1, 2, 0xFF, 0, 3, 0xFF, 0xD0, 4]);
     let refused = decode(&bytes).unwrap_err();
-    assert_eq!(
-        refused,
-        DecodeError::Truncated {
-            format: Format::Jpeg,
-            found: 14
-        }
-    );
+    assert_eq!(refused, DecodeError::Truncated { format: Format::Jpeg, found: 14 });
     // With the marker it is complete, but has no frame header.
     bytes.extend([0xFF, 0xD9]);
     assert!(matches!(decode(&bytes), Err(DecodeError::Damaged { .. })));
@@ -106,32 +68,13 @@ fn declared_sizes_are_checked_before_memory_is_taken() {
     png[20..24].copy_from_slice(&100_000u32.to_be_bytes());
     let crc = crc32(&png[12..29]);
     png[29..33].copy_from_slice(&crc.to_be_bytes());
-    let expected = |format| DecodeError::TooLarge {
-        format,
-        width: 100_000,
-        height: 100_000,
-        limit: 178_956_970,
-    };
+    let expected = |format| DecodeError::TooLarge { format, width: 100_000, height: 100_000, limit: 178_956_970 };
     assert_eq!(decode(&png), Err(expected(Format::Png)));
-    assert_eq!(
-        decode(&small_bmp(100_000, 100_000, 6)),
-        Err(expected(Format::Bmp))
-    );
+    assert_eq!(decode(&small_bmp(100_000, 100_000, 6)), Err(expected(Format::Bmp)));
 
-    let options = DecodeOptions {
-        limits: Limits { max_pixels: 5 },
-        ..DecodeOptions::default()
-    };
+    let options = DecodeOptions { limits: Limits { max_pixels: 5 }, ..DecodeOptions::default() };
     let refused = decode_with(&small_png(), &options).unwrap_err();
-    assert!(matches!(
-        refused,
-        DecodeError::TooLarge {
-            width: 3,
-            height: 2,
-            limit: 5,
-            ..
-        }
-    ));
+    assert!(matches!(refused, DecodeError::TooLarge { width: 3, height: 2, limit: 5, .. }));
 }
 
 #[test]
@@ -145,30 +88,13 @@ fn a_jpeg_header_of_65535_squared_is_too_large() {
     bytes.extend([0xFF, 0xC0, 0, 11, 8, 0xFF, 0xFF, 0xFF, 0xFF, 1, 1, 0x11, 0]);
     bytes.extend([0xFF, 0xDA, 0, 8, 1, 1, 0, 0, 63, 0, 0xFF, 0xD9]);
     let refused = decode(&bytes).unwrap_err();
-    assert!(
-        matches!(
-            refused,
-            DecodeError::TooLarge {
-                width: 65_535,
-                height: 65_535,
-                ..
-            }
-        ),
-        "{refused}"
-    );
+    assert!(matches!(refused, DecodeError::TooLarge { width: 65_535, height: 65_535, .. }), "{refused}");
 }
 
 #[test]
 fn a_zero_side_has_no_pixels() {
     let refused = decode(&small_bmp(0, 2, 24)).unwrap_err();
-    assert!(matches!(
-        refused,
-        DecodeError::NoPixels {
-            width: 0,
-            height: 2,
-            ..
-        }
-    ));
+    assert!(matches!(refused, DecodeError::NoPixels { width: 0, height: 2, .. }));
 }
 
 #[test]
@@ -176,23 +102,14 @@ fn damaged_pixels_are_refused() {
     let mut png = small_png();
     let at = png.len() - 20;
     png[at] ^= 0x55;
-    assert!(matches!(
-        decode(&png),
-        Err(DecodeError::Damaged {
-            format: Format::Png,
-            ..
-        })
-    ));
+    assert!(matches!(decode(&png), Err(DecodeError::Damaged { format: Format::Png, .. })));
 }
 
 #[test]
 fn unknown_bmp_kinds_are_named() {
     let mut jpeg_inside = small_bmp(3, 2, 24);
     jpeg_inside[30] = 4;
-    assert!(matches!(
-        decode(&jpeg_inside),
-        Err(DecodeError::Unsupported { .. })
-    ));
+    assert!(matches!(decode(&jpeg_inside), Err(DecodeError::Unsupported { .. })));
 }
 
 #[test]

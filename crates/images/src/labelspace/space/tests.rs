@@ -48,10 +48,7 @@ fn wordnet_ids_are_looked_up_not_ranked() {
     assert_eq!(label("imagenet-1k", "n01443537"), class(1));
     assert_eq!(label("imagenet-r", "n01443537"), class(0));
     let refused = label("imagenet-r", "n01440764").unwrap_err();
-    assert!(
-        matches!(refused, LabelError::UnknownFolder { .. }),
-        "{refused}"
-    );
+    assert!(matches!(refused, LabelError::UnknownFolder { .. }), "{refused}");
     assert!((1..1000).all(|i| imagenet_wnid(i - 1) < imagenet_wnid(i)));
 }
 
@@ -93,22 +90,11 @@ fn each_rule_decides_what_is_correct() {
 
 #[test]
 fn an_output_in_two_classes_is_refused() {
-    let class = |name: &str| SpaceClass {
-        name: name.into(),
-        wnid: None,
-        folders: vec![name.into()],
-        outputs: vec![3],
-    };
+    let class = |name: &str| SpaceClass { name: name.into(), wnid: None, folders: vec![name.into()], outputs: vec![3] };
     let refused = LabelSpace::new("x", Rule::Map, 10, vec![class("a"), class("b")]);
-    assert!(matches!(
-        refused,
-        Err(LabelError::BadOutput { output: 3, .. })
-    ));
+    assert!(matches!(refused, Err(LabelError::BadOutput { output: 3, .. })));
     let refused = LabelSpace::new("x", Rule::Map, 2, vec![class("a")]);
-    assert!(matches!(
-        refused,
-        Err(LabelError::BadOutput { outputs: 2, .. })
-    ));
+    assert!(matches!(refused, Err(LabelError::BadOutput { outputs: 2, .. })));
 }
 
 #[test]

@@ -9,11 +9,7 @@ const MAX_KEY: usize = 256;
 
 impl<'a> Machine<'a> {
     /// What `constructor` makes of the tuple `arguments`.
-    pub(super) fn construct(
-        &mut self,
-        constructor: Value<'a>,
-        arguments: Value<'a>,
-    ) -> Result<Value<'a>, ImportError> {
+    pub(super) fn construct(&mut self, constructor: Value<'a>, arguments: Value<'a>) -> Result<Value<'a>, ImportError> {
         let operation = "constructing an object";
         let Value::Global(global) = constructor else {
             return Err(self.wrong(operation, "a constructor", constructor));
@@ -60,26 +56,17 @@ impl<'a> Machine<'a> {
             return Err(self.wrong(operation, "a string as key", key));
         };
         if key.len() > MAX_KEY {
-            return Err(self.fault(PickleError::LongKey {
-                found: key.len(),
-                limit: MAX_KEY,
-            }));
+            return Err(self.fault(PickleError::LongKey { found: key.len(), limit: MAX_KEY }));
         }
         let len = self.count(len, operation)?;
         let part = match self.heap.items(id).and_then(|items| items.get(5).copied()) {
             None | Some(Value::None) => None,
             Some(part) => {
-                let [_key, first, len] =
-                    self.arguments(part, "referring to a part of a storage")?;
+                let [_key, first, len] = self.arguments(part, "referring to a part of a storage")?;
                 Some((self.count(first, operation)?, self.count(len, operation)?))
             }
         };
-        let storage = StorageRef {
-            key,
-            dtype,
-            len,
-            part,
-        };
+        let storage = StorageRef { key, dtype, len, part };
         Ok(self.heap.add_storage(storage))
     }
 
@@ -114,12 +101,7 @@ impl<'a> Machine<'a> {
             Some(&Value::Dict(id)) if self.heap.dict(id).is_empty() => {}
             Some(_) => return Err(self.fault(PickleError::PendingMath)),
         }
-        let tensor = TensorRef {
-            storage,
-            first,
-            shape,
-            strides,
-        };
+        let tensor = TensorRef { storage, first, shape, strides };
         Ok(self.heap.add_tensor(tensor))
     }
 
@@ -132,13 +114,10 @@ impl<'a> Machine<'a> {
         let Some(items) = self.heap.items(sequence) else {
             return Err(self.wrong(operation, "a tuple", sequence));
         };
-        items.first_chunk().copied().ok_or_else(|| {
-            self.fault(PickleError::ArgumentCount {
-                operation,
-                expected: N,
-                found: items.len(),
-            })
-        })
+        items
+            .first_chunk()
+            .copied()
+            .ok_or_else(|| self.fault(PickleError::ArgumentCount { operation, expected: N, found: items.len() }))
     }
 
     /// A number of elements.

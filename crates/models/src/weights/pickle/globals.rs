@@ -26,11 +26,7 @@ const GLOBALS: &[(&str, &str, Global)] = &[
     ("torch._utils", "_rebuild_tensor", Global::Tensor),
     ("torch._utils", "_rebuild_tensor_v2", Global::Tensor),
     ("torch._utils", "_rebuild_parameter", Global::Parameter),
-    (
-        "torch._utils",
-        "_rebuild_parameter_with_state",
-        Global::Parameter,
-    ),
+    ("torch._utils", "_rebuild_parameter_with_state", Global::Parameter),
     ("torch", "Size", Global::Size),
     ("torch", "FloatStorage", Global::Storage(DType::F32)),
     ("torch", "DoubleStorage", Global::Storage(DType::F64)),
@@ -86,10 +82,7 @@ pub(super) fn find_global(module: &str, name: &str) -> Result<Global, ImportErro
         let found = name.to_owned();
         return Err(ImportError::UnsupportedDType { found });
     }
-    Err(ImportError::ForbiddenGlobal {
-        module: shown(module),
-        name: shown(name),
-    })
+    Err(ImportError::ForbiddenGlobal { module: shown(module), name: shown(name) })
 }
 
 #[cfg(test)]
@@ -105,19 +98,13 @@ mod tests {
             ("torch._utils", "_rebuild_tensor_v2.__globals__"),
         ] {
             let error = find_global(module, name).expect_err("not on the list");
-            assert!(
-                matches!(error, ImportError::ForbiddenGlobal { .. }),
-                "{error}"
-            );
+            assert!(matches!(error, ImportError::ForbiddenGlobal { .. }), "{error}");
         }
     }
 
     #[test]
     fn complex_numbers_are_an_element_type_not_an_attack() {
         let error = find_global("torch", "ComplexFloatStorage").expect_err("not supported");
-        assert!(
-            matches!(error, ImportError::UnsupportedDType { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, ImportError::UnsupportedDType { .. }), "{error}");
     }
 }

@@ -40,11 +40,7 @@ pub(in crate::weights) fn read_pickle(bytes: &[u8]) -> Result<Pickle<'_>, Import
             break root;
         }
     };
-    Ok(Pickle {
-        root,
-        heap: machine.heap,
-        len: machine.reader.at(),
-    })
+    Ok(Pickle { root, heap: machine.heap, len: machine.reader.at() })
 }
 
 pub(super) struct Machine<'a> {
@@ -67,17 +63,8 @@ impl<'a> Machine<'a> {
     }
 
     /// A value of the wrong kind at the opcode being run.
-    pub(super) fn wrong(
-        &self,
-        operation: &'static str,
-        expected: &'static str,
-        found: Value<'a>,
-    ) -> ImportError {
-        self.fault(PickleError::WrongValue {
-            operation,
-            expected,
-            found: found.kind(),
-        })
+    pub(super) fn wrong(&self, operation: &'static str, expected: &'static str, found: Value<'a>) -> ImportError {
+        self.fault(PickleError::WrongValue { operation, expected, found: found.kind() })
     }
 
     /// Counts `steps` units of work or memory against the budget.
@@ -160,9 +147,7 @@ impl<'a> Machine<'a> {
             op::SHORT_BINUNICODE => self.text(|reader| reader.u8().map(u64::from))?,
             op::BINUNICODE => self.text(|reader| reader.u32().map(u64::from))?,
             op::BINUNICODE8 => self.text(Reader::u64)?,
-            op::SHORT_BINSTRING => {
-                text_or_bytes(self.counted(|reader| reader.u8().map(u64::from))?)
-            }
+            op::SHORT_BINSTRING => text_or_bytes(self.counted(|reader| reader.u8().map(u64::from))?),
             op::BINSTRING => text_or_bytes(self.counted(|reader| reader.u32().map(u64::from))?),
             op::SHORT_BINBYTES => Value::Bytes(self.counted(|reader| reader.u8().map(u64::from))?),
             op::BINBYTES => Value::Bytes(self.counted(|reader| reader.u32().map(u64::from))?),
@@ -196,9 +181,7 @@ impl<'a> Machine<'a> {
             op::STACK_GLOBAL => {
                 let (name, module) = (self.pop()?, self.pop()?);
                 match (module, name) {
-                    (Value::Str(module), Value::Str(name)) => {
-                        Value::Global(find_global(module, name)?)
-                    }
+                    (Value::Str(module), Value::Str(name)) => Value::Global(find_global(module, name)?),
                     (Value::Str(_), other) | (other, _) => {
                         return Err(self.wrong("naming a constructor", "a string", other));
                     }
@@ -223,18 +206,12 @@ impl<'a> Machine<'a> {
         Ok(None)
     }
 
-    fn read<T>(
-        &mut self,
-        take: impl FnOnce(&mut Reader<'a>) -> Option<T>,
-    ) -> Result<T, ImportError> {
+    fn read<T>(&mut self, take: impl FnOnce(&mut Reader<'a>) -> Option<T>) -> Result<T, ImportError> {
         take(&mut self.reader).ok_or_else(|| self.fault(PickleError::Truncated))
     }
 
     /// Bytes after a length that `length` reads.
-    fn counted(
-        &mut self,
-        length: impl FnOnce(&mut Reader<'a>) -> Option<u64>,
-    ) -> Result<&'a [u8], ImportError> {
+    fn counted(&mut self, length: impl FnOnce(&mut Reader<'a>) -> Option<u64>) -> Result<&'a [u8], ImportError> {
         self.read(|reader| {
             let length = length(reader)?;
             reader.take_declared(length)
@@ -242,14 +219,10 @@ impl<'a> Machine<'a> {
     }
 
     /// Text after a length that `length` reads.
-    fn text(
-        &mut self,
-        length: impl FnOnce(&mut Reader<'a>) -> Option<u64>,
-    ) -> Result<Value<'a>, ImportError> {
+    fn text(&mut self, length: impl FnOnce(&mut Reader<'a>) -> Option<u64>) -> Result<Value<'a>, ImportError> {
         let bytes = self.counted(length)?;
         let text = std::str::from_utf8(bytes);
-        text.map(Value::Str)
-            .map_err(|_| self.fault(PickleError::NotUtf8))
+        text.map(Value::Str).map_err(|_| self.fault(PickleError::NotUtf8))
     }
 
     fn line(&mut self) -> Result<&'a str, ImportError> {
@@ -261,8 +234,7 @@ impl<'a> Machine<'a> {
     pub(super) fn peek(&self) -> Result<Value<'a>, ImportError> {
         let floor = self.marks.last().copied().unwrap_or(0);
         let top = self.stack.get(floor..).and_then(<[_]>::last);
-        top.copied()
-            .ok_or_else(|| self.fault(PickleError::EmptyStack))
+        top.copied().ok_or_else(|| self.fault(PickleError::EmptyStack))
     }
 
     fn pop(&mut self) -> Result<Value<'a>, ImportError> {
@@ -296,10 +268,7 @@ impl<'a> Machine<'a> {
         Ok(None)
     }
 
-    fn recall(
-        &mut self,
-        index: impl FnOnce(&mut Reader<'a>) -> Option<u32>,
-    ) -> Result<Value<'a>, ImportError> {
+    fn recall(&mut self, index: impl FnOnce(&mut Reader<'a>) -> Option<u32>) -> Result<Value<'a>, ImportError> {
         let index = self.read(index)?;
         let found = self.memo.get(&index).copied();
         found.ok_or_else(|| self.fault(PickleError::UnknownEntry { index }))

@@ -78,12 +78,7 @@ pub(in crate::weights) struct Heap<'a> {
 impl<'a> Heap<'a> {
     /// A heap that holds the empty tuple, which pickles use by the thousand.
     pub(super) fn new() -> Self {
-        Self {
-            sequences: vec![Vec::new()],
-            dicts: Vec::new(),
-            tensors: Vec::new(),
-            storages: Vec::new(),
-        }
+        Self { sequences: vec![Vec::new()], dicts: Vec::new(), tensors: Vec::new(), storages: Vec::new() }
     }
 
     /// The one empty tuple.

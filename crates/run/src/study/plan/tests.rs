@@ -52,29 +52,13 @@ fn corruptions_and_sets_are_expanded() {
 #[test]
 fn errors_say_where_and_what_was_expected() {
     for (change, to, parts) in [
-        (
-            "question =",
-            "qestion =",
-            &["line 4", "column 1", "qestion", "question"][..],
-        ),
+        ("question =", "qestion =", &["line 4", "column 1", "qestion", "question"][..]),
         ("[study]", "[study", &["line 2"]),
-        (
-            "\"half\"",
-            "\"half\"\nmodels = [\"b\"]",
-            &["line 10", "`b`", "`a`"],
-        ),
+        ("\"half\"", "\"half\"\nmodels = [\"b\"]", &["line 10", "`b`", "`a`"]),
         ("\"fog\"", "\"fogg\"", &["fogg", "fog"]),
         ("[1, 5]", "[1, 9]", &["9"]),
-        (
-            "clean = true",
-            "dataset = \"imagnet-c\"",
-            &["imagnet-c", "imagenet-c"],
-        ),
-        (
-            "\"${DATA}/x.tar#first-half:0\"",
-            "\"x\"\npublished = \"papr\"",
-            &["papr", "paper-"],
-        ),
+        ("clean = true", "dataset = \"imagnet-c\"", &["imagnet-c", "imagenet-c"]),
+        ("\"${DATA}/x.tar#first-half:0\"", "\"x\"\npublished = \"papr\"", &["papr", "paper-"]),
         ("\"half\"", "\"half\"\nlimit = -1", &["line 10"]),
     ] {
         let text = refused(change, to);

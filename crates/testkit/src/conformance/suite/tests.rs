@@ -29,9 +29,7 @@ impl Oracle {
             _ if self.fault == Fault::AlwaysRunning => NormMode::Running,
             ReferenceNorm::Running => NormMode::Running,
             ReferenceNorm::Batch => NormMode::Batch,
-            ReferenceNorm::Mixed { source_weight } => NormMode::Mixed {
-                source_weight: source_weight as f32,
-            },
+            ReferenceNorm::Mixed { source_weight } => NormMode::Mixed { source_weight: source_weight as f32 },
         };
         executor.set_norm_mode(mode).unwrap();
         executor
@@ -48,13 +46,7 @@ impl Subject for Oracle {
         logits
     }
 
-    fn gradient(
-        &mut self,
-        case: &Case,
-        batch: &Batch,
-        mode: ReferenceNorm,
-        logit_gradient: &[f32],
-    ) -> Vec<f32> {
+    fn gradient(&mut self, case: &Case, batch: &Batch, mode: ReferenceNorm, logit_gradient: &[f32]) -> Vec<f32> {
         let mut executor = self.executor(case, mode);
         executor.forward(batch).unwrap();
         let mut gradient = executor.backward(logit_gradient).unwrap().to_vec();
@@ -73,19 +65,10 @@ impl Subject for Oracle {
 
 /// `f32` rounding of logits and gradients, and of the logit gradient handed over: measured 3.8e-8 and 6.0e-8. Small
 /// parameter tensors show the rounding of the differences themselves: measured 5.9e-7.
-const ROUNDING: SuiteTolerance = SuiteTolerance {
-    logits: 6e-8,
-    gradient: 2e-7,
-    parameter: 1e-6,
-    kink: 0.0,
-};
+const ROUNDING: SuiteTolerance = SuiteTolerance { logits: 6e-8, gradient: 2e-7, parameter: 1e-6, kink: 0.0 };
 
 fn small_suite() -> Suite {
-    let wanted = [
-        "flatten_3x2",
-        "group_norm_residual",
-        "add_and_mul_with_itself",
-    ];
+    let wanted = ["flatten_3x2", "group_norm_residual", "add_and_mul_with_itself"];
     let mut chosen = cases();
     chosen.retain(|case| wanted.contains(&case.name.as_str()));
     assert_eq!(chosen.len(), wanted.len());
@@ -132,14 +115,9 @@ fn a_subject_without_batch_statistics_fails_where_they_matter() {
 
 #[test]
 fn a_single_wrong_gradient_element_is_found_and_named() {
-    for (fault, parameter) in [
-        (Fault::MissingShift, "norm2.bias"),
-        (Fault::FlippedScale, "norm1.weight"),
-    ] {
+    for (fault, parameter) in [(Fault::MissingShift, "norm2.bias"), (Fault::FlippedScale, "norm1.weight")] {
         let report = report(fault);
-        let named = |failure: &Failure| {
-            failure.case == "group_norm_residual" && failure.report.contains(parameter)
-        };
+        let named = |failure: &Failure| failure.case == "group_norm_residual" && failure.report.contains(parameter);
         assert!(report.failures.iter().any(named), "{report}");
     }
 }
@@ -148,11 +126,7 @@ fn a_single_wrong_gradient_element_is_found_and_named() {
 fn unsupported_cases_are_listed_with_the_reason() {
     let report = report(Fault::Unsupported);
     assert_eq!(report.unsupported.len(), 3);
-    assert!(
-        report
-            .to_string()
-            .contains("not run: flatten_3x2: nothing is supported")
-    );
+    assert!(report.to_string().contains("not run: flatten_3x2: nothing is supported"));
 }
 
 /// A subject whose arithmetic is so coarse that one shift is off, by less than the logits show. It tells its values or not.
@@ -162,18 +136,14 @@ struct Coarse {
 
 impl Coarse {
     fn executor(&self, case: &Case, mode: ReferenceNorm, taps: &[String]) -> ReferenceExecutor {
-        let options = NetworkOptions {
-            taps: taps.to_vec(),
-            ..NetworkOptions::adapt(case.batch_size, case.height, case.width)
-        };
+        let options =
+            NetworkOptions { taps: taps.to_vec(), ..NetworkOptions::adapt(case.batch_size, case.height, case.width) };
         let mut executor = ReferenceExecutor::new(&case.graph, &case.params, &options).unwrap();
         let ReferenceNorm::Mixed { source_weight } = mode else {
             unreachable!("only this mode is run");
         };
         let source_weight = source_weight as f32;
-        executor
-            .set_norm_mode(NormMode::Mixed { source_weight })
-            .unwrap();
+        executor.set_norm_mode(NormMode::Mixed { source_weight }).unwrap();
         // One channel of the second norm is 4e-5 below zero wherever nothing comes in.
         let table = case.graph.affine_table();
         let (_, shifts) = table.names().find(|(name, _)| name == "bn2.bias").unwrap();
@@ -188,30 +158,16 @@ impl Subject for Coarse {
         executor.forward(batch).unwrap().values().to_vec()
     }
 
-    fn gradient(
-        &mut self,
-        case: &Case,
-        batch: &Batch,
-        mode: ReferenceNorm,
-        logit_gradient: &[f32],
-    ) -> Vec<f32> {
+    fn gradient(&mut self, case: &Case, batch: &Batch, mode: ReferenceNorm, logit_gradient: &[f32]) -> Vec<f32> {
         let mut executor = self.executor(case, mode, &[]);
         executor.forward(batch).unwrap();
         executor.backward(logit_gradient).unwrap().to_vec()
     }
 
-    fn values(
-        &mut self,
-        case: &Case,
-        batch: &Batch,
-        mode: ReferenceNorm,
-        nodes: &[String],
-    ) -> Option<Vec<Vec<f32>>> {
+    fn values(&mut self, case: &Case, batch: &Batch, mode: ReferenceNorm, nodes: &[String]) -> Option<Vec<Vec<f32>>> {
         let mut executor = self.executor(case, mode, nodes);
         executor.forward(batch).unwrap();
-        let values = nodes
-            .iter()
-            .map(|node| executor.tap(node).unwrap().into_values());
+        let values = nodes.iter().map(|node| executor.tap(node).unwrap().into_values());
         self.tells.then(|| values.collect())
     }
 }
@@ -225,24 +181,12 @@ fn a_gradient_beyond_its_bound_is_excused_by_near_crossings_alone() {
         let mixed = |mode: &ReferenceNorm| matches!(mode, ReferenceNorm::Mixed { .. });
         entry.expectations.retain(|(mode, _)| mixed(mode));
     }
-    let tolerance = |kink: f64| SuiteTolerance {
-        logits: 2e-3,
-        gradient: 1e-1,
-        parameter: 4e-1,
-        kink,
-    };
+    let tolerance = |kink: f64| SuiteTolerance { logits: 2e-3, gradient: 1e-1, parameter: 4e-1, kink };
     let told = suite.run(&mut Coarse { tells: true }, tolerance(1e-3));
-    assert_eq!(
-        (told.failures.len(), !told.excused.is_empty()),
-        (0, true),
-        "{told}"
-    );
+    assert_eq!((told.failures.len(), !told.excused.is_empty()), (0, true), "{told}");
     assert!(told.to_string().contains("from the other branch"), "{told}");
     for (tells, kink) in [(true, 1e-5), (false, 1e-3)] {
         let report = suite.run(&mut Coarse { tells }, tolerance(kink));
-        assert!(
-            !report.failures.is_empty() && report.excused.is_empty(),
-            "{report}"
-        );
+        assert!(!report.failures.is_empty() && report.excused.is_empty(), "{report}");
     }
 }
