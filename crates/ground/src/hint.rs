@@ -1,0 +1,25 @@
+/// What an error advises.
+///
+/// The library says what would help in words of its own domain; a command line, a Python package or a server says
+/// which flag, argument or field does it.
+///
+/// ```
+/// use flipcast_ground::Hint;
+///
+/// #[derive(Debug)]
+/// struct WrongClasses { found: usize }
+///
+/// impl Hint for WrongClasses {
+///     fn hint(&self) -> Option<String> {
+///         Some(format!("the head was trained for {} classes", self.found))
+///     }
+/// }
+///
+/// assert!(WrongClasses { found: 10 }.hint().unwrap().contains("10 classes"));
+/// ```
+pub trait Hint {
+    /// What to do about it, if anything helps. A sentence without a full stop that names no flag.
+    fn hint(&self) -> Option<String> {
+        None
+    }
+}
