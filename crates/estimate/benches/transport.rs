@@ -4,31 +4,19 @@
 //! that confidences and confusions look like a network's. `peaked` is a sure network, `flat` an unsure one.
 
 use flipcast_estimate::{Outputs, cot};
+use flipcast_ground::SplitMix64;
 use std::time::Instant;
 
 const IMAGES: usize = 10_000;
 const CLASSES: usize = 1_000;
 
-/// Steele, Lea and Flood's generator.
-struct Random(u64);
-
-impl Random {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Sum of four uniform numbers, centred: near enough to normal.
-    fn noise(&mut self) -> f64 {
-        (0..4).map(|_| self.uniform()).sum::<f64>() - 2.0
-    }
+/// Sum of four uniform numbers, centred: near enough to normal.
+fn noise(random: &mut SplitMix64) -> f64 {
+    (0..4).map(|_| random.uniform()).sum::<f64>() - 2.0
 }
 
 fn outputs(strength: f64, seed: u64) -> Outputs {
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let mut logits = Vec::with_capacity(IMAGES * CLASSES);
     for image in 0..IMAGES {
         let class = image * 7 % CLASSES;
@@ -36,7 +24,7 @@ fn outputs(strength: f64, seed: u64) -> Outputs {
         for k in 0..CLASSES {
             let away = (k as f64 - class as f64).abs();
             let near = clarity * (-away / 10.0).exp();
-            logits.push((near + 1.5 * random.noise()) as f32);
+            logits.push((near + 1.5 * noise(&mut random)) as f32);
         }
     }
     Outputs::new(logits, CLASSES).expect("finite logits")

@@ -1,6 +1,6 @@
 use crate::outputs::{check_rows, first_of_the_largest, log_softmax};
-use crate::random::Random;
 use crate::{Embeddings, EstimateError, Score};
+use flipcast_ground::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 /// Power of the normalised entropy that errors are divided by, as published.
@@ -99,7 +99,7 @@ impl Head {
 #[derive(Clone, Debug)]
 pub struct Aetta {
     config: AettaConfig,
-    random: Random,
+    random: SplitMix64,
     error: Option<f64>,
 }
 
@@ -107,7 +107,7 @@ impl Aetta {
     /// An estimator that has seen nothing.
     pub fn new(config: AettaConfig) -> Result<Self, EstimateError> {
         config.check()?;
-        Ok(Self { config, random: Random::new(config.seed), error: None })
+        Ok(Self { config, random: SplitMix64::new(config.seed), error: None })
     }
 
     /// The smoothed accuracy after one more batch, whose size is up to the caller.

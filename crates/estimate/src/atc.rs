@@ -55,13 +55,14 @@ pub(crate) fn fit_threshold(mut scores: Vec<f64>, errors: usize) -> Option<f64> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::testing::labelled_outputs;
+    use flipcast_ground::SplitMix64;
 
     const BOTH: [AtcScore; 2] = [AtcScore::MaxConfidence, AtcScore::NegativeEntropy];
 
     #[test]
     fn the_labelled_images_themselves_give_their_accuracy() {
-        let (outputs, labels) = Random::new(2).labelled_outputs(150, 7, 2.0);
+        let (outputs, labels) = labelled_outputs(&mut SplitMix64::new(2), 150, 7, 2.0);
         let reference = Reference::fit(&outputs, &labels).unwrap();
         for score in BOTH {
             let estimate = atc(&outputs, &reference, score).unwrap();
@@ -71,7 +72,7 @@ mod tests {
 
     #[test]
     fn references_without_errors_and_with_nothing_else_are_handled() {
-        let (outputs, _) = Random::new(4).labelled_outputs(120, 5, 1.0);
+        let (outputs, _) = labelled_outputs(&mut SplitMix64::new(4), 120, 5, 1.0);
         let right = outputs.classes_predicted();
         let wrong: Vec<usize> = right.iter().map(|c| (c + 1) % 5).collect();
         for score in BOTH {

@@ -1,6 +1,6 @@
 use crate::EstimateError;
-use crate::random::Random;
 use crate::score::mean;
+use flipcast_ground::SplitMix64;
 
 /// Standard error of a mean, from the spread of its terms.
 ///
@@ -27,7 +27,7 @@ pub fn bootstrap_standard_error(terms: &[f64], resamples: usize, seed: u64) -> R
     if resamples < 2 {
         return Err(EstimateError::TooFew { what: "resamples", found: resamples, expected: 2 });
     }
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::new(seed);
     // Shifted by the mean and folded as they come, so that nothing grows with the number of resamples.
     let centre = mean(terms);
     let (mut average, mut squares) = (0.0, 0.0);
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn drawing_agrees_with_the_formula() {
-        let mut random = Random::new(9);
+        let mut random = SplitMix64::new(9);
         let terms: Vec<f64> = (0..400).map(|_| random.uniform()).collect();
         let drawn = bootstrap_standard_error(&terms, 2000, 7).unwrap();
         let ratio = drawn / standard_error(&terms).unwrap();

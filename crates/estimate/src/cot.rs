@@ -26,7 +26,8 @@ pub fn cot(outputs: &Outputs, marginal: &[f64]) -> Result<Score, EstimateError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::testing::labelled_outputs;
+    use flipcast_ground::SplitMix64;
 
     fn uniform(classes: usize) -> Vec<f64> {
         vec![1.0 / classes as f64; classes]
@@ -68,9 +69,9 @@ mod tests {
 
     #[test]
     fn the_value_is_never_above_the_confidence_and_is_the_mean_of_its_terms() {
-        let mut random = Random::new(6);
+        let mut random = SplitMix64::new(6);
         for classes in [2, 5, 30] {
-            let (outputs, _) = random.labelled_outputs(120, classes, 2.0);
+            let (outputs, _) = labelled_outputs(&mut random, 120, classes, 2.0);
             let found = cot(&outputs, &uniform(classes)).unwrap();
             let confidence = crate::score::mean(&outputs.confidences());
             assert!(found.value <= confidence + 1e-12);
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_predicted_shares_cost_nothing() {
-        let (outputs, _) = Random::new(9).labelled_outputs(200, 6, 1.0);
+        let (outputs, _) = labelled_outputs(&mut SplitMix64::new(9), 200, 6, 1.0);
         let mut marginal = vec![0.0; 6];
         for class in outputs.classes_predicted() {
             marginal[class] += 1.0 / 200.0;

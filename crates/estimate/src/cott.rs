@@ -85,7 +85,8 @@ fn prob_above(mut shares: Vec<Share>, mass: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::testing::labelled_outputs;
+    use flipcast_ground::SplitMix64;
 
     fn shares_of(labels: &[usize], classes: usize) -> Vec<f64> {
         let count = |class| labels.iter().filter(|&&label| label == class).count();
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_labelled_images_themselves_give_their_accuracy() {
-        let (outputs, labels) = Random::new(12).labelled_outputs(180, 8, 2.0);
+        let (outputs, labels) = labelled_outputs(&mut SplitMix64::new(12), 180, 8, 2.0);
         let marginal = shares_of(&labels, 8);
         let accuracy = outputs.accuracy(&labels).unwrap();
         let value = |rule: CottThreshold| {
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn references_without_errors_and_with_nothing_else_are_handled() {
-        let (outputs, _) = Random::new(13).labelled_outputs(120, 5, 1.0);
+        let (outputs, _) = labelled_outputs(&mut SplitMix64::new(13), 120, 5, 1.0);
         let right = outputs.classes_predicted();
         let threshold = CottThreshold::Exact.fit(&outputs, &right).unwrap();
         let found = cott(&outputs, &shares_of(&right, 5), threshold).unwrap();

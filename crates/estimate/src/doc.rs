@@ -17,11 +17,12 @@ pub fn doc(outputs: &Outputs, reference: &Reference) -> Result<Score, EstimateEr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::testing::labelled_outputs;
+    use flipcast_ground::SplitMix64;
 
     #[test]
     fn the_labelled_images_themselves_give_their_accuracy() {
-        let (outputs, labels) = Random::new(2).labelled_outputs(150, 7, 2.0);
+        let (outputs, labels) = labelled_outputs(&mut SplitMix64::new(2), 150, 7, 2.0);
         let reference = Reference::fit(&outputs, &labels).unwrap();
         let score = doc(&outputs, &reference).unwrap();
         assert!((score.value - reference.accuracy).abs() < 1e-12);
@@ -29,9 +30,9 @@ mod tests {
 
     #[test]
     fn another_number_of_classes_is_refused() {
-        let (outputs, labels) = Random::new(2).labelled_outputs(10, 7, 2.0);
+        let (outputs, labels) = labelled_outputs(&mut SplitMix64::new(2), 10, 7, 2.0);
         let reference = Reference::fit(&outputs, &labels).unwrap();
-        let (other, _) = Random::new(3).labelled_outputs(10, 6, 2.0);
+        let (other, _) = labelled_outputs(&mut SplitMix64::new(3), 10, 6, 2.0);
         assert!(matches!(doc(&other, &reference), Err(EstimateError::Length { .. })));
     }
 }

@@ -42,7 +42,8 @@ fn nearest_accuracy(reference: &Reference, bin: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::testing::labelled_outputs;
+    use flipcast_ground::SplitMix64;
 
     /// Two-class outputs with these confidences.
     fn with_confidences(confidences: &[f64]) -> Outputs {
@@ -52,7 +53,7 @@ mod tests {
 
     #[test]
     fn the_labelled_images_themselves_give_their_accuracy() {
-        let (outputs, labels) = Random::new(2).labelled_outputs(150, 7, 2.0);
+        let (outputs, labels) = labelled_outputs(&mut SplitMix64::new(2), 150, 7, 2.0);
         let reference = Reference::fit(&outputs, &labels).unwrap();
         let score = im(&outputs, &reference).unwrap();
         assert!((score.value - reference.accuracy).abs() < 1e-12);

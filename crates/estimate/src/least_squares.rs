@@ -47,11 +47,11 @@ fn norm(a: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use flipcast_ground::SplitMix64;
 
     #[test]
     fn the_residual_is_orthogonal_to_every_column() {
-        let mut random = Random::new(12);
+        let mut random = SplitMix64::new(12);
         let columns: Vec<Vec<f64>> = (0..4).map(|_| (0..21).map(|_| random.normal()).collect()).collect();
         let target: Vec<f64> = (0..21).map(|_| random.normal()).collect();
         let coefficients = least_squares(&columns, &target).unwrap();

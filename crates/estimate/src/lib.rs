@@ -1,7 +1,7 @@
 //! Estimate stage: what a network says about images nobody labelled becomes a guess of its accuracy on them.
 //!
 //! Takes [`Outputs`] (logits), embeddings or predicted classes, and what was learned on labelled images ([`Reference`]).
-//! Gives a [`Score`] per estimator. Guarantees: no network is run here, every sum is made in
+//! Gives a [`Score`] per estimator; [`embed`] describes the geometry of embeddings. Guarantees: no network is run here, every sum is made in
 //! double precision and in a fixed order, every random number comes from a seed, and no estimator gives NaN or panics.
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod cott;
 mod curve;
 mod dispersion;
 mod doc;
+pub mod embed;
 mod embeddings;
 mod error;
 mod error_model;
@@ -28,13 +29,14 @@ mod marginal;
 mod mde;
 mod nuclear_norm;
 mod outputs;
-mod random;
 mod reference;
 mod residual;
 mod score;
 mod score_fit;
 mod symmetric;
 mod temperature;
+#[cfg(test)]
+mod testing;
 mod transport;
 mod weighted_flips;
 

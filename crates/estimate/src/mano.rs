@@ -102,7 +102,8 @@ fn taylor_probs_into(row: &[f32], out: &mut Vec<f64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::testing::labelled_outputs;
+    use flipcast_ground::SplitMix64;
 
     #[test]
     fn the_polynomial_branch_is_as_written() {
@@ -122,10 +123,10 @@ mod tests {
 
     #[test]
     fn scores_stay_between_0_and_1() {
-        let mut random = Random::new(5);
+        let mut random = SplitMix64::new(5);
         for (images, classes) in [(1, 1), (1, 9), (70, 3), (130, 160)] {
             for separation in [0.0, 3.0, 1e6] {
-                let (outputs, _) = random.labelled_outputs(images, classes, separation);
+                let (outputs, _) = labelled_outputs(&mut random, images, classes, separation);
                 let value = mano(&outputs, &ManoConfig::published()).unwrap().value;
                 assert!((0.0..=1.0).contains(&value), "{value}");
             }

@@ -126,7 +126,8 @@ fn multiply_strips(left: &[[f64; STRIP]], right: &[[f64; STRIP]]) -> [[f64; STRI
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::testing::labelled_outputs;
+    use flipcast_ground::SplitMix64;
 
     /// Singular values by one-sided Jacobi rotations, which work on the matrix itself.
     fn singular_values(outputs: &Outputs) -> Vec<f64> {
@@ -162,10 +163,10 @@ mod tests {
 
     #[test]
     fn it_equals_the_sum_of_singular_values() {
-        let mut random = Random::new(41);
+        let mut random = SplitMix64::new(41);
         // Wide, tall, square, and more rows than a panel holds.
         for (images, classes) in [(5, 17), (40, 6), (9, 9), (DEPTH + 45, 11)] {
-            let (outputs, _) = random.labelled_outputs(images, classes, 2.0);
+            let (outputs, _) = labelled_outputs(&mut random, images, classes, 2.0);
             let side = images.min(classes) as f64;
             let expected = singular_values(&outputs).iter().sum::<f64>() / (side * images as f64).sqrt();
             let found = nuclear_norm(&outputs).unwrap().value;

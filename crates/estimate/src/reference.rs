@@ -159,11 +159,12 @@ pub(crate) fn confidence_bin(confidence: f64, bins: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::testing::labelled_outputs;
+    use flipcast_ground::SplitMix64;
 
     #[test]
     fn it_survives_storage() {
-        let (outputs, labels) = Random::new(6).labelled_outputs(80, 9, 1.5);
+        let (outputs, labels) = labelled_outputs(&mut SplitMix64::new(6), 80, 9, 1.5);
         let reference = Reference::fit(&outputs, &labels).unwrap();
         reference.check().unwrap();
         let text = serde_json::to_string(&reference).unwrap();
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn impossible_values_are_refused() {
-        let (outputs, labels) = Random::new(6).labelled_outputs(80, 9, 1.5);
+        let (outputs, labels) = labelled_outputs(&mut SplitMix64::new(6), 80, 9, 1.5);
         let good = Reference::fit(&outputs, &labels).unwrap();
         let spoiled: [fn(&mut Reference); 7] = [
             |r| r.accuracy = f64::NAN,

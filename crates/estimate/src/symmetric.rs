@@ -138,7 +138,7 @@ fn deflate(diagonal: &mut [f64], beside: &mut [f64], at: usize) -> Result<(), Es
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use flipcast_ground::SplitMix64;
 
     fn sorted(mut matrix: Vec<f64>, size: usize) -> Vec<f64> {
         let mut values = symmetric_eigenvalues(&mut matrix, size).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn planted_eigenvalues_are_found() {
         // Q D Q' with Q a product of reflections.
-        let mut random = Random::new(17);
+        let mut random = SplitMix64::new(17);
         for size in [1, 2, 3, 8, 31] {
             let planted: Vec<f64> = (0..size).map(|i| (i as f64 - 2.0) * 1.5).collect();
             let mut full = vec![0.0; size * size];

@@ -144,14 +144,15 @@ fn likelihood(outputs: &Outputs, labels: &[usize], inverse: f64) -> Likelihood {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::testing::labelled_outputs;
+    use flipcast_ground::SplitMix64;
 
     #[test]
     fn a_planted_temperature_is_found() {
         // Labels drawn from softmax(z), logits then multiplied by 2.5.
-        let mut random = Random::new(11);
+        let mut random = SplitMix64::new(11);
         let (images, classes) = (4000, 6);
-        let (outputs, _) = random.labelled_outputs(images, classes, 0.0);
+        let (outputs, _) = labelled_outputs(&mut random, images, classes, 0.0);
         let mut probs = Vec::new();
         let labels: Vec<usize> = (0..images)
             .map(|image| {
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_slope_vanishes_at_the_minimum_and_matches_differences() {
-        let (outputs, labels) = Random::new(3).labelled_outputs(300, 5, 2.0);
+        let (outputs, labels) = labelled_outputs(&mut SplitMix64::new(3), 300, 5, 2.0);
         let inverse = minimise(&outputs, &labels);
         assert!(likelihood(&outputs, &labels, inverse).slope.abs() < 1e-12);
         let at = |b| likelihood(&outputs, &labels, b);
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn stored_values_are_checked() {
-        let (outputs, labels) = Random::new(3).labelled_outputs(30, 5, 2.0);
+        let (outputs, labels) = labelled_outputs(&mut SplitMix64::new(3), 30, 5, 2.0);
         let fitted = fit_temperature(&outputs, &labels).unwrap();
         let mut stored = serde_json::to_value(fitted).unwrap();
         let read = serde_json::from_value::<Temperature>(stored.clone());

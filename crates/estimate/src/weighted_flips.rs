@@ -79,7 +79,7 @@ fn check_pair(initial: &[usize], adapted: &[usize]) -> Result<(), EstimateError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use flipcast_ground::SplitMix64;
 
     #[test]
     fn ties_share_the_average_rank() {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn weights_never_exceed_the_plain_count() {
-        let mut random = Random::new(8);
+        let mut random = SplitMix64::new(8);
         for images in [1, 2, 17, 130] {
             let initial: Vec<usize> = (0..images).map(|_| random.below(3)).collect();
             let adapted: Vec<usize> = (0..images).map(|_| random.below(3)).collect();

@@ -1,6 +1,6 @@
 //! COT against values two independent solvers agree on, and against exhaustive and assignment solvers.
 
-use flipcast_embed::solve_assignment;
+use flipcast_estimate::embed::solve_assignment;
 use flipcast_estimate::{
     CottThreshold, Flag, Marginal, MarginalReference, Outputs, ac, cot, cott, fit_temperature, measure_mismatch,
 };

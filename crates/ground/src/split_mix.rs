@@ -25,7 +25,8 @@ impl SplitMix64 {
 
     /// The 64-bit hash FNV-1a.
     pub fn hash_text(text: &str) -> u64 {
-        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+        text.bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
     /// The generator's finaliser: a bijection that leaves no trace of its argument's order.

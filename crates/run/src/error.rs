@@ -1,7 +1,7 @@
 use flipcast_adapt::AdaptError;
 use flipcast_corrupt::CorruptError;
-use flipcast_embed::EmbedError;
 use flipcast_estimate::EstimateError;
+use flipcast_estimate::embed::EmbedError;
 use flipcast_exec::ExecError;
 use flipcast_images::dataset::DataError;
 use flipcast_images::labelspace::LabelError;

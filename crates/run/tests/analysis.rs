@@ -1,7 +1,7 @@
 //! Analyses of a small random network on made-up pictures.
 
 use flipcast_adapt::MethodConfig;
-use flipcast_embed::TsneConfig;
+use flipcast_estimate::embed::TsneConfig;
 use flipcast_exec::NormMode;
 use flipcast_images::dataset::{DataError, Dataset, Layout, Payload, Sample};
 use flipcast_images::labelspace::{ClassSpace, Decision, LabelSpace};

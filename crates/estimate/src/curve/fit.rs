@@ -234,12 +234,12 @@ fn read_shape<'de, D: Deserializer<'de>>(source: D) -> Result<CurveShape, D::Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use flipcast_ground::SplitMix64;
 
     const KINDS: [CurveKind; 4] = [CurveKind::Linear, CurveKind::Quadratic, CurveKind::Cubic, CurveKind::Monotone];
 
     fn points() -> (Vec<f64>, Vec<f64>) {
-        let mut random = Random::new(30);
+        let mut random = SplitMix64::new(30);
         let x: Vec<f64> = (0..21).map(|i| 20.0 * f64::from(i)).collect();
         let y = x.iter().map(|x| 0.75 - 1.5e-3 * x + 0.01 * random.normal()).collect();
         (x, y)

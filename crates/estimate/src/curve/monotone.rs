@@ -156,7 +156,7 @@ fn integrals(knots: &[f64], x: f64) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::curve::fit_polynomial;
-    use crate::random::Random;
+    use flipcast_ground::SplitMix64;
 
     #[test]
     fn points_on_a_line_give_the_line() {
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn noisy_points_never_make_it_turn() {
-        let mut random = Random::new(21);
+        let mut random = SplitMix64::new(21);
         for _ in 0..50 {
             let x: Vec<f64> = (0..21).map(|_| 450.0 * random.uniform()).collect();
             let y: Vec<f64> = x.iter().map(|x| 0.3 - 0.0005 * x + 0.1 * random.normal()).collect();

@@ -91,7 +91,7 @@ pub(super) fn total_variation(a: &[f64], b: &[f64]) -> f64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::random::Random;
+    use flipcast_ground::SplitMix64;
 
     /// Calibrated outputs: the likelihood ratios of normal observations around one centre per class, for labels drawn with
     /// probabilities proportional to `weights`.
@@ -101,7 +101,7 @@ pub(super) mod tests {
         weights: &[f64],
         separation: f64,
     ) -> (Outputs, Vec<usize>) {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::new(seed);
         let total: f64 = weights.iter().sum();
         let mut logits = Vec::new();
         let mut labels = Vec::new();

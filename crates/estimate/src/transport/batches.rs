@@ -1,8 +1,8 @@
 use super::plan::Share;
 use super::problem::Problem;
 use super::solve::solve;
-use crate::random::Random;
 use crate::{EstimateError, Outputs};
+use flipcast_ground::SplitMix64;
 
 /// The most images solved as one problem.
 const WHOLE: usize = 20_000;
@@ -34,7 +34,7 @@ fn batches(images: usize) -> Vec<Vec<usize>> {
     if images <= WHOLE {
         return vec![order];
     }
-    let mut random = Random::new(ORDER_SEED);
+    let mut random = SplitMix64::new(ORDER_SEED);
     for last in (1..images).rev() {
         order.swap(last, random.below(last + 1));
     }

@@ -47,7 +47,8 @@ pub(crate) fn solve(problem: &Problem) -> Plan {
 mod tests {
     use super::*;
     use crate::Outputs;
-    use crate::random::Random;
+    use crate::testing::labelled_outputs;
+    use flipcast_ground::SplitMix64;
 
     /// Holds a plan to its conditions: mass one per image, the capacity per class, and no better plan possible.
     fn check(outputs: &Outputs, shares: &[f64]) {
@@ -68,7 +69,7 @@ mod tests {
         assert!(plan.gap.abs() <= GAP.0 * plan.value + GAP.1, "{}", plan.gap);
     }
 
-    fn drawn_shares(random: &mut Random, classes: usize, empty: f64) -> Vec<f64> {
+    fn drawn_shares(random: &mut SplitMix64, classes: usize, empty: f64) -> Vec<f64> {
         let mut weights: Vec<f64> = (0..classes)
             .map(|_| match random.uniform() {
                 drawn if drawn < empty => 0.0,
@@ -82,10 +83,10 @@ mod tests {
 
     #[test]
     fn plans_meet_their_capacities_and_prove_themselves() {
-        let mut random = Random::new(31);
+        let mut random = SplitMix64::new(31);
         for (images, classes) in [(1, 1), (1, 9), (7, 30), (50, 2), (120, 12), (300, 75)] {
             for separation in [0.0, 1.0, 4.0, 40.0] {
-                let (outputs, _) = random.labelled_outputs(images, classes, separation);
+                let (outputs, _) = labelled_outputs(&mut random, images, classes, separation);
                 check(&outputs, &vec![1.0 / classes as f64; classes]);
                 check(&outputs, &drawn_shares(&mut random, classes, 0.0));
                 check(&outputs, &drawn_shares(&mut random, classes, 0.6));
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn ties_everywhere_are_settled() {
-        let mut random = Random::new(32);
+        let mut random = SplitMix64::new(32);
         for classes in [2, 7, 40] {
             // Three different logits only, then none.
             for different in [3, 1] {
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn one_hot_rows_are_settled() {
-        let mut random = Random::new(33);
+        let mut random = SplitMix64::new(33);
         for classes in [3, 25] {
             let mut logits = vec![0.0; 200 * classes];
             for row in logits.chunks_exact_mut(classes) {
@@ -125,7 +126,7 @@ mod tests {
     #[test]
     fn price_wars_end_in_paths() {
         // Hundreds of images compete for two classes they all want alike; bidding alone would take small steps for long.
-        let mut random = Random::new(34);
+        let mut random = SplitMix64::new(34);
         let mut logits = Vec::new();
         for _ in 0..300 {
             logits.extend([9.0, 9.0 + 1e-4 * random.uniform() as f32]);

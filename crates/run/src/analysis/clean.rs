@@ -3,7 +3,7 @@ use super::observer::Observer;
 use super::subject::{open_some, sample};
 use crate::flips::even_chunk;
 use crate::{CellRequest, Device, RunError, Watcher};
-use flipcast_embed::{Centres, class_means};
+use flipcast_estimate::embed::{Centres, class_means};
 use flipcast_exec::NormMode;
 use flipcast_graph::Purpose;
 use flipcast_models::Model;

@@ -6,7 +6,7 @@ use super::{ClusterSettings, Subject};
 use crate::flips::collect_flips;
 use crate::source_pass::run_source;
 use crate::{FlipProtocol, Ledger, RunError, Watcher};
-use flipcast_embed::{KmeansConfig, kmeans};
+use flipcast_estimate::embed::{KmeansConfig, kmeans};
 use flipcast_estimate::{flips, weighted_flips};
 use flipcast_record::Protocol;
 use serde::{Deserialize, Serialize};

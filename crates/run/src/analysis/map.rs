@@ -4,7 +4,7 @@ use super::steps::adapt;
 use super::subject::{at_least, recorded};
 use super::{Clean, Subject};
 use crate::{Ledger, RunError, Watcher};
-use flipcast_embed::{Centres, KmeansConfig, Points, TsneConfig, kmeans, tsne};
+use flipcast_estimate::embed::{Centres, KmeansConfig, Points, TsneConfig, kmeans, tsne};
 use flipcast_images::Label;
 use flipcast_record::Protocol;
 use serde::{Deserialize, Serialize};

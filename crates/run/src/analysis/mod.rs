@@ -30,7 +30,7 @@ mod toy;
 pub use checkpoints::checkpoints;
 pub use clean::{Clean, CleanSettings, SourceMeans};
 pub use correlation::{Correlation, PhaseCorrelations, correlate, phase_correlations};
-pub use flipcast_embed::TsneConfig;
+pub use flipcast_estimate::embed::TsneConfig;
 pub use flips::{FlipPoint, FlipsJob};
 pub use groups::Restriction;
 pub use map::{EmbeddingMap, Frame, MapJob};

@@ -4,7 +4,7 @@ use super::steps::adapt;
 use super::subject::{at_least, recorded};
 use super::{Clean, SourceMeans, Subject};
 use crate::{Ledger, RunError, Watcher};
-use flipcast_embed::{EmbedError, KmeansConfig, Points, kmeans, shift_distance, silhouette_sampled};
+use flipcast_estimate::embed::{EmbedError, KmeansConfig, Points, kmeans, shift_distance, silhouette_sampled};
 use flipcast_record::Protocol;
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,7 @@ use crate::analysis::{
 use crate::calibration::ModelIdentity;
 use crate::{CellRequest, Ledger};
 use flipcast_adapt::MethodConfig;
-use flipcast_embed::TsneConfig;
+use flipcast_estimate::embed::TsneConfig;
 use flipcast_record::Protocol;
 use serde_json::json;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-use crate::EmbedError;
+use crate::embed::EmbedError;
 
 /// Embeddings of images: one row of finite `f32` per image, and how many threads may work on them.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,8 @@
-use crate::distance::{LANES, Panels, Real};
-use crate::parallel::map_ranges;
-use crate::random::SplitMix64;
-use crate::{EmbedError, Points};
+use crate::embed::distance::{LANES, Panels, Real};
+use crate::embed::parallel::map_ranges;
+use crate::embed::sample::sample_indices;
+use crate::embed::{EmbedError, Points};
+use flipcast_ground::SplitMix64;
 
 /// Points whose distances are computed together: enough to read the others rarely, few enough to stay in a cache.
 const QUERIES: usize = 96;
@@ -52,7 +53,7 @@ pub fn silhouette_sampled(
     if sample == 0 {
         return Err(EmbedError::Setting { setting: "sample", found: 0, expected: "at least 1".into() });
     }
-    let chosen = SplitMix64::new(seed).sample(points.count(), sample);
+    let chosen = sample_indices(&mut SplitMix64::new(seed), points.count(), sample);
     measure(points, labels, chosen)
 }
 
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn large_sets_lose_hardly_any_precision() {
         let mut random = SplitMix64::new(12);
-        let values: Vec<f32> = (0..500 * 300).map(|k| (random.unit() + (k / 300 % 4) as f64 * 0.1) as f32).collect();
+        let values: Vec<f32> = (0..500 * 300).map(|k| (random.uniform() + (k / 300 % 4) as f64 * 0.1) as f32).collect();
         let points = Points::new(values, 300).unwrap();
         let labels: Vec<usize> = (0..500).map(|k| k % 4).collect();
         let double = silhouette(&points, &labels).unwrap();

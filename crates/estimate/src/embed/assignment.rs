@@ -1,4 +1,4 @@
-use crate::EmbedError;
+use crate::embed::EmbedError;
 
 /// A best one-to-one match of rows and columns.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +108,7 @@ fn match_short(short: usize, long: usize, cost: impl Fn(usize, usize) -> f64) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::SplitMix64;
+    use flipcast_ground::SplitMix64;
 
     fn smallest(costs: &[f64], columns: usize, row: usize, taken: &mut Vec<bool>) -> f64 {
         if row == costs.len() / columns {

@@ -1,4 +1,4 @@
-use crate::parallel::map_ranges;
+use crate::embed::parallel::map_ranges;
 use multiversion::multiversion;
 
 /// Points whose forces one thread sums at a time.
@@ -118,7 +118,7 @@ fn add_pairs(at: [f32; 2], joint: &[f32; LANES], xs: &[f32; LANES], ys: &[f32; L
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::SplitMix64;
+    use flipcast_ground::SplitMix64;
 
     /// A symmetric matrix of affinities that sum to one, and a layout.
     fn problem(count: usize) -> (Vec<f32>, Vec<[f64; 2]>) {
@@ -126,14 +126,14 @@ mod tests {
         let mut joint = vec![0.0f32; count * count];
         for i in 0..count {
             for j in 0..i {
-                let p = random.unit() as f32;
+                let p = random.uniform() as f32;
                 joint[i * count + j] = p;
                 joint[j * count + i] = p;
             }
         }
         let total: f32 = joint.iter().sum();
         joint.iter_mut().for_each(|p| *p /= total);
-        let layout = (0..count).map(|_| [3.0 * random.unit(), random.unit() - 2.0]).collect();
+        let layout = (0..count).map(|_| [3.0 * random.uniform(), random.uniform() - 2.0]).collect();
         (joint, layout)
     }
 

@@ -1,6 +1,6 @@
 //! Silhouettes and matched distances against values from independent libraries.
 
-use flipcast_embed::{Centres, Points, shift_distance, silhouette};
+use flipcast_estimate::embed::{Centres, Points, shift_distance, silhouette};
 use safetensors::SafeTensors;
 use std::path::PathBuf;
 

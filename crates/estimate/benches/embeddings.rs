@@ -1,43 +1,31 @@
-//! Time of the geometry of large sets of embeddings: `cargo bench -p flipcast-embed --bench embeddings`.
+//! Time of the geometry of large sets of embeddings: `cargo bench -p flipcast-estimate --bench embeddings`.
 //!
 //! The points are made up: classes of different size around means of their own, with much noise and no negative values, as the
 //! pooled activations of a network are. The first two rows have the size of ImageNet's validation images of 16 classes.
 
-use flipcast_embed::{KmeansConfig, Points, TsneConfig, kmeans, silhouette, tsne};
+use flipcast_estimate::embed::{KmeansConfig, Points, TsneConfig, kmeans, silhouette, tsne};
+use flipcast_ground::SplitMix64;
 use std::time::Instant;
 
 const DIMS: usize = 2048;
 const CLASSES: usize = 16;
 
-/// Steele, Lea and Flood's generator.
-struct Random(u64);
-
-impl Random {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Sum of four uniform numbers, centred: near enough to normal.
-    fn noise(&mut self) -> f64 {
-        (0..4).map(|_| self.uniform()).sum::<f64>() - 2.0
-    }
+/// Sum of four uniform numbers, centred: near enough to normal.
+fn noise(random: &mut SplitMix64) -> f64 {
+    (0..4).map(|_| random.uniform()).sum::<f64>() - 2.0
 }
 
 fn points(count: usize) -> Points {
-    let mut random = Random(1);
-    let means: Vec<f64> = (0..CLASSES * DIMS).map(|_| 0.3 * random.noise()).collect();
+    let mut random = SplitMix64::new(1);
+    let means: Vec<f64> = (0..CLASSES * DIMS).map(|_| 0.3 * noise(&mut random)).collect();
     let mut values = Vec::with_capacity(count * DIMS);
     for _ in 0..count {
         // Squared, so that some classes have many points and some few.
         let class = (random.uniform().powi(2) * CLASSES as f64) as usize;
-        let shared = random.noise();
+        let shared = noise(&mut random);
         for dim in 0..DIMS {
             let own = means[class * DIMS + dim] + 0.2 * shared * means[dim];
-            values.push((own + random.noise()).max(0.0) as f32);
+            values.push((own + noise(&mut random)).max(0.0) as f32);
         }
     }
     Points::new(values, DIMS).expect("finite values")

@@ -1,6 +1,6 @@
-use crate::Points;
-use crate::distance::{LANES, Panels};
-use crate::parallel::map_ranges;
+use crate::embed::Points;
+use crate::embed::distance::{LANES, Panels};
+use crate::embed::parallel::map_ranges;
 
 /// Points whose neighbours are weighed by one thread at a time.
 const STEP: usize = 96;
@@ -88,12 +88,12 @@ fn to_shares(row: &mut [f64], own: usize, wanted: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::SplitMix64;
+    use flipcast_ground::SplitMix64;
 
     #[test]
     fn shares_have_the_perplexity_asked_for() {
         let mut random = SplitMix64::new(4);
-        let mut row: Vec<f64> = (0..200).map(|_| 50.0 * random.unit()).collect();
+        let mut row: Vec<f64> = (0..200).map(|_| 50.0 * random.uniform()).collect();
         to_shares(&mut row, 17, 30f64.ln());
         assert_eq!(row[17], 0.0);
         assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-12);

@@ -1,4 +1,4 @@
-//! Estimate stage: embeddings of images become the numbers that describe their geometry.
+//! Embeddings of images become the numbers that describe their geometry.
 //!
 //! Takes [`Points`] (embeddings, `f32`) and labels or clusters; gives how well the clusters are separated ([`silhouette`]), the
 //! clusters themselves ([`kmeans`]), how far they lie from where the classes used to be ([`shift_distance`]), and a map in two
@@ -6,7 +6,6 @@
 //!
 //! Distances are Euclidean and computed in double precision, except for silhouettes of large sets. Results depend on the
 //! arguments alone, seeds included, never on the number of threads.
-#![forbid(unsafe_code)]
 
 mod assignment;
 mod centres;
@@ -17,7 +16,7 @@ mod kmeans;
 mod parallel;
 mod points;
 mod principal;
-mod random;
+mod sample;
 mod shift_distance;
 mod silhouette;
 mod trustworthiness;

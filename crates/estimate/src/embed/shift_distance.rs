@@ -1,5 +1,5 @@
-use crate::distance::squared_of_centres;
-use crate::{Centres, EmbedError, solve_assignment};
+use crate::embed::distance::squared_of_centres;
+use crate::embed::{Centres, EmbedError, solve_assignment};
 
 /// How far clusters lie from the classes they match best.
 #[derive(Clone, Debug, PartialEq)]

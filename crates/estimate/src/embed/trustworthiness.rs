@@ -1,6 +1,6 @@
-use crate::distance::{LANES, Panels};
-use crate::parallel::map_ranges;
-use crate::{EmbedError, Points};
+use crate::embed::distance::{LANES, Panels};
+use crate::embed::parallel::map_ranges;
+use crate::embed::{EmbedError, Points};
 
 /// Points looked at by one thread at a time.
 const STEP: usize = 96;

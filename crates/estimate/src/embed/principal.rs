@@ -1,6 +1,6 @@
-use crate::Points;
-use crate::parallel::map_ranges;
-use crate::random::SplitMix64;
+use crate::embed::Points;
+use crate::embed::parallel::map_ranges;
+use flipcast_ground::SplitMix64;
 
 /// Rounds of the search; a layout to start from need not be closer.
 const ROUNDS: usize = 30;
@@ -21,7 +21,7 @@ pub(crate) fn first_components(points: &Points, seed: u64) -> Vec<[f64; 2]> {
     }
     mean.iter_mut().for_each(|m| *m /= points.count() as f64);
     let mut random = SplitMix64::new(seed);
-    let mut directions: Vec<[f64; 2]> = (0..dims).map(|_| [random.unit() - 0.5, random.unit() - 0.5]).collect();
+    let mut directions: Vec<[f64; 2]> = (0..dims).map(|_| [random.uniform() - 0.5, random.uniform() - 0.5]).collect();
     make_orthonormal(&mut directions);
     for _ in 0..ROUNDS {
         let along = project(points, &mean, &directions);
@@ -93,7 +93,7 @@ mod tests {
         let mut random = SplitMix64::new(1);
         // Most spread along the third axis, then along the first.
         let values = (0..300).flat_map(|_| {
-            let mut unit = || random.unit() - 0.5;
+            let mut unit = || random.uniform() - 0.5;
             [3.0 * unit() + 7.0, 0.1 * unit(), 9.0 * unit() - 4.0]
         });
         let values: Vec<f32> = values.map(|value| value as f32).collect();

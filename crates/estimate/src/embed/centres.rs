@@ -1,4 +1,4 @@
-use crate::EmbedError;
+use crate::embed::EmbedError;
 
 /// Means of groups of points: one row of finite `f64` per group.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 use super::TsneConfig;
 use super::affinities::affinities;
 use super::forces::{Pairs, divergence, gradient};
-use crate::principal::first_components;
-use crate::{EmbedError, Points};
+use crate::embed::principal::first_components;
+use crate::embed::{EmbedError, Points};
 
 /// Spread of the first layout along its longer axis: so small that the first forces, not the start, decide.
 const START_SPREAD: f64 = 1e-4;
@@ -98,14 +98,14 @@ fn checked(start: &[[f64; 2]], points: usize) -> Result<Vec<[f64; 2]>, EmbedErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::SplitMix64;
+    use flipcast_ground::SplitMix64;
 
     /// Points of three groups that lie far apart.
     fn groups(per_group: usize) -> Points {
         let mut random = SplitMix64::new(2);
         let values = (0..3 * per_group).flat_map(|index| {
             let group = index % 3;
-            let mut value = [random.unit(), random.unit(), random.unit(), random.unit()];
+            let mut value = [random.uniform(), random.uniform(), random.uniform(), random.uniform()];
             value[group] += 20.0;
             value
         });

@@ -1,5 +1,5 @@
-use crate::parallel::map_ranges;
-use crate::{Centres, EmbedError, Points};
+use crate::embed::parallel::map_ranges;
+use crate::embed::{Centres, EmbedError, Points};
 
 /// The mean of each class's points.
 ///

@@ -1,6 +1,6 @@
 //! Clusters and maps against those of scikit-learn.
 
-use flipcast_embed::{KmeansConfig, Points, TsneConfig, kmeans, silhouette, trustworthiness, tsne};
+use flipcast_estimate::embed::{KmeansConfig, Points, TsneConfig, kmeans, silhouette, trustworthiness, tsne};
 use safetensors::SafeTensors;
 use serde_json::Value;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-use crate::class_means::sum_points;
-use crate::distance::{LANES, Panels, squared_of_points};
-use crate::parallel::map_ranges;
-use crate::random::SplitMix64;
-use crate::{Centres, EmbedError, Points};
+use crate::embed::class_means::sum_points;
+use crate::embed::distance::{LANES, Panels, squared_of_points};
+use crate::embed::parallel::map_ranges;
+use crate::embed::{Centres, EmbedError, Points};
+use flipcast_ground::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 /// Points assigned by one thread at a time.
@@ -124,7 +124,7 @@ fn first_centres(points: &Points, clusters: usize, random: &mut SplitMix64) -> R
 /// A position drawn with probability proportional to its weight; uniform where all weights are zero.
 fn draw(weights: &[f64], random: &mut SplitMix64) -> usize {
     let total: f64 = weights.iter().sum();
-    let mut left = random.unit() * total;
+    let mut left = random.uniform() * total;
     if total > 0.0 {
         for (index, &weight) in weights.iter().enumerate() {
             left -= weight;
@@ -229,7 +229,7 @@ mod tests {
         let values = (0..count * per_blob)
             .flat_map(|index| {
                 let blob = (index % count) as f64;
-                [blob * 10.0 + random.unit(), -blob * 7.0 + random.unit()]
+                [blob * 10.0 + random.uniform(), -blob * 7.0 + random.uniform()]
             })
             .map(|value| value as f32)
             .collect();

@@ -1,4 +1,4 @@
-use crate::EmbedError;
+use crate::embed::EmbedError;
 use serde::{Deserialize, Serialize};
 
 /// Most points of a map: all pairs are kept in memory and visited in every round.
@@ -6,7 +6,7 @@ const MOST_POINTS: usize = 5000;
 /// Fewest points between which there is something to arrange.
 const FEWEST_POINTS: usize = 4;
 
-/// Settings of [`tsne`](crate::tsne()).
+/// Settings of [`tsne`](crate::embed::tsne()).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TsneConfig {
