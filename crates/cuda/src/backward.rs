@@ -8,12 +8,11 @@ use crate::launch::pool::{self, PoolKind};
 use crate::launch::{Target, elementwise, layer_norm, tokens};
 use crate::network::CudaNetwork;
 use crate::norms::of_batch;
-use flipcast_exec::{pool_shape, shortcut_shape};
+use flipcast_graph::PoolShape;
 use flipcast_graph::{
     Activation, BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NodeId, NormKind, Plan, Storage, Then,
     ValueId,
 };
-use flipcast_kernels::PoolShape;
 use std::sync::Arc;
 
 /// The steps of `plan`, backward ones after forward ones, that are max pools followed by the sums of the batch norm below them,
@@ -88,18 +87,18 @@ impl CudaNetwork {
             }
             BackwardStep::Conv { node, gradient, target, then } => self.conv_backward(*node, *gradient, *target, then),
             BackwardStep::MaxPool { forward, pool, gradient, source, .. } if self.fused[index] => {
-                let shape = pool_shape(plan, *pool, *source, *forward);
+                let shape = plan.pool_shape(*pool, *source, *forward);
                 let from = self.gradient_of(*gradient);
                 self.max_pool_sums(*source, shape, self.max_pool(*forward), from)
             }
             BackwardStep::MaxPool { forward, pool, gradient, source, target } => {
-                let shape = pool_shape(plan, *pool, *source, *forward);
+                let shape = plan.pool_shape(*pool, *source, *forward);
                 let kind = self.max_pool(*forward);
                 let from = self.gradient_of(*gradient);
                 pool::pool_backward(kernels, images, shape, kind, from, self.target(*target))
             }
             BackwardStep::AvgPool { forward, pool, gradient, source, target } => {
-                let shape = pool_shape(plan, *pool, *source, *forward);
+                let shape = plan.pool_shape(*pool, *source, *forward);
                 let from = self.gradient_of(*gradient);
                 let to = self.target(*target);
                 pool::pool_backward(kernels, images, shape, PoolKind::Mean, from, to)
@@ -128,7 +127,7 @@ impl CudaNetwork {
                 tokens::flatten_backward(kernels, self.extent(*source), from, self.target(*target))
             }
             BackwardStep::ShortcutA { stride, source, forward, gradient, target } => {
-                let shape = shortcut_shape(plan, *source, *forward, *stride);
+                let shape = plan.shortcut_shape(*source, *forward, *stride);
                 let from = self.gradient_of(*gradient);
                 tokens::shortcut_a_backward(kernels, images, shape, from, self.target(*target))
             }

@@ -6,7 +6,7 @@ use crate::launch::preprocess::{InputLayout, SOURCE_WORDS};
 use crate::launch::{layer_norm, norm, pointwise};
 use crate::layers::Rooms;
 use crate::module::Kernels;
-use crate::network::{CudaOptions, extent};
+use crate::network::CudaOptions;
 use crate::precision::Element;
 use flipcast_exec::Purpose;
 use flipcast_graph::{Activation, Graph, NormKind, Plan, Step};
@@ -86,7 +86,7 @@ pub(crate) fn allocate(
     let room = batch * longest.max(input.len());
     let (mut partials, mut merged) = (0, 0);
     for value in plan.values() {
-        let extent = extent(value.dims, batch);
+        let extent = value.dims.extent(batch);
         partials = partials.max(norm::partials_len(kernels, extent)).max(pointwise::partials_len(extent));
     }
     for slot in plan.norms() {
@@ -113,7 +113,7 @@ pub(crate) fn allocate(
             Step::Join { activation, target, .. }
                 if *activation != Activation::Identity && options.purpose == Purpose::Adapt =>
             {
-                let len = norm::mask_len(extent(plan.value(*target).dims, batch));
+                let len = norm::mask_len(plan.value(*target).dims.extent(batch));
                 masks[target.index()] = Some(device.allocate("a join", Element::U8, len)?);
             }
             _ => {}

@@ -8,7 +8,7 @@ use crate::library::libraries;
 use crate::precision::{Element, Precision};
 use crate::sys::cudnn::number as n;
 use crate::sys::cudnn::{Cudnn, Handle};
-use flipcast_kernels::ConvShape;
+use flipcast_graph::ConvShape;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

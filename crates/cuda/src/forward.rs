@@ -8,7 +8,7 @@ use crate::launch::{elementwise, layer_norm, preprocess, tokens};
 use crate::network::CudaNetwork;
 use crate::norms::mixture;
 use crate::precision::Element;
-use flipcast_exec::{NormMode, pool_shape, shortcut_shape};
+use flipcast_exec::NormMode;
 use flipcast_graph::{Activation, NormKind, Plan, Step, Storage, ValueId};
 use std::sync::Arc;
 
@@ -126,12 +126,12 @@ impl CudaNetwork {
             }
             Step::MaxPool { pool, source, target } => {
                 let kind = self.max_pool(*target);
-                let shape = pool_shape(plan, *pool, *source, *target);
+                let shape = plan.pool_shape(*pool, *source, *target);
                 let out = self.place(*target, images);
                 pool::pool(kernels, images, shape, kind, self.term(*source), out)
             }
             Step::AvgPool { pool, source, target } => {
-                let shape = pool_shape(plan, *pool, *source, *target);
+                let shape = plan.pool_shape(*pool, *source, *target);
                 let out = self.place(*target, images);
                 pool::pool(kernels, images, shape, PoolKind::Mean, self.term(*source), out)
             }
@@ -150,7 +150,7 @@ impl CudaNetwork {
                 tokens::flatten(kernels, self.extent(*source), values, out)
             }
             Step::ShortcutA { stride, source, target } => {
-                let shape = shortcut_shape(plan, *source, *target, *stride);
+                let shape = plan.shortcut_shape(*source, *target, *stride);
                 let (values, out) = (self.place(*source, images), self.place(*target, images));
                 tokens::shortcut_a(kernels, images, shape, values, out)
             }
@@ -189,7 +189,7 @@ impl CudaNetwork {
         let norm = &self.norms[index];
         let affine = self.memory.affine.slice();
         let of = Statistics {
-            extent: crate::network::extent(norm.slot.dims, self.images),
+            extent: norm.slot.dims.extent(self.images),
             values,
             room: self.memory.partials(),
             affine: [affine.part(norm.scale.clone()), affine.part(norm.shift.clone())],

@@ -12,7 +12,7 @@ use crate::panels::Panels;
 use crate::timer::Timer;
 use flipcast_exec::NormMode;
 use flipcast_graph::{
-    BackwardStep, GradSource, GradTarget, JoinBackward, NodeId, NormKind, Plan, Step, Storage, Then, ValueId,
+    BackwardStep, Dims, GradSource, GradTarget, JoinBackward, NodeId, NormKind, Plan, Step, Storage, Then, ValueId,
 };
 use std::sync::Arc;
 
@@ -243,10 +243,7 @@ impl CudaNetwork {
         let to = self.target(target);
         let shape = &layer.shape;
         let of = Back {
-            extent: crate::network::extent(
-                flipcast_graph::Dims::new(shape.input[0], shape.input[1], shape.in_channels),
-                self.images,
-            ),
+            extent: Dims::new(shape.input[0], shape.input[1], shape.in_channels).extent(self.images),
             outs: shape.out_channels,
             above: self.term(value),
             gradient,

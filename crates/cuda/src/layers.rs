@@ -8,7 +8,7 @@ use crate::launch::norm::Term;
 use crate::launch::{Target, conv};
 use crate::module::Kernels;
 use crate::precision::{Element, Precision};
-use flipcast_kernels::ConvShape;
+use flipcast_graph::ConvShape;
 use std::sync::Arc;
 
 /// Memory that layers share.

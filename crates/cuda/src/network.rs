@@ -15,10 +15,8 @@ use crate::prepare;
 use crate::profile::Profile;
 use crate::tokens::TokenLayer;
 use flipcast_exec::{NormMode, Purpose};
-use flipcast_graph::{
-    AffineTable, BackwardStep, BufferId, Dims, Graph, NormKind, Plan, PlanOptions, Step, Storage, ValueId,
-};
-use flipcast_kernels::Extent;
+use flipcast_graph::Extent;
+use flipcast_graph::{AffineTable, BackwardStep, BufferId, Graph, NormKind, Plan, PlanOptions, Step, Storage, ValueId};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -253,7 +251,7 @@ impl CudaNetwork {
 /// What steps share: where things lie.
 impl CudaNetwork {
     pub(crate) fn extent(&self, value: ValueId) -> Extent {
-        extent(self.plan.value(value).dims, self.images)
+        self.plan.value(value).dims.extent(self.images)
     }
 
     /// Where `buffer` lies, for `images` images.
@@ -276,8 +274,4 @@ impl CudaNetwork {
     pub(crate) fn batch(&self) -> usize {
         self.plan.options().batch
     }
-}
-
-pub(crate) fn extent(dims: Dims, images: usize) -> Extent {
-    Extent { images, pixels: dims.pixels(), channels: dims.channels }
 }

@@ -127,7 +127,7 @@ impl CudaNetwork {
         let tables = self.term(value).tables;
         let constant = panels.constant.as_ref();
         let of = Back {
-            extent: crate::network::extent(dims, self.images),
+            extent: dims.extent(self.images),
             source: self.term(source),
             gradient,
             above: tables.expect("only gradients of norms are carried this way"),

@@ -6,8 +6,7 @@ use crate::layers::Layer;
 use crate::module::Kernels;
 use crate::precision::{Element, Precision};
 use flipcast_exec::param;
-use flipcast_graph::{Conv2d, Dims, Graph, NodeId, Op, Plan, Step, Storage, ValueId};
-use flipcast_kernels::ConvShape;
+use flipcast_graph::{Conv2d, ConvShape, ConvSpec, Dims, Graph, NodeId, Op, Plan, Step, Storage, ValueId};
 use flipcast_tensor::Tensor;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -75,37 +74,12 @@ pub(crate) fn layer(
     kernels: &Kernels,
     layout: InputLayout,
 ) -> Result<Layer, CudaError> {
-    let (input, output) = (plan.value(source).dims, plan.value(target).dims);
+    let input = plan.value(source).dims;
     let (op, name) = (&graph.node(node).op, &graph.node(node).name);
-    let mut shape = ConvShape {
-        input: [input.height, input.width],
-        in_channels: input.channels,
-        output: [output.height, output.width],
-        out_channels: output.channels,
-        kernel: [1, 1],
-        stride: 1,
-        padding: [0, 0],
-        dilation: 1,
-        groups: 1,
-    };
-    let mut weight_shape = vec![output.channels, input.channels];
-    let bias = match op {
-        Op::Conv2d(conv) => {
-            let (padding, _) = conv.resolve(input).expect("dims were inferred from this");
-            shape.kernel = conv.kernel;
-            shape.stride = conv.stride;
-            shape.padding = padding;
-            shape.dilation = conv.dilation;
-            shape.groups = conv.groups;
-            weight_shape[1] /= conv.groups;
-            weight_shape.extend(conv.kernel);
-            conv.bias
-        }
-        op => matches!(op, Op::Linear { .. }),
-    };
-    let weights = param(params, &format!("{name}.weight"), &weight_shape)?;
-    let bias = match bias {
-        true => Some(param(params, &format!("{name}.bias"), &[output.channels])?),
+    let ConvSpec { mut shape, weight_extents, has_bias } = plan.conv_spec(graph, node, source, target);
+    let weights = param(params, &format!("{name}.weight"), &weight_extents)?;
+    let bias = match has_bias {
+        true => Some(param(params, &format!("{name}.bias"), &[shape.out_channels])?),
         false => None,
     };
     let mut weights = Cow::Borrowed(weights);

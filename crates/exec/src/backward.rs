@@ -1,6 +1,5 @@
 //! The backward pass, step by step: from the logit gradient to the affine gradient.
 
-use crate::kernels::{pool_shape, shortcut_shape};
 use crate::network::Network;
 use crate::norm_backward::{Below, join_gradient, norm_of, passage};
 use crate::places::{cut, views};
@@ -48,7 +47,7 @@ impl Network {
                 self.conv_backward(plan, *node, *gradient, *target, then);
             }
             BackwardStep::MaxPool { forward, pool, gradient, source, target } => {
-                let shape = pool_shape(plan, *pool, *source, *forward);
+                let shape = plan.pool_shape(*pool, *source, *forward);
                 let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
                 let [gradient, to] = views(&mut self.arena, ranges);
                 let choices = &self.choices[forward.index()];
@@ -56,7 +55,7 @@ impl Network {
                 k::max_pool_backward(self.isa, &mut self.workers, self.images, shape, (gradient, choices), target);
             }
             BackwardStep::AvgPool { forward, pool, gradient, source, target } => {
-                let shape = pool_shape(plan, *pool, *source, *forward);
+                let shape = plan.pool_shape(*pool, *source, *forward);
                 let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
                 let [gradient, to] = views(&mut self.arena, ranges);
                 let target = (to, target.accumulate);
@@ -78,7 +77,7 @@ impl Network {
                 k::flatten_backward(&mut self.workers, extent, gradient, to, target.accumulate);
             }
             BackwardStep::ShortcutA { stride, source, forward, gradient, target } => {
-                let shape = shortcut_shape(plan, *source, *forward, *stride);
+                let shape = plan.shortcut_shape(*source, *forward, *stride);
                 let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
                 let [gradient, to] = views(&mut self.arena, ranges);
                 k::shortcut_a_backward(&mut self.workers, self.images, shape, gradient, to, target.accumulate);

@@ -1,7 +1,6 @@
 //! The forward pass, step by step.
 
 use crate::NormMode;
-use crate::kernels::{pool_shape, shortcut_shape};
 use crate::network::Network;
 use crate::places::{source_of, views};
 use flipcast_graph::{Activation, NormId, NormKind, Plan, Step, ValueId};
@@ -37,7 +36,7 @@ impl Network {
             Step::Statistics { norm, source } => self.statistics(*norm, *source),
             Step::Join { terms, activation, target } => self.join(plan, terms, *activation, *target, batch),
             Step::MaxPool { pool, source, target } => {
-                let shape = pool_shape(plan, *pool, *source, *target);
+                let shape = plan.pool_shape(*pool, *source, *target);
                 let mut choices = std::mem::take(&mut self.choices[target.index()]);
                 self.with_source(plan, *source, *target, batch, |net, source, out| {
                     let images = net.images;
@@ -46,7 +45,7 @@ impl Network {
                 self.choices[target.index()] = choices;
             }
             Step::AvgPool { pool, source, target } => {
-                let shape = pool_shape(plan, *pool, *source, *target);
+                let shape = plan.pool_shape(*pool, *source, *target);
                 self.with_source(plan, *source, *target, batch, |net, source, out| {
                     k::avg_pool(net.isa, net.workers, net.scratch, net.images, shape, source, out);
                 });
@@ -76,7 +75,7 @@ impl Network {
                 k::flatten(&mut self.workers, extent, values, out);
             }
             Step::ShortcutA { stride, source, target } => {
-                let shape = shortcut_shape(plan, *source, *target, *stride);
+                let shape = plan.shortcut_shape(*source, *target, *stride);
                 let ranges = [self.stored_range(*source), self.stored_range(*target)];
                 let [values, out] = views(&mut self.arena, ranges);
                 k::shortcut_a(&mut self.workers, self.images, shape, values, out);

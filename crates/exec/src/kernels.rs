@@ -3,8 +3,8 @@
 use crate::tokens::TokenLayer;
 use crate::weights::{ConvKey, Direction, PackedConvs};
 use crate::{Exactness, ExecError, Isa};
-use flipcast_graph::{BackwardStep, Dims, Graph, NodeId, Op, Plan, Pool, Step, ValueId};
-use flipcast_kernels::{Conv, ConvShape, Extent, PoolShape, Scratch, ShortcutShape};
+use flipcast_graph::{BackwardStep, Graph, NodeId, Plan, Step};
+use flipcast_kernels::{Conv, Scratch, extent_partials, extent_scratch_floats, pool_scratch_floats};
 use flipcast_tensor::{Shape, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,32 +43,13 @@ impl Kernels {
                 }
                 continue;
             };
-            let (input, output) = (plan.value(*source).dims, plan.value(*target).dims);
-            let op = &graph.node(*node).op;
-            let (shape, bias) = match op {
-                Op::Conv2d(conv) => {
-                    let (padding, _) = conv.resolve(input).expect("dims were inferred from this");
-                    let shape = ConvShape {
-                        input: [input.height, input.width],
-                        in_channels: input.channels,
-                        output: [output.height, output.width],
-                        out_channels: output.channels,
-                        kernel: conv.kernel,
-                        stride: conv.stride,
-                        padding,
-                        dilation: conv.dilation,
-                        groups: conv.groups,
-                    };
-                    (shape, conv.bias)
-                }
-                op => (linear_shape(input, output.channels), matches!(op, Op::Linear { .. })),
-            };
-            let name = &graph.node(*node).name;
+            let spec = plan.conv_spec(graph, *node, *source, *target);
+            let (shape, name) = (spec.shape, &graph.node(*node).name);
             let conv = |direction| {
                 let key = ConvKey { node: *node, shape, direction, isa, exactness };
-                packed.get(key, || param(params, &format!("{name}.weight"), &weight_shape(op, &shape)))
+                packed.get(key, || param(params, &format!("{name}.weight"), &spec.weight_extents))
             };
-            let bias = match bias {
+            let bias = match spec.has_bias {
                 true => Some(param(params, &format!("{name}.bias"), &[shape.out_channels])?.to_vec()),
                 false => None,
             };
@@ -111,13 +92,13 @@ impl Kernels {
             }
         }
         for value in plan.values() {
-            let extent = Extent { images, pixels: value.dims.pixels(), channels: value.dims.channels };
-            floats = floats.max(extent.scratch_floats());
-            partials = partials.max(2 * extent.partials());
+            let extent = value.dims.extent(images);
+            floats = floats.max(extent_scratch_floats(extent));
+            partials = partials.max(2 * extent_partials(extent));
         }
         for step in plan.forward() {
             if let Step::MaxPool { pool, source, target } | Step::AvgPool { pool, source, target } = step {
-                floats = floats.max(pool_shape(plan, *pool, *source, *target).scratch_floats());
+                floats = floats.max(pool_scratch_floats(&plan.pool_shape(*pool, *source, *target)));
             }
         }
         Scratch::new(workers, floats, offsets, partials)
@@ -143,29 +124,6 @@ impl Kernels {
     }
 }
 
-/// A linear layer on every pixel is a convolution of one tap.
-fn linear_shape(input: Dims, outputs: usize) -> ConvShape {
-    ConvShape {
-        input: [input.height, input.width],
-        in_channels: input.channels,
-        output: [input.height, input.width],
-        out_channels: outputs,
-        kernel: [1, 1],
-        stride: 1,
-        padding: [0, 0],
-        dilation: 1,
-        groups: 1,
-    }
-}
-
-fn weight_shape(op: &Op, shape: &ConvShape) -> Vec<usize> {
-    let channels = vec![shape.out_channels, shape.in_channels / shape.groups];
-    match op {
-        Op::Conv2d(_) => [channels, shape.kernel.to_vec()].concat(),
-        _ => channels,
-    }
-}
-
 /// The values of `name`, which must have the extents `expected` and be finite.
 pub fn param<'a>(params: &'a HashMap<String, Tensor>, name: &str, expected: &[usize]) -> Result<&'a [f32], ExecError> {
     let expected = Shape::new(expected);
@@ -179,28 +137,4 @@ pub fn param<'a>(params: &'a HashMap<String, Tensor>, name: &str, expected: &[us
         return Err(ExecError::NonFiniteParam { name: name.to_owned() });
     }
     Ok(tensor.values())
-}
-
-/// The extents of a pooling layer from `source` to `target`.
-pub fn pool_shape(plan: &Plan, pool: Pool, source: ValueId, target: ValueId) -> PoolShape {
-    let (input, output) = (plan.value(source).dims, plan.value(target).dims);
-    PoolShape {
-        input: [input.height, input.width],
-        output: [output.height, output.width],
-        channels: input.channels,
-        kernel: pool.kernel,
-        stride: pool.stride,
-        padding: pool.padding,
-    }
-}
-
-/// The extents of a strided shortcut from `source` to `target`.
-pub fn shortcut_shape(plan: &Plan, source: ValueId, target: ValueId, stride: usize) -> ShortcutShape {
-    let (input, output) = (plan.value(source).dims, plan.value(target).dims);
-    ShortcutShape {
-        input: [input.height, input.width],
-        output: [output.height, output.width],
-        channels: [input.channels, output.channels],
-        stride,
-    }
 }

@@ -23,7 +23,7 @@ pub use error::ExecError;
 pub use executor::{Executor, Logits, NormMode};
 pub use flipcast_graph::Purpose;
 pub use flipcast_kernels::{Exactness, Isa};
-pub use kernels::{param, pool_shape, shortcut_shape};
+pub use kernels::param;
 pub use network::{Memory, Network, NetworkOptions, StepTimes};
 pub use steps::{DeviceStep, DeviceSteps, StepLoss, StepOptimiser, StepRequest, StepResult, StepRun};
 pub use weights::Weights;

@@ -4,7 +4,7 @@ use crate::norms::Norm;
 use crate::weights::PackedConvs;
 use crate::{Exactness, ExecError, Executor, Isa, Logits, NormMode};
 use flipcast_graph::{Activation, AffineTable, Graph, NormKind, Plan, PlanError, PlanOptions, Purpose, Step};
-use flipcast_kernels::{Buffer, Extent, NormTables, Scratch, ThroughTables, Workers};
+use flipcast_kernels::{Buffer, NormTables, Scratch, ThroughTables, Workers};
 use flipcast_tensor::{Batch, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -177,7 +177,7 @@ impl Network {
                     if *activation != Activation::Identity && options.purpose == Purpose::Adapt =>
                 {
                     let dims = plan.value(*target).dims;
-                    let extent = Extent { images: options.batch, pixels: dims.pixels(), channels: dims.channels };
+                    let extent = dims.extent(options.batch);
                     masks[target.index()] = vec![0; flipcast_kernels::mask_len(extent)];
                 }
                 _ => {}

@@ -7,8 +7,7 @@ use flipcast_kernels::{Extent, Source};
 
 impl Network {
     pub(crate) fn extent(&self, value: ValueId) -> Extent {
-        let dims = self.plan.value(value).dims;
-        Extent { images: self.images, pixels: dims.pixels(), channels: dims.channels }
+        self.plan.value(value).dims.extent(self.images)
     }
 
     /// The place of a stored value in the arena.

@@ -17,6 +17,7 @@ mod graph;
 mod norm_group;
 mod op;
 mod plan;
+mod shapes;
 
 pub use activation::Activation;
 pub use affine::{AffineEntry, AffineTable};
@@ -32,3 +33,4 @@ pub use plan::{
     BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NormId, NormSlot, Plan, PlanOptions, Purpose, Step,
     Storage, Then, Value, ValueId,
 };
+pub use shapes::{ConvShape, ConvSpec, Extent, PoolShape, ShortcutShape};

@@ -1,47 +1,20 @@
-//! Extents of a tensor in a batch, and the chunks that passes over it work in.
+//! The chunks that passes over a tensor work in.
 
 use crate::source::PixelRun;
 use crate::totals::PARTIAL_ROWS;
+pub(crate) use flipcast_graph::Extent;
 
 /// Floats per chunk of an element-wise pass.
 const CHUNK_FLOATS: usize = 32 << 10;
 
-/// Extents of a tensor in a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// Images.
-    pub images: usize,
-    /// Pixels per image.
-    pub pixels: usize,
-    /// Channels per pixel.
-    pub channels: usize,
+/// Floats of scratch per worker that passes over `extent` need.
+pub fn extent_scratch_floats(extent: Extent) -> usize {
+    CHUNK_FLOATS.max(PARTIAL_ROWS * extent.channels)
 }
 
-impl Extent {
-    /// Values in the whole batch.
-    pub fn len(self) -> usize {
-        self.images * self.pixels * self.channels
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// Chunks an element-wise pass works in; each needs three rows of partial sums per norm.
-    pub fn chunks(self) -> usize {
-        pixel_chunks(self).0
-    }
-
-    /// Floats of scratch per worker that passes over this extent need.
-    pub fn scratch_floats(self) -> usize {
-        CHUNK_FLOATS.max(PARTIAL_ROWS * self.channels)
-    }
-
-    /// Partial sums a pass over this extent needs per norm.
-    pub fn partials(self) -> usize {
-        self.chunks() * PARTIAL_ROWS * self.channels
-    }
+/// Partial sums that a pass over `extent` needs per norm: three rows for each of its chunks.
+pub fn extent_partials(extent: Extent) -> usize {
+    pixel_chunks(extent).0 * PARTIAL_ROWS * extent.channels
 }
 
 /// Cuts an extent into runs of pixels that stay inside an image: their number, and the run of each.

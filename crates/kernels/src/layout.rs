@@ -3,6 +3,7 @@
 use crate::Workers;
 use crate::extent::Extent;
 use crate::shared::Shared;
+use flipcast_graph::ShortcutShape;
 
 /// Pixels and channels of every image in PyTorch's order: `out[channel * pixels + pixel]`.
 ///
@@ -45,36 +46,6 @@ pub fn flatten_backward(workers: &mut Workers, extent: Extent, gradient: &[f32],
             }
         }
     });
-}
-
-/// Extents of a strided shortcut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShortcutShape {
-    /// Rows and columns of the input.
-    pub input: [usize; 2],
-    /// Rows and columns of the output.
-    pub output: [usize; 2],
-    /// Channels of the input and of the output.
-    pub channels: [usize; 2],
-    /// Step between kept pixels.
-    pub stride: usize,
-}
-
-impl ShortcutShape {
-    fn lens(&self) -> [usize; 2] {
-        [self.input[0] * self.input[1] * self.channels[0], self.output[0] * self.output[1] * self.channels[1]]
-    }
-
-    /// Starts of a kept pixel's channels on either side, image by image.
-    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let front = (self.channels[1] - self.channels[0]) / 2;
-        (0..self.output[0]).flat_map(move |y| {
-            (0..self.output[1]).map(move |x| {
-                let from = (y * self.stride * self.input[1] + x * self.stride) * self.channels[0];
-                (from, (y * self.output[1] + x) * self.channels[1] + front)
-            })
-        })
-    }
 }
 
 /// Keeps every `stride`-th pixel and puts zero channels around.

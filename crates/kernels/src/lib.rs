@@ -40,21 +40,23 @@ mod workers;
 
 pub use attention::{Attention, AttentionShape};
 pub use buffer::Buffer;
-pub use conv::{Conv, ConvShape, Exactness};
+pub use conv::{Conv, Exactness};
 pub use elementwise::{accumulate, add_repeated, all_finite, scale};
-pub use extent::Extent;
+pub use extent::{extent_partials, extent_scratch_floats};
+pub use flipcast_graph::{ConvShape, Extent, PoolShape, ShortcutShape};
 pub use isa::Isa;
 pub use join::join;
 pub use join_backward::{JoinGradient, JoinedNorm, join_backward};
 pub use layer_norm::{layer_norm, layer_norm_backward};
-pub use layout::{Cells, ShortcutShape, arrange, flatten, flatten_backward, shortcut_a, shortcut_a_backward};
+pub use layout::{Cells, arrange, flatten, flatten_backward, shortcut_a, shortcut_a_backward};
 pub use mask::mask_len;
 pub use multiply::{multiply, multiply_backward};
 pub use norm::{per_image_statistics, statistics};
 pub use norm_backward::{Carried, NormGradient, Passage, norm_sums, through_norm};
 pub use peak::{measure_copy_bandwidth, measure_fma_peak};
 pub use pool::{
-    PoolShape, avg_pool, avg_pool_backward, global_avg_pool, global_avg_pool_backward, max_pool, max_pool_backward,
+    avg_pool, avg_pool_backward, global_avg_pool, global_avg_pool_backward, max_pool, max_pool_backward,
+    pool_scratch_floats,
 };
 pub use scratch::Scratch;
 pub use sink::{Gather, Sink};

@@ -1,51 +1,15 @@
 //! Pooling, forward and backward.
 
-use crate::extent::Extent;
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
 use crate::shared::Shared;
 use crate::source::{PixelRun, Source};
 use crate::{Scratch, Workers};
+use flipcast_graph::{Extent, PoolShape};
 
-/// Extents of a pooling layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolShape {
-    /// Rows and columns of the input.
-    pub input: [usize; 2],
-    /// Rows and columns of the output.
-    pub output: [usize; 2],
-    /// Channels.
-    pub channels: usize,
-    /// Side of the window; at most 15, so that a tap fits a byte.
-    pub kernel: usize,
-    /// Step between windows.
-    pub stride: usize,
-    /// Padding on every side.
-    pub padding: usize,
-}
-
-impl PoolShape {
-    /// Floats of scratch per worker.
-    pub fn scratch_floats(&self) -> usize {
-        self.kernel * self.input[1] * self.channels
-    }
-
-    fn in_len(&self) -> usize {
-        self.input[0] * self.input[1] * self.channels
-    }
-
-    fn out_len(&self) -> usize {
-        self.output[0] * self.output[1] * self.channels
-    }
-
-    /// Positions along an axis of the taps of output `at` that lie inside the image: first tap, first position, count.
-    fn taps(&self, at: usize, axis: usize) -> (usize, usize, usize) {
-        let start = (at * self.stride) as isize - self.padding as isize;
-        let skip = (-start).max(0) as usize;
-        let first = start.max(0) as usize;
-        let end = (start + self.kernel as isize).clamp(0, self.input[axis] as isize) as usize;
-        (skip, first, end.saturating_sub(first))
-    }
+/// Floats of scratch per worker that pooling needs.
+pub fn pool_scratch_floats(shape: &PoolShape) -> usize {
+    shape.kernel * shape.input[1] * shape.channels
 }
 
 /// Largest value of each window, and which tap it was (the first, on a tie).
@@ -72,7 +36,7 @@ pub fn max_pool(
         // SAFETY: output rows do not overlap, and a worker runs one at a time.
         let (out, choices, scratch) =
             unsafe { (out.part(index * row, row), choices.part(index * row, row), scratch.of(worker)) };
-        let window = &mut scratch.floats[..shape.scratch_floats()];
+        let window = &mut scratch.floats[..pool_scratch_floats(&shape)];
         isa.run(PoolRow { shape, source, index, window, out, choices: Some(choices) });
     });
 }
@@ -262,7 +226,7 @@ pub fn avg_pool(
     workers.each(images * shape.output[0], |index, worker| {
         // SAFETY: output rows do not overlap, and a worker runs one at a time.
         let (out, scratch) = unsafe { (out.part(index * row, row), scratch.of(worker)) };
-        let window = &mut scratch.floats[..shape.scratch_floats()];
+        let window = &mut scratch.floats[..pool_scratch_floats(&shape)];
         isa.run(PoolRow { shape, source, index, window, out, choices: None });
     });
 }

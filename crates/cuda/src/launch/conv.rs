@@ -5,7 +5,7 @@ use super::{Queue, Target, blocks};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
-use flipcast_kernels::ConvShape;
+use flipcast_graph::ConvShape;
 
 /// Outputs in a row that a thread of the 3x3 depthwise kernel makes.
 const STRIP: usize = 4;

@@ -6,7 +6,7 @@ use crate::device::DeviceSlice;
 use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
 use flipcast_graph::Activation;
-use flipcast_kernels::Extent;
+use flipcast_graph::Extent;
 
 /// Blocks per multiprocessor: as many as fit at once for a reduction, many for an element-wise pass.
 const STATISTICS_WAVES: usize = 4;

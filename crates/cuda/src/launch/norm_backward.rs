@@ -7,7 +7,7 @@ use crate::device::DeviceSlice;
 use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
 use flipcast_graph::Activation;
-use flipcast_kernels::Extent;
+use flipcast_graph::Extent;
 
 /// Blocks per multiprocessor that fit at once.
 const SUMS_WAVES: usize = 3;

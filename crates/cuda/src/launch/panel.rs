@@ -8,7 +8,7 @@ use super::{Queue, Target, activation_code};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
-use flipcast_kernels::{ConvShape, Extent};
+use flipcast_graph::{ConvShape, Extent};
 
 /// Compute capability of the GPUs that can.
 pub(crate) const CAPABILITY: i32 = 90;

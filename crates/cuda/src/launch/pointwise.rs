@@ -8,7 +8,7 @@ use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
 use crate::precision::Precision;
 use flipcast_graph::Activation;
-use flipcast_kernels::Extent;
+use flipcast_graph::Extent;
 
 /// Rows of a block's tile, columns of it, and bytes of the summed axis that it takes at a time, as in `pointwise.cuh`.
 const ROWS: usize = 128;

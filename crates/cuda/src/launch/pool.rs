@@ -8,7 +8,7 @@ use crate::device::DeviceSlice;
 use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
 use flipcast_graph::Activation;
-use flipcast_kernels::{Extent, PoolShape};
+use flipcast_graph::{Extent, PoolShape};
 
 /// Side and step of the windows whose max pools walk strips.
 const STRIP_WINDOWS: [(usize, usize); 3] = [(2, 2), (3, 1), (3, 2)];

@@ -5,7 +5,7 @@ use crate::device::DeviceSlice;
 use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
 use flipcast_graph::Arrangement;
-use flipcast_kernels::{Extent, ShortcutShape};
+use flipcast_graph::{Extent, ShortcutShape};
 
 /// The first table entry that names a learned row.
 const LEARNED: u32 = 1 << 31;

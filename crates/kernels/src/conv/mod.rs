@@ -17,5 +17,6 @@ mod tests;
 mod window;
 mod winograd;
 
+pub(crate) use flipcast_graph::ConvShape;
 pub use prepared::Conv;
-pub use shape::{ConvShape, Exactness};
+pub use shape::Exactness;
