@@ -48,9 +48,7 @@ fn derive_with(
         count,
         extents: [height, width],
     };
-    if !corrupt(kernels, derived.recipe(), memory.tables(), images, slack)? {
-        return Ok(None);
-    }
+    corrupt(kernels, derived.recipe(), memory.tables(), images, slack)?;
     let mut doubts = vec![0; 4 * count];
     device.copy_out(doubtful.slice(), &mut doubts)?;
     for (position, doubt) in doubts.as_chunks::<4>().0.iter().enumerate() {

@@ -90,7 +90,6 @@ impl Network {
                 self.token_backward(*node, Some(*source), *gradient, *target)
             }
             BackwardStep::Arrange { node, gradient, target } => self.token_backward(*node, None, *gradient, *target),
-            _ => unreachable!("every planned step is implemented"),
         }
     }
 
@@ -104,7 +103,7 @@ impl Network {
         let sums = match then {
             Then::Sums(value) => std::slice::from_ref(value),
             Then::Join(join) => &join.sums,
-            _ => &[],
+            Then::Nothing => &[],
         };
         let mut below = self.take_below(plan, sums);
         let ranges = [
@@ -137,7 +136,7 @@ impl Network {
                 let mask = &self.masks[join.joined.index()];
                 Gather::Join(join_gradient(mask, &self.norms, &mut below, [a, b]))
             }
-            _ => Gather::Nothing,
+            Then::Nothing => Gather::Nothing,
         };
         let sink = Sink { out: to, accumulate: target.accumulate, bias: None, gather };
         conv.run(&mut self.workers, &mut self.scratch, self.images, source, sink);

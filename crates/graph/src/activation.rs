@@ -1,6 +1,5 @@
 /// Element-wise functions, without parameters of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
 pub enum Activation {
     /// `x`.
     #[default]

@@ -3,7 +3,6 @@ use crate::Dims;
 /// A rearrangement of tokens: every cell of the result, of as many floats as the input has channels, is a token of the input
 /// or none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Arrangement {
     /// All tokens in one column behind `count` learned ones.
     PrependTokens {

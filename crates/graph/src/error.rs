@@ -2,7 +2,6 @@ use crate::Dims;
 
 /// Why a graph could not be built.
 #[derive(Debug, thiserror::Error, PartialEq)]
-#[non_exhaustive]
 pub enum GraphError {
     /// Two nodes share a name.
     #[error("two nodes are named `{name}`")]
@@ -44,7 +43,6 @@ pub enum GraphError {
 
 /// Why a graph cannot be planned for a batch and input size.
 #[derive(Debug, thiserror::Error, PartialEq)]
-#[non_exhaustive]
 pub enum PlanError {
     /// A batch of no images.
     #[error("a batch of 0 images cannot be planned, expected at least 1")]

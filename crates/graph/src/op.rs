@@ -2,7 +2,6 @@ use crate::{Activation, Arrangement, Attention, Dims};
 
 /// What a node computes. Names of parameters derive from the node's name, as in PyTorch: `<node>.weight`.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Op {
     /// The batch of images.
     Input {

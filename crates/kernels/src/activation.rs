@@ -38,8 +38,13 @@ macro_rules! with_curve {
                 let $curve = crate::activation::Relu6;
                 $body
             }
-            other => {
-                let $curve = crate::activation::Smooth(other);
+            smooth @ (flipcast_graph::Activation::Silu
+            | flipcast_graph::Activation::Gelu
+            | flipcast_graph::Activation::GeluTanh
+            | flipcast_graph::Activation::Tanh
+            | flipcast_graph::Activation::Sigmoid
+            | flipcast_graph::Activation::HardSwish) => {
+                let $curve = crate::activation::Smooth(smooth);
                 $body
             }
         }
@@ -105,7 +110,9 @@ impl Curve for Smooth {
                     let gate = Relu6.value::<L>(L::add(z, L::splat(3.0)));
                     L::mul(L::mul(z, gate), L::splat(1.0 / 6.0))
                 }
-                _ => z,
+                Activation::Identity => Identity.value::<L>(z),
+                Activation::Relu => Relu.value::<L>(z),
+                Activation::Relu6 => Relu6.value::<L>(z),
             }
         }
     }
@@ -115,6 +122,9 @@ impl Curve for Smooth {
         unsafe {
             let one = L::splat(1.0);
             let slope = match self.0 {
+                Activation::Identity => return Identity.backward::<L>(z, gradient),
+                Activation::Relu => return Relu.backward::<L>(z, gradient),
+                Activation::Relu6 => return Relu6.backward::<L>(z, gradient),
                 Activation::Silu => {
                     let s = math::sigmoid::<L>(z);
                     L::mul(s, L::fma(z, L::sub(one, s), one))
@@ -139,7 +149,6 @@ impl Curve for Smooth {
                     let upper = L::select_gt(z, L::splat(3.0), one, inner);
                     L::select_gt(z, L::splat(-3.0), upper, L::splat(0.0))
                 }
-                _ => one,
             };
             L::mul(gradient, slope)
         }

@@ -21,7 +21,6 @@ pub trait ByteChange: Debug + Send + Sync {
 /// precision, every operation rounded. Random draws are 64-bit words of Philox 4 x 64 with 7 rounds under the key `stream`:
 /// word `i` of image number `n` is word `i % 4` of the counter `[i / 4, n, 0, 0]`.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum ByteRecipe {
     /// `x + std * normal`, or `x + x * (std * normal)`. A normal draw takes as many words as its ziggurat needs.
     NormalNoise {

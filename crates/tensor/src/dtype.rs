@@ -3,7 +3,6 @@ use std::fmt;
 
 /// Element types a weight file may store. Compute is always `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum DType {
     /// IEEE half precision.
     F16,

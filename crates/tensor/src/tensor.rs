@@ -9,7 +9,6 @@ pub struct Tensor {
 
 /// Why a [`Tensor`] could not be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum TensorError {
     /// Shape and data disagree.
     #[error("shape {shape} needs {expected} values, found {found}")]

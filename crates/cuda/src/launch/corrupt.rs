@@ -39,14 +39,14 @@ pub(crate) struct Tables {
     pub bytes: Option<DeviceSlice>,
 }
 
-/// Queues the change that `recipe` tells; `false` if it is unknown here.
+/// Queues the change that `recipe` tells.
 pub(crate) fn corrupt(
     queue: &dyn Queue,
     recipe: &ByteRecipe,
     tables: Tables,
     images: Images,
     slack: f64,
-) -> Result<bool, CudaError> {
+) -> Result<(), CudaError> {
     let (count, len) = (images.count, images.len());
     for (what, slice) in [("the set", images.from), ("the result", images.to)] {
         expect_len("corrupt", what, slice, count * len)?;
@@ -120,7 +120,6 @@ pub(crate) fn corrupt(
             field("corrupt_board", rows, *stream, *open)?;
         }
         ByteRecipe::Haze { stream, share } => field("corrupt_haze", each, *stream, *share)?,
-        _ => return Ok(false),
     }
-    Ok(true)
+    Ok(())
 }

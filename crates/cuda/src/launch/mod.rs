@@ -31,6 +31,7 @@ pub(crate) use queue::{blocks, double, wide};
 pub(crate) fn activation_code(activation: flipcast_graph::Activation) -> i32 {
     use flipcast_graph::Activation;
     match activation {
+        Activation::Identity => 0,
         Activation::Relu => 1,
         Activation::Relu6 => 2,
         Activation::Silu => 3,
@@ -39,6 +40,5 @@ pub(crate) fn activation_code(activation: flipcast_graph::Activation) -> i32 {
         Activation::Tanh => 6,
         Activation::Sigmoid => 7,
         Activation::HardSwish => 8,
-        _ => 0,
     }
 }

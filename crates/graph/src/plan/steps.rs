@@ -3,7 +3,6 @@ use crate::{Activation, NodeId, Pool};
 
 /// A forward step. Sources may be derived values; targets are stored.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Step {
     /// A convolution or linear layer, by node.
     Conv {
@@ -218,7 +217,6 @@ pub struct JoinBackward {
 
 /// What happens to a gradient while a convolution writes it.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Then {
     /// Nothing: others add to it, or somebody else goes on.
     Nothing,
@@ -230,7 +228,6 @@ pub enum Then {
 
 /// A backward step. Named after the forward step it undoes.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum BackwardStep {
     /// Gradients of a norm's scale and shift, and the tables that carry the gradient through it.
     NormSums {

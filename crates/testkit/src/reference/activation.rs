@@ -1,8 +1,8 @@
 use flipcast_graph::Activation;
 
-/// `activation(x)`, or `None` for one the reference does not know.
-pub(super) fn activate(activation: Activation) -> Option<fn(f64) -> f64> {
-    Some(match activation {
+/// The function `activation` stands for.
+pub(super) fn activate(activation: Activation) -> fn(f64) -> f64 {
+    match activation {
         Activation::Identity => |x| x,
         Activation::Relu => |x| x.max(0.0),
         Activation::Relu6 => relu6,
@@ -13,13 +13,12 @@ pub(super) fn activate(activation: Activation) -> Option<fn(f64) -> f64> {
         Activation::Tanh => f64::tanh,
         Activation::Sigmoid => sigmoid,
         Activation::HardSwish => |x| x * relu6(x + 3.0) / 6.0,
-        _ => return None,
-    })
+    }
 }
 
-/// The derivative of `activation`, or `None` for one the reference does not know. At a kink it is PyTorch's choice.
-pub(super) fn slope(activation: Activation) -> Option<fn(f64) -> f64> {
-    Some(match activation {
+/// The derivative of `activation`. At a kink it is PyTorch's choice.
+pub(super) fn slope(activation: Activation) -> fn(f64) -> f64 {
+    match activation {
         Activation::Identity => |_| 1.0,
         Activation::Relu => |x| if x > 0.0 { 1.0 } else { 0.0 },
         Activation::Relu6 => |x| if x > 0.0 && x < 6.0 { 1.0 } else { 0.0 },
@@ -41,8 +40,7 @@ pub(super) fn slope(activation: Activation) -> Option<fn(f64) -> f64> {
             3.0.. => 1.0,
             _ => x / 3.0 + 0.5,
         },
-        _ => return None,
-    })
+    }
 }
 
 /// Where the derivative of `activation` jumps.
@@ -82,7 +80,7 @@ mod tests {
 
     #[track_caller]
     fn check(activation: Activation, pairs: &[(f64, f64)]) {
-        let f = activate(activation).unwrap();
+        let f = activate(activation);
         for &(x, expected) in pairs {
             let found = f(x);
             // Expectations are given to 16 digits.
@@ -120,7 +118,7 @@ mod tests {
             Activation::Sigmoid,
             Activation::HardSwish,
         ] {
-            let (f, slope) = (activate(activation).unwrap(), slope(activation).unwrap());
+            let (f, slope) = (activate(activation), slope(activation));
             for x in [-7.5, -2.25, -0.5, 0.25, 1.5, 4.0, 8.0] {
                 let difference = (f(x + 1e-5) - f(x - 1e-5)) / 2e-5;
                 // Rounding of values up to 8 over a step of 1e-5; measured 3.8e-11.
@@ -142,13 +140,13 @@ mod tests {
             (Activation::HardSwish, -3.0, 0.0),
             (Activation::HardSwish, 3.0, 1.0),
         ] {
-            assert_eq!(slope(activation).unwrap()(x), expected, "{activation:?}");
+            assert_eq!(slope(activation)(x), expected, "{activation:?}");
         }
     }
 
     #[test]
     fn the_far_tail_of_gelu_keeps_its_digits() {
-        let found = activate(Activation::Gelu).unwrap()(-8.0);
+        let found = activate(Activation::Gelu)(-8.0);
         let expected = -8.0 * 6.220_960_574_271_784e-16;
         // The expectation has 16 digits; measured 4.4e-15.
         assert!((found / expected - 1.0).abs() < 1.5e-14, "{found:e}");

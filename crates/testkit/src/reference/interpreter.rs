@@ -104,7 +104,7 @@ impl Reference {
                 let params = self.norm_params(node, layer, run);
                 normalise(input(0), layer, run.mode, &params)
             }
-            Op::Activation(kind) => input(0).map(activation::activate(*kind).ok_or_else(unknown)?),
+            Op::Activation(kind) => input(0).map(activation::activate(*kind)),
             Op::MaxPool(pool) => pool::max_pool(input(0), *pool, dims),
             Op::AvgPool(pool) => pool::avg_pool(input(0), *pool, dims),
             Op::GlobalAvgPool => pool::global_avg_pool(input(0)),
@@ -122,7 +122,7 @@ impl Reference {
             Op::Scale => tokens::scale(input(0), param("")),
             Op::Flatten => dense::flatten(input(0)),
             Op::ShortcutA { stride, .. } => dense::shortcut_a(input(0), *stride, dims),
-            _ => return Err(unknown()),
+            Op::Input { .. } => return Err(unknown()),
         })
     }
 
