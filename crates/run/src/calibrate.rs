@@ -26,9 +26,11 @@ pub struct CalibrationJob<'a> {
 /// What the record of the clean cell holds.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CleanCell {
-    pub(crate) basis: Basis,
-    pub(crate) cell: Cell,
+pub struct CleanCell {
+    /// What they teach the estimators.
+    pub basis: Basis,
+    /// Their cell.
+    pub cell: Cell,
 }
 
 /// Looks at the clean images and at every held-out corruption, and fits what every estimator needs. Cells found in
@@ -79,7 +81,7 @@ pub fn calibrate(
 }
 
 /// The cell of the clean images and what they teach, from `ledger` or else made and kept there.
-pub(crate) fn clean_cell(
+pub fn clean_cell(
     job: &CalibrationJob,
     images: &CleanImages,
     ledger: &mut Ledger,
@@ -100,7 +102,7 @@ pub(crate) fn clean_cell(
 }
 
 /// The held-out corruptions at all severities, with the constants of a set: names and groups.
-pub(crate) fn standard_cells(set: &str) -> Vec<(String, String)> {
+pub fn standard_cells(set: &str) -> Vec<(String, String)> {
     let severities = |corruption: &str| {
         let corruption = corruption.to_owned();
         (1..=5).map(move |s| (format!("{set}{corruption}:{s}"), corruption.clone()))
@@ -118,7 +120,7 @@ fn spans_too_little(cells: &[CalibrationCell], num_classes: usize) -> bool {
 }
 
 /// The images of `clean` with a corruption made in memory.
-pub(crate) fn corrupted<'a>(clean: &CellRequest<'a>, name: &str) -> Result<CellRequest<'a>, RunError> {
+pub fn corrupted<'a>(clean: &CellRequest<'a>, name: &str) -> Result<CellRequest<'a>, RunError> {
     let corruptor = Arc::new(Corruptor::new(clean.seed));
     Ok(CellRequest {
         data: format!("{}@{name}", clean.data),

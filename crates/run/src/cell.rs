@@ -134,7 +134,7 @@ impl Setting<'_> {
     }
 
     /// [`Setting::cell`] with clean images that other cells may have read.
-    pub(crate) fn cell_of(
+    pub fn cell_of(
         &self,
         kind: &str,
         request: &CellRequest,

@@ -13,7 +13,7 @@ const ANY_SIZE: [usize; 3] = [32, 32, 3];
 /// asked for. An executor that can make a corruption itself gets the clean images, which it may have already, and its
 /// description, instead of images that were read and corrupted anew.
 #[derive(Default)]
-pub(crate) struct CleanImages {
+pub struct CleanImages {
     known: Mutex<Known>,
 }
 

@@ -73,7 +73,7 @@ impl Device {
     }
 
     /// `protocol` with what the device adds to it.
-    pub(crate) fn describe(&self, protocol: Protocol) -> Result<Protocol, RunError> {
+    pub fn describe(&self, protocol: Protocol) -> Result<Protocol, RunError> {
         Ok(match self.arithmetic() {
             Some(arithmetic) => protocol.with("arithmetic", &arithmetic)?,
             None => protocol,

@@ -87,7 +87,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Everything that defines the numbers of a cell.
-pub(crate) fn cell_protocol(
+pub fn cell_protocol(
     kind: &str,
     setting: &Setting,
     request: &CellRequest,
@@ -108,7 +108,7 @@ pub(crate) fn cell_protocol(
 }
 
 /// The same for a cell whose scores rest on `basis`.
-pub(crate) fn scored_protocol(
+pub fn scored_protocol(
     kind: &str,
     setting: &Setting,
     request: &CellRequest,

@@ -11,7 +11,7 @@ use super::numbers::parse_count;
 use crate::failure::Advised;
 use anyhow::{Context, Result};
 use clap::Subcommand;
-use flipcast_run::study::{ExpandOptions, Plan, Unit, Variables, expand};
+use flipcast_study::{ExpandOptions, Plan, Unit, Variables, expand};
 use std::io::Read;
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use flipcast_images::labelspace::{ClassSpace, Decision};
 use flipcast_images::loader::LoaderConfig;
 use flipcast_models::Model;
 use flipcast_run::Scope;
-use flipcast_run::study::{DataRef, DecisionRule, LabelRule, ModelEntry, OpenError, OpenedImages, Opener};
+use flipcast_study::{DataRef, DecisionRule, LabelRule, ModelEntry, OpenError, OpenedImages, Opener};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use crate::failure::Advised;
 use crate::output::print;
 use crate::table::{Align, grouped, render};
 use anyhow::{Context, Result};
-use flipcast_run::study::{ExpandOptions, Plan, expand};
+use flipcast_study::{ExpandOptions, Plan, expand};
 
 /// A plan by name.
 pub struct ReadyPlan {

@@ -2,7 +2,7 @@
 
 use crate::progress::{ProgressLine, Shown, duration, time_left};
 use crate::table::grouped;
-use flipcast_run::study::StudyWatcher;
+use flipcast_study::StudyWatcher;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts cells and guesses the time left from those made so far.

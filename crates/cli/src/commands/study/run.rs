@@ -13,7 +13,7 @@ use crate::table::grouped;
 use anyhow::{Context, Result};
 use flipcast_record::{RecordError, RecordFolder, RecordStore, write_atomically};
 use flipcast_run::Ledger;
-use flipcast_run::study::{Failure, Outcome, Shard, StudyJob, Unit, find_missing, read_status, run_refits, run_study};
+use flipcast_study::{Failure, Outcome, Shard, StudyJob, Unit, find_missing, read_status, run_refits, run_study};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

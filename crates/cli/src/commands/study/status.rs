@@ -7,7 +7,7 @@ use crate::progress::duration;
 use crate::table::{Align, grouped, render};
 use anyhow::{Context, Result};
 use flipcast_record::{RecordFolder, RunRecord};
-use flipcast_run::study::{Missing, Row, Unit, find_missing, read_status};
+use flipcast_study::{Missing, Row, Unit, find_missing, read_status};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

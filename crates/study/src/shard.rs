@@ -1,4 +1,4 @@
-use super::StudyError;
+use crate::StudyError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -21,7 +21,7 @@ impl Shard {
     }
 
     /// Where it starts in a list of `length` that every shard works through.
-    pub(super) fn start(self, length: usize) -> usize {
+    pub(crate) fn start(self, length: usize) -> usize {
         let share = (self.index - 1) as f64 / self.count as f64;
         (share * length as f64) as usize
     }

@@ -1,8 +1,8 @@
 //! Analyses in a plan.
 
-use super::StudyError;
-use crate::analysis::{OmissionRule, Restriction};
+use crate::StudyError;
 use flipcast_adapt::{MethodConfig, Recipe};
+use flipcast_run::analysis::{OmissionRule, Restriction};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -96,7 +96,7 @@ fn default_classes() -> usize {
 
 impl AnalysisEntry {
     /// How it adapts.
-    pub(super) fn method(&self) -> Result<MethodConfig, StudyError> {
+    pub(crate) fn method(&self) -> Result<MethodConfig, StudyError> {
         let wrong =
             |source: Box<dyn std::error::Error + Send + Sync>| StudyError::setting("analysis", &self.name, source);
         match &self.method {
@@ -109,14 +109,14 @@ impl AnalysisEntry {
     }
 
     /// The rules of an omission, one per record; nothing for other kinds.
-    pub(super) fn rules(&self) -> Vec<OmissionRule> {
+    pub(crate) fn rules(&self) -> Vec<OmissionRule> {
         let top_k = self.top_k.iter().map(|&k| OmissionRule::TopK(k));
         let entropy = self.entropy.iter().map(|&e| OmissionRule::Entropy(e));
         top_k.chain(entropy).collect()
     }
 
     /// What changes its results, rules and images aside.
-    pub(super) fn settings(&self) -> Result<serde_json::Value, StudyError> {
+    pub(crate) fn settings(&self) -> Result<serde_json::Value, StudyError> {
         Ok(serde_json::json!({
             "kind": self.kind,
             "method": self.method()?,
@@ -132,7 +132,7 @@ impl AnalysisEntry {
     }
 
     /// Refuses what does not go together.
-    pub(super) fn check(&self) -> Result<(), StudyError> {
+    pub(crate) fn check(&self) -> Result<(), StudyError> {
         self.method()?;
         let is_omission = self.kind == AnalysisKind::Omission;
         if is_omission == self.rules().is_empty() {

@@ -1,25 +1,24 @@
 //! Making the analyses of a plan.
 
-use super::progress::Within;
-use super::run_model::{ModelRun, Trouble};
-use super::{AnalysisEntry, AnalysisKind, DataRef, DecisionRule, StudyError, Unit};
-use crate::analysis::{
-    Clean, CleanSettings, ClusterSettings, FlipsJob, MapJob, OmissionJob, PhasesJob, Subject, checkpoints,
-};
-use crate::calibration::ModelIdentity;
-use crate::{CellRequest, Ledger};
+use crate::progress::Within;
+use crate::run_model::{ModelRun, Trouble};
+use crate::{AnalysisEntry, AnalysisKind, DataRef, DecisionRule, StudyError, Unit};
 use flipcast_adapt::MethodConfig;
 use flipcast_estimate::embed::TsneConfig;
 use flipcast_record::Protocol;
+use flipcast_run::analysis::{
+    Clean, CleanSettings, ClusterSettings, FlipsJob, MapJob, OmissionJob, PhasesJob, Subject, checkpoints,
+};
+use flipcast_run::{CellRequest, Ledger, ModelIdentity};
 use serde_json::json;
 use std::time::Instant;
 
 /// The kind of the record that tells that an analysis of the plan is there.
-pub(super) const UNIT: &str = "unit";
+pub(crate) const UNIT: &str = "unit";
 
 impl ModelRun<'_> {
     /// Makes an analysis and keeps it, and then that the unit is done.
-    pub(super) fn analysis(&self, unit: &Unit, entry: &AnalysisEntry, title: &str) -> Result<(), Trouble> {
+    pub(crate) fn analysis(&self, unit: &Unit, entry: &AnalysisEntry, title: &str) -> Result<(), Trouble> {
         let started = Instant::now();
         let method = entry.method()?;
         let (name, images) = self.images(&unit.data, unit.seed)?;
@@ -124,7 +123,7 @@ impl ModelRun<'_> {
         method: &MethodConfig,
         request: CellRequest<'b>,
     ) -> Result<Clean<'b>, Trouble> {
-        let adapter = method.build(request.seed).map_err(crate::RunError::from)?;
+        let adapter = method.build(request.seed).map_err(flipcast_run::RunError::from)?;
         let settings = CleanSettings {
             images: entry.images,
             statistics: adapter.norm_mode(),

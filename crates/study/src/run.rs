@@ -1,12 +1,10 @@
 //! Making what a folder of records lacks.
 
-use super::estimates::done_units;
-use super::run_model::ModelRun;
-use super::{Missing, Opener, Plan, Shard, StudyError, StudyWatcher, Unit, Variables, find_missing};
-use crate::analysis::ToyConfig;
-use crate::calibration::ModelIdentity;
-use crate::clean_images::CleanImages;
-use crate::{Device, Ledger};
+use crate::estimates::done_units;
+use crate::run_model::ModelRun;
+use crate::{Missing, Opener, Plan, Shard, StudyError, StudyWatcher, Unit, Variables, find_missing};
+use flipcast_run::analysis::ToyConfig;
+use flipcast_run::{CleanImages, Device, Ledger, ModelIdentity};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -138,7 +136,7 @@ fn calibrations(plan: &Plan, units: &[&Unit]) -> usize {
 }
 
 /// An error and its causes in one line.
-pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

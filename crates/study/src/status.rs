@@ -1,7 +1,7 @@
 //! What a folder of records has of a plan.
 
-use super::estimates::unit_of;
-use super::{Plan, Unit};
+use crate::estimates::unit_of;
+use crate::{Plan, Unit};
 use flipcast_record::RunRecord;
 use std::collections::{BTreeMap, BTreeSet};
 

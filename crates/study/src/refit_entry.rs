@@ -55,7 +55,7 @@ pub enum RefitEntry {
 
 impl RefitEntry {
     /// The scores it fits.
-    pub(super) fn estimators(&self) -> &[String] {
+    pub(crate) fn estimators(&self) -> &[String] {
         match self {
             Self::Subsets { estimators, .. } | Self::Curves { estimators, .. } | Self::Transfer { estimators, .. } => {
                 estimators
@@ -65,4 +65,4 @@ impl RefitEntry {
 }
 
 /// A list entry with its place in the plan.
-pub(super) type Placed = Spanned<RefitEntry>;
+pub(crate) type Placed = Spanned<RefitEntry>;

@@ -1,28 +1,25 @@
 //! The calibrations and cells of one model.
 
-use super::estimates::{EstimatesResult, calibration_protocol, estimates_protocol};
-use super::pool::for_each;
-use super::progress::Within;
-use super::run::with_causes;
-use super::unit::least;
-use super::{
-    CalibrationEntry, DataRef, DecisionRule, Failure, OpenError, OpenedImages, StudyError, StudyJob, StudyWatcher, Unit,
-};
-use crate::calibrate::{clean_cell, corrupted, standard_cells};
-use crate::clean_images::CleanImages;
-use crate::ledger::{cell_protocol, scored_protocol};
+use crate::estimates::{EstimatesResult, calibration_protocol, estimates_protocol};
+use crate::pool::for_each;
+use crate::progress::Within;
+use crate::run::with_causes;
+use crate::unit::least;
 use crate::{
-    Basis, Calibration, CalibrationJob, CellRequest, FlipProtocol, Ledger, PaperFit, RunError, ScoreOptions, Setting,
-    calibrate,
+    CalibrationEntry, DataRef, DecisionRule, Failure, OpenError, OpenedImages, StudyError, StudyJob, StudyWatcher, Unit,
 };
 use flipcast_images::dataset::{Dataset, take_evenly};
 use flipcast_models::Model;
 use flipcast_record::Protocol;
+use flipcast_run::{
+    Basis, Calibration, CalibrationJob, CellRequest, CleanImages, FlipProtocol, Ledger, PaperFit, RunError,
+    ScoreOptions, Setting, calibrate, cell_protocol, clean_cell, corrupted, scored_protocol, standard_cells,
+};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// One model at work.
-pub(super) struct ModelRun<'a> {
+pub(crate) struct ModelRun<'a> {
     pub job: &'a StudyJob<'a>,
     pub model: &'a Model,
     pub ledger: &'a Ledger,
@@ -34,7 +31,7 @@ pub(super) struct ModelRun<'a> {
 }
 
 /// A dataset that was opened, by what was asked for, corruption aside, and the seed.
-pub(super) type Opened = (DataRef, u64, Weak<dyn Dataset>);
+pub(crate) type Opened = (DataRef, u64, Weak<dyn Dataset>);
 
 /// A calibration, and where it has got to.
 struct Task<'a> {
@@ -62,7 +59,7 @@ enum State {
 }
 
 /// What went wrong: with a cell, or with the study as a whole.
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     Cell(String),
     Study(StudyError),
 }
@@ -90,7 +87,7 @@ impl From<OpenError> for Trouble {
 
 impl ModelRun<'_> {
     /// Makes `units`. Calibrations come first: their clean cells, then the corrupted ones, then the fits.
-    pub(super) fn run(&self, units: &[&Unit]) -> Result<(), StudyError> {
+    pub(crate) fn run(&self, units: &[&Unit]) -> Result<(), StudyError> {
         let jobs = self.job.jobs;
         let tasks = self.tasks(units)?;
         for_each(jobs, &tasks, |task| {
@@ -190,7 +187,7 @@ impl ModelRun<'_> {
     }
 
     /// Images, and what records call them.
-    pub(super) fn images(&self, data: &DataRef, seed: u64) -> Result<(String, OpenedImages), OpenError> {
+    pub(crate) fn images(&self, data: &DataRef, seed: u64) -> Result<(String, OpenedImages), OpenError> {
         let expanded = self.job.variables.expand(&data.template);
         let path = expanded.map_err(|name| OpenError::from(format!("{name} has no value")))?;
         let mut images = self.job.opener.open_images(data, &path, self.model, seed)?;
@@ -226,7 +223,7 @@ impl ModelRun<'_> {
         Setting { model: self.model, protocol: &task.flips, device: self.job.device }
     }
 
-    pub(super) fn request<'b>(&self, name: String, images: &'b OpenedImages, seed: u64) -> CellRequest<'b> {
+    pub(crate) fn request<'b>(&self, name: String, images: &'b OpenedImages, seed: u64) -> CellRequest<'b> {
         CellRequest {
             data: name,
             dataset: images.dataset.clone(),
@@ -378,7 +375,7 @@ impl ModelRun<'_> {
         estimates_protocol(self.job.plan, unit, setting, request, calibration)
     }
 
-    pub(super) fn is_known(&self, protocol: &Protocol) -> Result<bool, RunError> {
+    pub(crate) fn is_known(&self, protocol: &Protocol) -> Result<bool, RunError> {
         Ok(self.ledger.find::<Value>(protocol)?.is_some())
     }
 

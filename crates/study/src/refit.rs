@@ -1,11 +1,11 @@
 //! Curves fitted again from cells that are there: no network is needed.
 
-use super::estimates::{EstimatesResult, unit_of};
-use super::{Plan, RefitEntry, RefitGroup, StudyError, Unit};
-use crate::{Calibration, Cell, FlipProtocol, Ledger, score_info};
+use crate::estimates::{EstimatesResult, unit_of};
+use crate::{Plan, RefitEntry, RefitGroup, StudyError, Unit};
 use flipcast_estimate::{CurveKind, Direction, fit_curve};
 use flipcast_images::loader::Order;
 use flipcast_record::{Protocol, RunRecord};
+use flipcast_run::{Calibration, Cell, FlipProtocol, Ledger, score_info};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -170,12 +170,12 @@ fn series<'a>(plan: &Plan, units: &'a [Unit], records: &[RunRecord]) -> Result<V
 fn flips(record: &RunRecord) -> Result<FlipProtocol, StudyError> {
     let flips = record.protocol.get("flips").cloned().unwrap_or_default();
     let flips = serde_json::from_value(flips);
-    Ok(flips.map_err(|source| crate::RunError::Record { key: record.key.clone(), source })?)
+    Ok(flips.map_err(|source| flipcast_run::RunError::Record { key: record.key.clone(), source })?)
 }
 
 fn read<T: serde::de::DeserializeOwned>(record: &RunRecord) -> Result<T, StudyError> {
     let result = serde_json::from_value(record.result.clone());
-    Ok(result.map_err(|source| crate::RunError::Record { key: record.key.clone(), source })?)
+    Ok(result.map_err(|source| flipcast_run::RunError::Record { key: record.key.clone(), source })?)
 }
 
 impl EstimatesResult {
@@ -370,7 +370,7 @@ impl Series<'_> {
 
     fn calibration_points(&self, estimator: &str) -> Vec<Point> {
         let cells = self.calibration.iter().flat_map(|c| &c.cells);
-        let point = |cell: &crate::CalibrationCell| {
+        let point = |cell: &flipcast_run::CalibrationCell| {
             Some(Point {
                 group: cell.group.clone(),
                 score: cell.cell.source.get(estimator)?.value,

@@ -1,10 +1,9 @@
 //! Records of calibrations and estimates.
 
-use super::analyse::UNIT;
-use super::{Plan, StudyError, Unit};
-use crate::calibration::ModelIdentity;
-use crate::{Calibration, Cell, CellEstimates, CellRequest, Device, Estimates, Seconds, Setting};
+use crate::analyse::UNIT;
+use crate::{Plan, StudyError, Unit};
 use flipcast_record::{Protocol, RunRecord};
+use flipcast_run::{Calibration, Cell, CellEstimates, CellRequest, Device, Estimates, ModelIdentity, Seconds, Setting};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -12,13 +11,13 @@ use std::collections::BTreeSet;
 /// Raised whenever fits or estimates change for the same cells.
 const ESTIMATES_VERSION: u32 = 2;
 /// The kinds of these records.
-pub(super) const CALIBRATION: &str = "calibration";
-pub(super) const ESTIMATES: &str = "estimates";
+pub(crate) const CALIBRATION: &str = "calibration";
+pub(crate) const ESTIMATES: &str = "estimates";
 
 /// What the record of a unit holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct EstimatesResult {
+pub(crate) struct EstimatesResult {
     /// Key of the cell's record.
     pub cell: String,
     pub images: usize,
@@ -30,7 +29,7 @@ pub(super) struct EstimatesResult {
 }
 
 impl EstimatesResult {
-    pub(super) fn new(cell_key: String, cell: &Cell, estimates: CellEstimates) -> Self {
+    pub(crate) fn new(cell_key: String, cell: &Cell, estimates: CellEstimates) -> Self {
         Self {
             cell: cell_key,
             images: cell.images,
@@ -59,7 +58,7 @@ fn base(kind: &str, setting: &Setting, request: &CellRequest) -> Result<Protocol
 }
 
 /// What defines a calibration made from `clean`.
-pub(super) fn calibration_protocol(
+pub(crate) fn calibration_protocol(
     setting: &Setting,
     clean: &CellRequest,
     made: &Calibration,
@@ -68,7 +67,7 @@ pub(super) fn calibration_protocol(
 }
 
 /// What defines the estimates of a unit.
-pub(super) fn estimates_protocol(
+pub(crate) fn estimates_protocol(
     plan: &Plan,
     unit: &Unit,
     setting: &Setting,
@@ -84,7 +83,7 @@ pub(super) fn estimates_protocol(
 }
 
 /// Keys of the units that `records` know, made with these weights on a device like this.
-pub(super) fn done_units(
+pub(crate) fn done_units(
     records: &[RunRecord],
     model: &ModelIdentity,
     device: Device,
@@ -96,7 +95,7 @@ pub(super) fn done_units(
 }
 
 /// The unit an `estimates` record of this version, or the mark of an analysis, belongs to.
-pub(super) fn unit_of(record: &RunRecord) -> Option<&str> {
+pub(crate) fn unit_of(record: &RunRecord) -> Option<&str> {
     let version = record.protocol.get("version").and_then(Value::as_u64);
     let estimates = record.kind == ESTIMATES && version == Some(u64::from(ESTIMATES_VERSION));
     let current = estimates || record.kind == UNIT;

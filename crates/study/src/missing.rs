@@ -1,6 +1,6 @@
 //! Data a plan needs and does not find.
 
-use super::{DataRef, Plan, Unit, Variables};
+use crate::{DataRef, Plan, Unit, Variables};
 use flipcast_images::dataset::{Part, expand_shards};
 use flipcast_images::registry::find;
 use std::collections::BTreeMap;

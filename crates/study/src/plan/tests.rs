@@ -1,5 +1,5 @@
 use super::*;
-use crate::study::{ExpandOptions, expand};
+use crate::{ExpandOptions, expand};
 
 const GOOD: &str = r#"
 [study]

@@ -1,5 +1,5 @@
-use crate::RunError;
 use flipcast_record::{ProtocolError, RecordError};
+use flipcast_run::RunError;
 
 /// Why a study cannot be planned or go on.
 #[derive(Debug, thiserror::Error)]
@@ -68,11 +68,11 @@ pub enum StudyError {
 }
 
 impl StudyError {
-    pub(super) fn entry(what: &'static str, name: &str, problem: impl Into<String>) -> Self {
+    pub(crate) fn entry(what: &'static str, name: &str, problem: impl Into<String>) -> Self {
         Self::Entry { what, name: name.to_owned(), problem: problem.into() }
     }
 
-    pub(super) fn setting(
+    pub(crate) fn setting(
         what: &'static str,
         name: &str,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -1,10 +1,10 @@
 //! The text of a plan and what it must fulfil.
 
-use super::nearest::nearest_names;
-use super::refit_entry::{Placed, RefitEntry};
-use super::{AnalysisEntry, DecisionRule, LabelRule, ProtocolEntry, StudyError};
-use crate::{PAPER_FITS, PaperFit, SCORES, score_info};
+use crate::nearest::nearest_names;
+use crate::refit_entry::{Placed, RefitEntry};
+use crate::{AnalysisEntry, DecisionRule, LabelRule, ProtocolEntry, StudyError};
 use flipcast_estimate::Marginal;
+use flipcast_run::{PAPER_FITS, PaperFit, SCORES, score_info};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -171,7 +171,7 @@ impl Plan {
     }
 
     /// The error about a name in it that none of `known` is.
-    pub(super) fn unknown<'a>(
+    pub(crate) fn unknown<'a>(
         &self,
         what: &'static str,
         name: &Spanned<String>,
@@ -186,7 +186,7 @@ impl Plan {
     }
 
     /// Every text in which variables are replaced.
-    pub(super) fn templates(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn templates(&self) -> impl Iterator<Item = &str> {
         let models = self.models.iter().map(|model| model.weights.as_str());
         let calibrations = self.calibrations.iter().filter_map(|c| c.data.as_deref());
         let datasets = self.datasets.iter().map(|dataset| dataset.data.as_str());
@@ -275,21 +275,21 @@ impl CalibrationEntry {
     }
 
     /// Whether it is for this model and this protocol.
-    pub(super) fn is_for(&self, model: &str, protocol: &str) -> bool {
+    pub(crate) fn is_for(&self, model: &str, protocol: &str) -> bool {
         lists(self.models.as_deref(), model) && lists(self.protocols.as_deref(), protocol)
     }
 }
 
 impl DatasetEntry {
     /// Whether it is for this model.
-    pub(super) fn is_for(&self, model: &str) -> bool {
+    pub(crate) fn is_for(&self, model: &str) -> bool {
         lists(self.models.as_deref(), model)
     }
 }
 
 impl AnalysisEntry {
     /// Whether it is for this model and this dataset.
-    pub(super) fn is_for(&self, model: &str, dataset: &str) -> bool {
+    pub(crate) fn is_for(&self, model: &str, dataset: &str) -> bool {
         lists(self.models.as_deref(), model) && lists(self.datasets.as_deref(), dataset)
     }
 }

@@ -1,6 +1,6 @@
 //! `${NAME}` in the paths of a plan.
 
-use super::Plan;
+use crate::Plan;
 use std::collections::BTreeMap;
 
 /// Folders by name.
@@ -48,7 +48,7 @@ fn names(template: &str) -> impl Iterator<Item = &str> {
 }
 
 /// `template` as records call it: without the variable it starts with, so that the place of the data does not matter.
-pub(super) fn record_name(template: &str) -> String {
+pub(crate) fn record_name(template: &str) -> String {
     let Some((name, rest)) = template.strip_prefix("${").and_then(|t| t.split_once('}')) else {
         return template.to_owned();
     };

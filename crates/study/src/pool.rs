@@ -1,12 +1,12 @@
 //! Several pieces of work at once.
 
-use super::StudyError;
+use crate::StudyError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Does `work` on every item, `jobs` at once, each begun in the order of the list. The first error ends it: what is in flight is
 /// finished, nothing else begun.
-pub(super) fn for_each<T: Sync>(
+pub(crate) fn for_each<T: Sync>(
     jobs: usize,
     items: &[T],
     work: impl Fn(&T) -> Result<(), StudyError> + Sync,

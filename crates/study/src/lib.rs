@@ -1,9 +1,11 @@
-//! Studies: a plan becomes cells, estimates and refits, kept one by one.
+//! Record stage, studies: a plan becomes cells, estimates and refits, kept one by one.
 //!
 //! A [`Plan`] is a text file that names models, protocols, calibrations and datasets; [`expand`] makes [`Unit`]s of it, one per
 //! cell to estimate, and [`run_study`] makes what a folder of records lacks. Guarantees: a unit's key does not depend on where
 //! data lie, so that machines agree on it; a [`Shard`] is chosen by that key; whatever is known is kept at once, so that a run
 //! killed at any moment loses at most the cells in flight; no record is made twice by one run.
+
+#![forbid(unsafe_code)]
 
 mod analyse;
 mod analysis_entry;

@@ -1,4 +1,4 @@
-use super::variables::record_name;
+use crate::variables::record_name;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -47,12 +47,12 @@ pub struct DataRef {
 }
 
 /// Keys tell a limit from one that took the first images, as limits once did.
-pub(super) fn write_limit<S: Serializer>(limit: &Option<usize>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn write_limit<S: Serializer>(limit: &Option<usize>, serializer: S) -> Result<S::Ok, S::Error> {
     limit_value(*limit).serialize(serializer)
 }
 
 /// What keys hold of a limit.
-pub(super) fn limit_value(limit: Option<usize>) -> Value {
+pub(crate) fn limit_value(limit: Option<usize>) -> Value {
     limit.map_or(Value::Null, |images| json!({"evenly": images}))
 }
 

@@ -1,4 +1,4 @@
-use crate::Watcher;
+use flipcast_run::Watcher;
 
 /// Hears how far a study has come, from several threads at once. All methods may be left alone.
 pub trait StudyWatcher: Sync {
@@ -27,7 +27,7 @@ pub struct Unseen;
 impl StudyWatcher for Unseen {}
 
 /// Passes on what happens within one cell.
-pub(super) struct Within<'a> {
+pub(crate) struct Within<'a> {
     pub watcher: &'a dyn StudyWatcher,
     pub name: &'a str,
 }

@@ -1,11 +1,11 @@
 //! What a study asks of its caller: models and images.
 
-use super::{DataRef, ModelEntry};
-use crate::Scope;
+use crate::{DataRef, ModelEntry};
 use flipcast_images::dataset::Dataset;
 use flipcast_images::loader::LoaderConfig;
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
+use flipcast_run::Scope;
 use std::path::Path;
 use std::sync::Arc;
 

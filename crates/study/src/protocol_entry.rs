@@ -1,9 +1,9 @@
 //! Flip protocols in a plan: one by name, with settings of its own.
 
-use super::StudyError;
-use crate::FlipProtocol;
+use crate::StudyError;
 use flipcast_adapt::{MethodConfig, Recipe};
 use flipcast_graph::Graph;
+use flipcast_run::FlipProtocol;
 use serde::Deserialize;
 
 /// A protocol and what is changed about it.
@@ -37,7 +37,7 @@ fn default_base() -> String {
 
 impl ProtocolEntry {
     /// The protocol called `base`, unchanged.
-    pub(super) fn plain(base: &str) -> Self {
+    pub(crate) fn plain(base: &str) -> Self {
         Self {
             name: base.to_owned(),
             base: base.to_owned(),
@@ -61,8 +61,12 @@ impl ProtocolEntry {
         self.change(FlipProtocol::for_network(&self.base, graph), seed)
     }
 
-    fn change(&self, base: Result<FlipProtocol, crate::RunError>, seed: u64) -> Result<FlipProtocol, StudyError> {
-        let wrong = |source: crate::RunError| StudyError::setting("protocol", &self.name, source);
+    fn change(
+        &self,
+        base: Result<FlipProtocol, flipcast_run::RunError>,
+        seed: u64,
+    ) -> Result<FlipProtocol, StudyError> {
+        let wrong = |source: flipcast_run::RunError| StudyError::setting("protocol", &self.name, source);
         let mut protocol = base.map_err(wrong)?;
         if let Some(method) = &self.method {
             protocol.method = self.method(method)?;

@@ -4,7 +4,7 @@
 const LISTED: usize = 3;
 
 /// The `known` names that take the fewest edits from `name`, quoted and joined for a message.
-pub(super) fn nearest_names<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn nearest_names<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let mut ranked: Vec<(usize, &str)> = known.map(|known| (edits(name, known), known)).collect();
     ranked.sort_unstable();
     ranked.dedup();

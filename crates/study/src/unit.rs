@@ -1,13 +1,13 @@
 //! From a plan to the cells it asks for.
 
-use super::data::limit_value;
-use super::plan::DatasetEntry;
-use super::{AnalysisEntry, CalibrationEntry, DataRef, Plan, StudyError};
-use crate::HELD_OUT;
-use crate::analysis::OmissionRule;
+use crate::data::limit_value;
+use crate::plan::DatasetEntry;
+use crate::{AnalysisEntry, CalibrationEntry, DataRef, Plan, StudyError};
 use flipcast_corrupt::{CorruptionRequest, CorruptionSet};
 use flipcast_images::registry::{DATASETS, Splits, find};
 use flipcast_record::Protocol;
+use flipcast_run::HELD_OUT;
+use flipcast_run::analysis::OmissionRule;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ impl Unit {
     }
 
     /// The calibration it cannot do without.
-    pub(super) fn needed_calibration<'a>(&self, plan: &'a Plan) -> Option<&'a CalibrationEntry> {
+    pub(crate) fn needed_calibration<'a>(&self, plan: &'a Plan) -> Option<&'a CalibrationEntry> {
         let is_needed = match self.analysis {
             Some(number) => plan.analyses[number].calibration.is_some(),
             None => true,
@@ -214,7 +214,7 @@ fn key(plan: &Plan, unit: &Unit, options: &ExpandOptions) -> Result<String, Stud
 }
 
 /// The smaller of two limits.
-pub(super) fn least(one: Option<usize>, other: Option<usize>) -> Option<usize> {
+pub(crate) fn least(one: Option<usize>, other: Option<usize>) -> Option<usize> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
