@@ -1,8 +1,9 @@
 //! The random flip and crop before the corruptions.
 
 use flipcast_images::Image;
+use flipcast_images::preprocess::{Interpolation, Size};
 
-use crate::blocks::pillow_resize::{Filter, resize};
+use crate::blocks::pillow_resize::resize;
 use crate::rng::CounterRng;
 
 /// Pixels each way of a CCC image.
@@ -63,7 +64,7 @@ impl View {
             }
         }
         let part = Image::new(self.width, self.height, rgb).expect("three bytes are copied per pixel");
-        resize(&part, SIDE, SIDE, Filter::Bilinear)
+        resize(&part, Size::square(SIDE), Interpolation::Bilinear)
     }
 }
 

@@ -1,8 +1,9 @@
 //! `pixelate`: Pillow's box resize to a share of the size, truncated, and back. Nothing random.
 
 use flipcast_images::Image;
+use flipcast_images::preprocess::{Interpolation, Size};
 
-use crate::blocks::pillow_resize::{Filter, resize};
+use crate::blocks::pillow_resize::resize;
 use crate::job::Job;
 
 /// The constants of one severity.
@@ -22,8 +23,9 @@ impl Constants {
 /// Coarsens the image.
 pub fn apply(image: &Image, constants: &Constants) -> Image {
     let side = |n: usize| ((n as f64 * constants.scale) as usize).clamp(1, n);
-    let small = resize(image, side(image.width()), side(image.height()), Filter::Box);
-    resize(&small, image.width(), image.height(), Filter::Box)
+    let coarse = Size { width: side(image.width()), height: side(image.height()) };
+    let whole = Size { width: image.width(), height: image.height() };
+    resize(&resize(image, coarse, Interpolation::Box), whole, Interpolation::Box)
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Image {

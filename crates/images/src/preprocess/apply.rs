@@ -1,6 +1,6 @@
 use super::crop::{Span, pad};
 use super::float_bilinear::resize_normalised;
-use super::resample::resize_part;
+use super::resample::{PassOrder, resize_part};
 use super::{Preprocess, PreprocessError, Resize, Size};
 use crate::Image;
 use flipcast_tensor::ByteScale;
@@ -15,7 +15,7 @@ impl Preprocess {
             Some(crop) => (Span::centre(resized.width, crop.width), Span::centre(resized.height, crop.height)),
             None => (Span::whole(resized.width), Span::whole(resized.height)),
         };
-        let part = resize_part(image, resized, columns, rows, self.interpolation)?;
+        let part = resize_part(image, resized, columns, rows, self.interpolation, PassOrder::Pillow13)?;
         let size = self.output_size(width, height);
         Ok(pad(part, size, columns.pad, rows.pad))
     }

@@ -15,4 +15,4 @@ mod resample;
 pub use config::{Interpolation, Preprocess, Resize, Size};
 pub use error::PreprocessError;
 pub use normalise::Normalise;
-pub use resample::resize;
+pub use resample::{PassOrder, resize};

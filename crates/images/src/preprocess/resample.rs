@@ -1,24 +1,54 @@
+use multiversion::multiversion;
+
 use super::crop::Span;
 use super::{Interpolation, PreprocessError, Size};
 use crate::Image;
 
 /// Fraction bits of a weight; sums of bytes times weights then fit in 32 bits.
 const PRECISION: u32 = 22;
-const ROUND: i32 = 1 << (PRECISION - 1);
+const HALF: i32 = 1 << (PRECISION - 1);
 /// Longest side an image may have before or after.
 const MAX_SIDE: usize = 1 << 20;
 /// Most pixels the buffer between the two passes may hold.
 const MAX_BETWEEN: usize = 1 << 28;
-/// Bytes of an output row summed at a time.
-const LANES: usize = 64;
 
-/// `image` at `size`, as Pillow's `resize` gives it: horizontal pass first, rounded to bytes between the passes. (From
-/// version 13 on Pillow turns the order round when the height shrinks much more than the width, which no resize that
-/// keeps the ratio does.)
-pub fn resize(image: &Image, size: Size, interpolation: Interpolation) -> Result<Image, PreprocessError> {
+/// Which axis is resampled first. The bytes between the two passes are rounded, so the order shows in some of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassOrder {
+    /// As Pillow from version 13 on: columns first where the height loses pixels, and more than twice as many as the width.
+    Pillow13,
+    /// Rows first, as Pillow before version 13, which made the published corruptions.
+    RowsFirst,
+}
+
+impl PassOrder {
+    fn columns_first(self, from: Size, to: Size) -> bool {
+        let lost = |from: usize, to: usize| from as i64 - to as i64;
+        let height = lost(from.height, to.height);
+        self == Self::Pillow13 && height > 0 && height > 2 * lost(from.width, to.width)
+    }
+}
+
+/// `image` at `size`, byte for byte as Pillow's `resize` gives it.
+///
+/// ```
+/// use flipcast_images::{Image, preprocess::{Interpolation, PassOrder, Size, resize}};
+///
+/// let image = Image::new(2, 1, vec![0, 0, 0, 100, 50, 10]).expect("two pixels");
+/// let size = Size { width: 1, height: 1 };
+/// let mean = resize(&image, size, Interpolation::Box, PassOrder::Pillow13)?;
+/// assert_eq!(mean.rgb(), [50, 25, 5]);
+/// # Ok::<(), flipcast_images::preprocess::PreprocessError>(())
+/// ```
+pub fn resize(
+    image: &Image,
+    size: Size,
+    interpolation: Interpolation,
+    order: PassOrder,
+) -> Result<Image, PreprocessError> {
     let columns = Span::whole(size.width);
     let rows = Span::whole(size.height);
-    resize_part(image, size, columns, rows, interpolation)
+    resize_part(image, size, columns, rows, interpolation, order)
 }
 
 /// The `columns` and `rows` of `image` resized to `size`; nothing else is computed.
@@ -28,6 +58,7 @@ pub(super) fn resize_part(
     columns: Span,
     rows: Span,
     interpolation: Interpolation,
+    order: PassOrder,
 ) -> Result<Image, PreprocessError> {
     let (width, height) = (image.width(), image.height());
     for (width, height) in [(width, height), (size.width, size.height)] {
@@ -35,85 +66,95 @@ pub(super) fn resize_part(
             return Err(PreprocessError::NoPixels { width, height });
         }
     }
-    if size == (Size { width, height }) {
-        return Ok(copy_part(image, columns, rows));
-    }
     let too_long = || PreprocessError::TooLong { width, height, to_width: size.width, to_height: size.height };
     let sides = [width, height, size.width, size.height];
-    if sides.iter().any(|&side| side > MAX_SIDE) {
+    let same_size = size == Size { width, height };
+    if !same_size && sides.iter().any(|&side| side > MAX_SIDE) {
         return Err(too_long());
     }
+    // Enlarging with the box reads one pixel each.
+    let boxed = interpolation == Interpolation::Box && size.width >= width && size.height >= height;
+    if same_size || boxed {
+        return Ok(gather(
+            image,
+            &under_centres(width, size.width, columns),
+            &under_centres(height, size.height, rows),
+        ));
+    }
     if interpolation == Interpolation::Nearest {
-        return Ok(nearest(image, size, columns, rows));
+        return Ok(gather(image, &stepped(width, size.width, columns), &stepped(height, size.height, rows)));
     }
     let across = Taps::new(width, size.width, columns, interpolation);
     let down = Taps::new(height, size.height, rows, interpolation);
+    let columns_first = order.columns_first(Size { width, height }, size);
     // Only the rows the second pass reads go through the first.
     let (first, last) = down.reach();
-    if (last - first).saturating_mul(columns.len) > MAX_BETWEEN {
+    let between =
+        if columns_first { rows.len.saturating_mul(width) } else { (last - first).saturating_mul(columns.len) };
+    if between > MAX_BETWEEN {
         return Err(too_long());
     }
-    let stride = 3 * columns.len;
-    let mut between = vec![0; (last - first) * stride];
-    pass_across(image, first, &across, &mut between);
-    let mut rgb = vec![0; rows.len * stride];
-    pass_down(&between, first, stride, &down, &mut rgb);
-    Ok(Image::new(columns.len, rows.len, rgb).expect("the buffer was sized from the spans"))
+    let rgb = if columns_first {
+        along_rows(&down_columns(image.rgb(), 3 * width, 0, &down), width, &across)
+    } else {
+        let read = &image.rgb()[3 * width * first..3 * width * last];
+        down_columns(&along_rows(read, width, &across), 3 * columns.len, first, &down)
+    };
+    Ok(Image::new(columns.len, rows.len, rgb).expect("each pass gives one pixel per position of its span"))
 }
 
-/// The input pixels and weights of each output pixel of one axis.
+/// For every output pixel of one axis: the first input pixel and the integer weights from there on, each in four copies.
 struct Taps {
-    /// First input pixel and number of weights, per output pixel.
-    ranges: Vec<(usize, usize)>,
-    /// `ranges.len()` rows of `width` weights.
-    weights: Vec<i32>,
-    width: usize,
+    first: Vec<usize>,
+    weights: Vec<[i32; 4]>,
+    taps: usize,
 }
 
 impl Taps {
     fn new(input: usize, output: usize, span: Span, interpolation: Interpolation) -> Self {
         if input == output {
             // Pillow skips the pass; one full weight gives every byte back.
-            return Self {
-                ranges: (span.start..span.start + span.len).map(|i| (i, 1)).collect(),
-                weights: vec![1 << PRECISION; span.len],
-                width: 1,
-            };
+            let first = (span.start..span.start + span.len).collect();
+            return Self { first, weights: vec![[1 << PRECISION; 4]; span.len], taps: 1 };
         }
         let scale = input as f64 / output as f64;
         let stretch = scale.max(1.0);
         let support = radius(interpolation) * stretch;
-        let width = support.ceil() as usize * 2 + 1;
-        let mut ranges = Vec::with_capacity(span.len);
-        let mut weights = vec![0; span.len * width];
-        let mut exact = Vec::with_capacity(width);
-        for (i, row) in weights.chunks_exact_mut(width).enumerate() {
+        let range = |i: usize| {
             let centre = ((span.start + i) as f64 + 0.5) * scale;
             let from = (centre - support + 0.5).max(0.0) as usize;
             let to = ((centre + support + 0.5) as usize).min(input);
+            (centre, from.min(to), to)
+        };
+        // Every output pixel has as many weights as the one that needs most.
+        let taps = (0..span.len).map(|i| range(i).2 - range(i).1).max().unwrap_or(1).max(1);
+        let (mut first, mut weights) = (Vec::with_capacity(span.len), vec![[0; 4]; span.len * taps]);
+        let mut exact = Vec::with_capacity(taps);
+        for (i, row) in weights.chunks_exact_mut(taps).enumerate() {
+            let (centre, from, to) = range(i);
             exact.clear();
             exact.extend((from..to).map(|tap| filter(interpolation, (tap as f64 - centre + 0.5) * (1.0 / stretch))));
             let sum: f64 = exact.iter().sum();
-            for (weight, &share) in row.iter_mut().zip(&exact) {
+            // Near the end the weights move back behind zeros, so that all `taps` pixels lie inside the input.
+            let shifted = from.min(input - taps);
+            first.push(shifted);
+            for (weight, &share) in row[from - shifted..].iter_mut().zip(&exact) {
                 let share = if sum == 0.0 { share } else { share / sum };
                 let fixed = share * f64::from(1u32 << PRECISION);
-                *weight = (fixed + if share < 0.0 { -0.5 } else { 0.5 }) as i32;
+                *weight = [(fixed + if share < 0.0 { -0.5 } else { 0.5 }) as i32; 4];
             }
-            ranges.push((from, to.saturating_sub(from).min(width)));
         }
-        Self { ranges, weights, width }
+        Self { first, weights, taps }
     }
 
     /// The first input pixel read and the one after the last.
     fn reach(&self) -> (usize, usize) {
-        let first = self.ranges.iter().map(|r| r.0).min().unwrap_or(0);
-        let last = self.ranges.iter().map(|r| r.0 + r.1).max().unwrap_or(0);
-        (first, last.max(first))
+        let first = self.first.iter().copied().min().unwrap_or(0);
+        (first, self.first.iter().map(|first| first + self.taps).max().unwrap_or(first))
     }
 
-    fn of(&self, i: usize) -> (usize, &[i32]) {
-        let (from, len) = self.ranges[i];
-        (from, &self.weights[i * self.width..i * self.width + len])
+    fn rows(&self) -> impl Iterator<Item = (usize, &[[i32; 4]])> {
+        self.first.iter().copied().zip(self.weights.chunks_exact(self.taps))
     }
 }
 
@@ -165,91 +206,115 @@ fn sinc(x: f64) -> f64 {
     x.sin() / x
 }
 
+#[inline(always)]
 fn to_byte(sum: i32) -> u8 {
     (sum >> PRECISION).clamp(0, 255) as u8
 }
 
-/// Rows from `first` on, each shortened or stretched into a row of `out`.
-fn pass_across(image: &Image, first: usize, taps: &Taps, out: &mut [u8]) {
-    let stride = 3 * image.width();
-    let rows = image.rgb()[first * stride..].chunks_exact(stride);
-    for (row, row_out) in rows.zip(out.chunks_exact_mut(3 * taps.ranges.len())) {
-        for (x, pixel) in row_out.chunks_exact_mut(3).enumerate() {
-            let (from, weights) = taps.of(x);
-            let sources = row[3 * from..3 * (from + weights.len())].chunks_exact(3);
-            let mut sums = [ROUND; 3];
-            for (source, &weight) in sources.zip(weights) {
-                for c in 0..3 {
-                    sums[c] += i32::from(source[c]) * weight;
+/// Every row of `rgb`, `width` pixels long, shortened or stretched.
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn along_rows(rgb: &[u8], width: usize, taps: &Taps) -> Vec<u8> {
+    // The common numbers of weights have loops of fixed length.
+    match taps.taps {
+        2 => along_rows_by(rgb, width, taps, weigh_pixels::<2>),
+        3 => along_rows_by(rgb, width, taps, weigh_pixels::<3>),
+        4 => along_rows_by(rgb, width, taps, weigh_pixels::<4>),
+        5 => along_rows_by(rgb, width, taps, weigh_pixels::<5>),
+        _ => along_rows_by(rgb, width, taps, weigh_more_pixels),
+    }
+}
+
+#[inline(always)]
+fn weigh_pixels<const TAPS: usize>(bytes: &[u8], weights: &[[i32; 4]]) -> [i32; 4] {
+    let (bytes, weights) = (&bytes[..3 * TAPS + 1], &weights[..TAPS]);
+    let mut sums = [HALF; 4];
+    for tap in 0..TAPS {
+        for k in 0..4 {
+            sums[k] += i32::from(bytes[3 * tap + k]) * weights[tap][k];
+        }
+    }
+    sums
+}
+
+#[inline(always)]
+fn weigh_more_pixels(bytes: &[u8], weights: &[[i32; 4]]) -> [i32; 4] {
+    let mut sums = [HALF; 4];
+    for (pixel, weight) in bytes.windows(4).step_by(3).zip(weights) {
+        for k in 0..4 {
+            sums[k] += i32::from(pixel[k]) * weight[k];
+        }
+    }
+    sums
+}
+
+/// `weigh` reads a byte more than its pixels have and gives a fourth sum, so that pixels are four lanes wide.
+#[inline(always)]
+fn along_rows_by(rgb: &[u8], width: usize, taps: &Taps, weigh: impl Fn(&[u8], &[[i32; 4]]) -> [i32; 4]) -> Vec<u8> {
+    let out_width = 3 * taps.first.len();
+    let mut out = Vec::with_capacity(rgb.len() / width * taps.first.len());
+    let (mut padded, mut line) = (vec![0; 3 * width + 1], vec![0; out_width + 1]);
+    for row in rgb.chunks_exact(3 * width) {
+        padded[..3 * width].copy_from_slice(row);
+        for (i, (first, weights)) in taps.rows().enumerate() {
+            let sums = weigh(&padded[3 * first..], weights);
+            // The byte beyond the pixel is overwritten by the next one.
+            line[3 * i..3 * i + 4].copy_from_slice(&sums.map(to_byte));
+        }
+        out.extend_from_slice(&line[..out_width]);
+    }
+    out
+}
+
+/// Each output row from the rows of `rgb`, whose first is input row `first_row`.
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn down_columns(rgb: &[u8], stride: usize, first_row: usize, taps: &Taps) -> Vec<u8> {
+    let mut out = vec![0; stride * taps.first.len()];
+    let mut sums = vec![0; stride];
+    for (out, (first, weights)) in out.chunks_exact_mut(stride).zip(taps.rows()) {
+        sums.fill(HALF);
+        for (row, &[weight, ..]) in rgb[(first - first_row) * stride..].chunks_exact(stride).zip(weights) {
+            if weight != 0 {
+                for (sum, &byte) in sums.iter_mut().zip(row) {
+                    *sum += i32::from(byte) * weight;
                 }
             }
-            for c in 0..3 {
-                pixel[c] = to_byte(sums[c]);
-            }
+        }
+        for (byte, &sum) in out.iter_mut().zip(&sums) {
+            *byte = to_byte(sum);
         }
     }
+    out
 }
 
-/// Each row of `out` from the rows of `between`, whose first is input row `first`.
-fn pass_down(between: &[u8], first: usize, stride: usize, taps: &Taps, out: &mut [u8]) {
-    for (y, row_out) in out.chunks_exact_mut(stride).enumerate() {
-        let (from, weights) = taps.of(y);
-        let rows = &between[(from - first) * stride..(from - first + weights.len()) * stride];
-        for (part, bytes_out) in row_out.chunks_mut(LANES).enumerate() {
-            let at = part * LANES;
-            let mut sums = [ROUND; LANES];
-            for (row, &weight) in rows.chunks_exact(stride).zip(weights) {
-                if let Some(bytes) = row.get(at..at + LANES) {
-                    for (sum, &byte) in sums.iter_mut().zip(bytes) {
-                        *sum += i32::from(byte) * weight;
-                    }
-                } else {
-                    for (sum, &byte) in sums.iter_mut().zip(&row[at..]) {
-                        *sum += i32::from(byte) * weight;
-                    }
-                }
-            }
-            for (byte, &sum) in bytes_out.iter_mut().zip(&sums) {
-                *byte = to_byte(sum);
-            }
-        }
-    }
+/// The input pixel under the centre of each output pixel.
+fn under_centres(input: usize, output: usize, span: Span) -> Vec<usize> {
+    let scale = input as f64 / output as f64;
+    (span.start..span.start + span.len).map(|i| (((i as f64 + 0.5) * scale) as usize).min(input - 1)).collect()
 }
 
-/// The pixel under each output centre. The position is summed step by step, as Pillow does, so that it rounds alike.
-fn nearest(image: &Image, size: Size, columns: Span, rows: Span) -> Image {
-    let positions = |input: usize, output: usize, span: Span| -> Vec<usize> {
-        let step = input as f64 / output as f64;
-        let mut at = step * 0.5;
-        let mut kept = Vec::with_capacity(span.len);
-        for i in 0..span.start + span.len {
-            if i >= span.start {
-                kept.push((at as usize).min(input - 1));
-            }
-            at += step;
-        }
-        kept
-    };
-    let xs = positions(image.width(), size.width, columns);
-    let ys = positions(image.height(), size.height, rows);
-    let mut rgb = Vec::with_capacity(3 * xs.len() * ys.len());
-    for &y in &ys {
-        for &x in &xs {
-            let at = 3 * (y * image.width() + x);
-            rgb.extend_from_slice(&image.rgb()[at..at + 3]);
-        }
-    }
-    Image::new(columns.len, rows.len, rgb).expect("one pixel was pushed per position")
+/// The same as Pillow's nearest neighbour finds it: the position is summed step by step and rounds accordingly.
+fn stepped(input: usize, output: usize, span: Span) -> Vec<usize> {
+    let step = input as f64 / output as f64;
+    let positions = std::iter::successors(Some(step * 0.5), |at| Some(at + step));
+    positions.skip(span.start).take(span.len).map(|at| (at as usize).min(input - 1)).collect()
 }
 
-fn copy_part(image: &Image, columns: Span, rows: Span) -> Image {
-    let stride = 3 * image.width();
-    let mut rgb = Vec::with_capacity(3 * columns.len * rows.len);
-    for y in rows.start..rows.start + rows.len {
-        let at = y * stride + 3 * columns.start;
-        rgb.extend_from_slice(&image.rgb()[at..at + 3 * columns.len]);
+/// The pixels of `image` at these columns of these rows.
+fn gather(image: &Image, columns: &[usize], rows: &[usize]) -> Image {
+    let (width, stride) = (columns.len(), 3 * image.width());
+    let mut rgb = Vec::with_capacity(3 * width * rows.len());
+    // Four bytes are moved at a time, and the fourth is overwritten by the next pixel.
+    let (mut padded, mut line) = (vec![0; stride + 1], vec![0; 3 * width + 1]);
+    for (y, &row) in rows.iter().enumerate() {
+        if y == 0 || rows[y - 1] != row {
+            padded[..stride].copy_from_slice(&image.rgb()[row * stride..][..stride]);
+            for (x, &column) in columns.iter().enumerate() {
+                line[3 * x..3 * x + 4].copy_from_slice(&padded[3 * column..3 * column + 4]);
+            }
+        }
+        rgb.extend_from_slice(&line[..3 * width]);
     }
-    Image::new(columns.len, rows.len, rgb).expect("one row was pushed per row of the span")
+    Image::new(width, rows.len(), rgb).expect("one pixel is read per position")
 }
 
 #[cfg(test)]

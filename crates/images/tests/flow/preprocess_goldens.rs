@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use flipcast_images::Image;
 use flipcast_images::decode::{DecodeOptions, Rotation, decode, decode_with};
-use flipcast_images::preprocess::{Interpolation, Normalise, Preprocess, Resize, Size, resize};
+use flipcast_images::preprocess::{Interpolation, Normalise, PassOrder, Preprocess, Resize, Size, resize};
 use flipcast_tensor::Tolerance;
 use serde_json::Value;
 
@@ -115,10 +115,31 @@ fn every_filter_equals_pillow() {
     assert_eq!(entries.len(), 25);
     for entry in entries {
         let filter: Interpolation = serde_json::from_value(entry["interpolation"].clone()).unwrap();
-        let found = resize(&input, size(&entry, "size_wh"), filter).unwrap();
+        let found = resize(&input, size(&entry, "size_wh"), filter, PassOrder::Pillow13).unwrap();
         let name = text(&entry, "rgb_png");
         assert!(found == picture(name), "{name} differs");
     }
+}
+
+#[test]
+fn tall_images_that_lose_height_equal_pillow() {
+    let input = picture("tall/input.png");
+    let entries = manifest("tall/manifest.json", "tall");
+    assert_eq!(entries.len(), 25);
+    let mut rows_first_differs = 0;
+    for entry in entries {
+        let filter: Interpolation = serde_json::from_value(entry["interpolation"].clone()).unwrap();
+        let to = size(&entry, "size_wh");
+        let strip = picture(&format!("tall/{}", text(&entry, "strip")));
+        let top = entry["top"].as_u64().unwrap() as usize;
+        let rows = strip.rgb().chunks_exact(3 * strip.width()).skip(top).take(to.height);
+        let expected: Vec<u8> = rows.flat_map(|row| row[..3 * to.width].iter().copied()).collect();
+        let found = resize(&input, to, filter, PassOrder::Pillow13).unwrap();
+        assert!(found.rgb() == expected, "{filter:?} to {to:?} differs");
+        let rows_first = resize(&input, to, filter, PassOrder::RowsFirst).unwrap();
+        rows_first_differs += usize::from(rows_first.rgb() != expected);
+    }
+    assert!(rows_first_differs > 0, "the goldens would not notice the order of the passes");
 }
 
 #[test]
