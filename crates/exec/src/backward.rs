@@ -2,10 +2,10 @@
 
 use crate::network::Network;
 use crate::norm_backward::{Below, join_gradient, norm_of, passage};
-use crate::places::{cut, views};
-use flipcast_graph::{BackwardStep, BufferId, GradSource, GradTarget, NodeId, Plan, Then, ValueId};
+use crate::places::cut;
+use flipcast_graph::{BackwardStep, BufferId, GradSource, GradTarget, NodeId, Then, ValueId};
 use flipcast_kernels as k;
-use flipcast_kernels::{Gather, Sink, Source};
+use flipcast_kernels::{Factors, Gather, Sink, Source, Target};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,80 +20,72 @@ impl Network {
         self.arena[range].copy_from_slice(logit_gradient);
         for (index, step) in plan.backward().iter().enumerate() {
             let start = self.times.as_ref().map(|_| Instant::now());
-            self.backward_step(&plan, step);
+            self.backward_step(step);
             if let (Some(start), Some(times)) = (start, &mut self.times) {
                 times.backward[index] += start.elapsed();
             }
         }
     }
 
-    fn backward_step(&mut self, plan: &Plan, step: &BackwardStep) {
-        match step {
-            BackwardStep::NormSums { value, gradient } => self.norm_sums(plan, *value, *gradient),
-            BackwardStep::ThroughNorm { value, gradient, target } => {
-                self.through_norm(plan, *value, *gradient, *target);
-            }
-            BackwardStep::Join { gradient, join } => self.join_backward(plan, *gradient, join),
+    fn backward_step(&mut self, step: &BackwardStep) {
+        let images = self.images;
+        match *step {
+            BackwardStep::NormSums { value, gradient } => self.norm_sums(value, gradient),
+            BackwardStep::ThroughNorm { value, gradient, target } => self.through_norm(value, gradient, target),
+            BackwardStep::Join { gradient, ref join } => self.join_backward(gradient, join),
             BackwardStep::Copy { gradient, target, .. } => {
-                let (from, to) = (self.gradient_range(*gradient), self.gradient_range(target.buffer));
-                if from == to {
-                    self.arena[to].iter_mut().for_each(|x| *x += *x);
+                if gradient == target.buffer {
+                    let range = self.gradient_range(gradient);
+                    self.arena[range].iter_mut().for_each(|x| *x += *x);
                 } else {
-                    let [from, to] = views(&mut self.arena, [from, to]);
-                    k::accumulate(&mut self.workers, from, to, target.accumulate);
+                    let (from, to, team) = self.gradients(gradient, target);
+                    k::accumulate(team, from, to);
                 }
             }
-            BackwardStep::Conv { node, gradient, target, then } => {
-                self.conv_backward(plan, *node, *gradient, *target, then);
+            BackwardStep::Conv { node, gradient, target, ref then } => {
+                self.conv_backward(node, gradient, target, then);
             }
-            BackwardStep::MaxPool { forward, pool, gradient, source, target } => {
-                let shape = plan.pool_shape(*pool, *source, *forward);
-                let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
-                let [gradient, to] = views(&mut self.arena, ranges);
-                let choices = &self.choices[forward.index()];
-                let target = (to, target.accumulate);
-                k::max_pool_backward(self.isa, &mut self.workers, self.images, shape, (gradient, choices), target);
-            }
-            BackwardStep::AvgPool { forward, pool, gradient, source, target } => {
-                let shape = plan.pool_shape(*pool, *source, *forward);
-                let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
-                let [gradient, to] = views(&mut self.arena, ranges);
-                let target = (to, target.accumulate);
-                k::avg_pool_backward(self.isa, &mut self.workers, self.images, shape, gradient, target);
+            BackwardStep::MaxPool { forward, pool, gradient, source, target }
+            | BackwardStep::AvgPool { forward, pool, gradient, source, target } => {
+                let shape = self.plan.pool_shape(pool, source, forward);
+                let choices = std::mem::take(&mut self.choices[forward.index()]);
+                let noted = (!choices.is_empty()).then_some(choices.as_slice());
+                let (from, to, team) = self.gradients(gradient, target);
+                k::pool_backward(team, images, shape, from, noted, to);
+                self.choices[forward.index()] = choices;
             }
             BackwardStep::GlobalAvgPool { gradient, source, target } => {
-                let extent = self.extent(*source);
-                let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
-                let [gradient, to] = views(&mut self.arena, ranges);
-                k::global_avg_pool_backward(&mut self.workers, extent, gradient, (to, target.accumulate));
+                let extent = self.extent(source);
+                let (from, to, team) = self.gradients(gradient, target);
+                k::global_avg_pool_backward(team, extent, from, to);
             }
             BackwardStep::Mul { source, gate, gradient, source_target, gate_target } => {
-                self.mul_backward(plan, (*source, *gate), *gradient, (*source_target, *gate_target));
+                self.mul_backward([source, gate], gradient, [source_target, gate_target]);
             }
             BackwardStep::Flatten { source, gradient, target } => {
-                let extent = self.extent(*source);
-                let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
-                let [gradient, to] = views(&mut self.arena, ranges);
-                k::flatten_backward(&mut self.workers, extent, gradient, to, target.accumulate);
+                let extent = self.extent(source);
+                let (from, to, team) = self.gradients(gradient, target);
+                k::flatten_backward(team, extent, from, to);
             }
             BackwardStep::ShortcutA { stride, source, forward, gradient, target } => {
-                let shape = plan.shortcut_shape(*source, *forward, *stride);
-                let ranges = [self.gradient_range(*gradient), self.gradient_range(target.buffer)];
-                let [gradient, to] = views(&mut self.arena, ranges);
-                k::shortcut_a_backward(&mut self.workers, self.images, shape, gradient, to, target.accumulate);
+                let shape = self.plan.shortcut_shape(source, forward, stride);
+                let (from, to, team) = self.gradients(gradient, target);
+                k::shortcut_a_backward(team, images, shape, from, to);
             }
             BackwardStep::LayerNorm { norm, source, gradient, target } => {
-                self.layer_norm_backward(norm.index(), *source, *gradient, *target);
+                self.layer_norm_backward(norm.index(), source, gradient, target);
             }
-            BackwardStep::Attention { node, source, gradient, target }
-            | BackwardStep::Scale { node, source, gradient, target } => {
-                self.token_backward(*node, Some(*source), *gradient, *target)
+            BackwardStep::Attention { node, source, gradient, target } => {
+                self.attention_backward(node, source, gradient, target);
             }
-            BackwardStep::Arrange { node, gradient, target } => self.token_backward(*node, None, *gradient, *target),
+            BackwardStep::Arrange { node, gradient, target } => self.arrange_backward(node, gradient, target),
+            BackwardStep::Scale { node, source, gradient, target } => {
+                self.scale_backward(node, source, gradient, target);
+            }
         }
     }
 
-    fn conv_backward(&mut self, plan: &Plan, node: NodeId, gradient: GradSource, target: GradTarget, then: &Then) {
+    fn conv_backward(&mut self, node: NodeId, gradient: GradSource, target: GradTarget, then: &Then) {
         let kernels = Arc::clone(&self.kernels);
         let conv = kernels.layer(node).backward.as_ref().expect("planned backward convolutions have a kernel");
         let (from, through) = match gradient {
@@ -105,7 +97,7 @@ impl Network {
             Then::Join(join) => &join.sums,
             Then::Nothing => &[],
         };
-        let mut below = self.take_below(plan, sums);
+        let mut below = self.take_below(sums);
         let ranges = [
             Some(self.gradient_range(from)),
             Some(self.gradient_range(target.buffer)),
@@ -116,12 +108,12 @@ impl Network {
         let parts = cut(&mut self.arena, ranges);
         let [Some(from), Some(to), values, a, b] = parts else { unreachable!("gradients have a place") };
         let source = match (through, values) {
-            (Some(value), Some(values)) => passage(plan, &self.norms, &self.identity, value, values).of(from),
+            (Some(value), Some(values)) => passage(&self.plan, &self.norms, &self.identity, value, values).source(from),
             _ => Source::Plain(from),
         };
         let gather = match then {
             Then::Sums(value) => {
-                let (norm, activation) = norm_of(plan, *value).expect("sums are of norms");
+                let (norm, activation) = norm_of(&self.plan, *value).expect("sums are of norms");
                 let Below { sums, .. } = &mut below[0];
                 Gather::Sums {
                     values: a.expect("norms read stored values"),
@@ -139,7 +131,7 @@ impl Network {
             Then::Nothing => Gather::Nothing,
         };
         let sink = Sink { out: to, accumulate: target.accumulate, bias: None, gather };
-        conv.run(&mut self.workers, &mut self.scratch, self.images, source, sink);
+        conv.run(&mut self.team, self.images, source, sink);
         if let (Then::Sums(_), Some((norm, _))) = (then, &below[0].norm) {
             self.norms[*norm].passed = true;
         }
@@ -148,48 +140,33 @@ impl Network {
 
     fn mul_backward(
         &mut self,
-        plan: &Plan,
-        (source, gate): (ValueId, ValueId),
+        [source, gate]: [ValueId; 2],
         gradient: BufferId,
-        (source_target, gate_target): (Option<GradTarget>, Option<GradTarget>),
+        [source_target, gate_target]: [Option<GradTarget>; 2],
     ) {
-        let (extent, gate_pixels) = (self.extent(source), plan.value(gate).dims.pixels());
+        let (extent, gate_pixels) = (self.extent(source), self.plan.value(gate).dims.pixels());
         let gradient = self.gradient_range(gradient);
         let (values, gate) = (self.stored_range(source), self.stored_range(gate));
         // One factor's gradient at a time if both go to the same buffer.
-        let apart = match (source_target, gate_target) {
-            (Some(source), Some(gate)) => source.buffer != gate.buffer,
-            _ => true,
-        };
-        let rounds = if apart {
-            [(source_target, gate_target), (None, None)]
+        let same_buffer = matches!((source_target, gate_target), (Some(a), Some(b)) if a.buffer == b.buffer);
+        let rounds = if same_buffer {
+            [[source_target, None], [None, gate_target]]
         } else {
-            [(source_target, None), (None, gate_target)]
+            [[source_target, gate_target], [None, None]]
         };
-        for (source_target, gate_target) in rounds {
-            if source_target.is_none() && gate_target.is_none() {
-                continue;
-            }
-            let range = |target: Option<GradTarget>| target.map(|target| self.gradient_range(target.buffer));
-            let ranges = [
-                Some(values.clone()),
-                (gate != values).then(|| gate.clone()),
-                Some(gradient.clone()),
-                range(source_target),
-                range(gate_target),
-            ];
-            let [values, gate, gradient, to, to_gate] = cut(&mut self.arena, ranges);
+        for targets in rounds.into_iter().filter(|targets| targets.iter().any(Option::is_some)) {
+            let [to_values, to_gate] = targets.map(|target| target.map(|target| self.gradient_range(target.buffer)));
+            let other = (gate != values).then(|| gate.clone());
+            let ranges = [Some(values.clone()), other, Some(gradient.clone()), to_values, to_gate];
+            let [values, gate, gradient, to_values, to_gate] = cut(&mut self.arena, ranges);
             let values = &*values.unwrap_or_default();
-            let gate = gate.map_or(values, |gate| gate);
-            let with_flag = |to, target: Option<GradTarget>| Option::zip(to, target.map(|target| target.accumulate));
-            k::multiply_backward(
-                self.isa,
-                &mut self.workers,
-                extent,
-                (values, gate, gate_pixels),
-                gradient.unwrap_or_default(),
-                [with_flag(to, source_target), with_flag(to_gate, gate_target)],
-            );
+            let factors = Factors { values, gate: gate.map_or(values, |gate| gate), gate_pixels };
+            let [source_target, gate_target] = targets;
+            let to = [(to_values, source_target), (to_gate, gate_target)].map(|(values, target)| {
+                let (values, target) = (values?, target?);
+                Some(Target { values, accumulate: target.accumulate })
+            });
+            k::multiply_backward(&mut self.team, extent, factors, gradient.unwrap_or_default(), to);
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::tokens::TokenLayer;
 use crate::weights::{ConvKey, Direction, PackedConvs};
 use crate::{Exactness, ExecError, Isa};
 use flipcast_graph::{BackwardStep, Graph, NodeId, Plan, Step};
-use flipcast_kernels::{Conv, Scratch, extent_partials, extent_scratch_floats, pool_scratch_floats};
+use flipcast_kernels::{Conv, ScratchSize, extent_scratch, pool_scratch};
 use flipcast_tensor::{Shape, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -75,33 +75,22 @@ impl Kernels {
     }
 
     /// Scratch for the neediest step of `plan`.
-    pub fn scratch(&self, plan: &Plan, workers: usize) -> Scratch {
+    pub fn scratch(&self, plan: &Plan) -> ScratchSize {
         let images = plan.options().batch;
-        let (mut floats, mut offsets, mut partials) = (0, 0, 0);
         let convs = self.layers.iter().flatten().flat_map(|layer| [Some(&layer.forward), layer.backward.as_ref()]);
-        for conv in convs.flatten() {
-            floats = floats.max(conv.scratch_floats());
-            offsets = offsets.max(conv.scratch_offsets());
-            // A join may gather for two norms at once.
-            partials = partials.max(2 * conv.partials(images));
-        }
-        for layer in self.token_layers.iter().flatten() {
-            if let TokenLayer::Attention(attention) = layer {
-                floats = floats.max(attention.scratch_floats());
-                offsets = offsets.max(attention.scratch_offsets());
+        let convs = convs.flatten().map(|conv| conv.scratch(images));
+        let attentions = self.token_layers.iter().flatten().filter_map(|layer| match layer {
+            TokenLayer::Attention(attention) => Some(attention.scratch()),
+            TokenLayer::Arrange(_) | TokenLayer::Position(_) | TokenLayer::Scale(_) => None,
+        });
+        let passes = plan.values().iter().map(|value| extent_scratch(value.dims.extent(images)));
+        let pools = plan.forward().iter().filter_map(|step| match step {
+            Step::MaxPool { pool, source, target } | Step::AvgPool { pool, source, target } => {
+                Some(pool_scratch(&plan.pool_shape(*pool, *source, *target)))
             }
-        }
-        for value in plan.values() {
-            let extent = value.dims.extent(images);
-            floats = floats.max(extent_scratch_floats(extent));
-            partials = partials.max(2 * extent_partials(extent));
-        }
-        for step in plan.forward() {
-            if let Step::MaxPool { pool, source, target } | Step::AvgPool { pool, source, target } = step {
-                floats = floats.max(pool_scratch_floats(&plan.pool_shape(*pool, *source, *target)));
-            }
-        }
-        Scratch::new(workers, floats, offsets, partials)
+            _ => None,
+        });
+        convs.chain(attentions).chain(passes).chain(pools).fold(ScratchSize::default(), ScratchSize::max)
     }
 
     /// Bytes of packed weights.

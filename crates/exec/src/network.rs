@@ -4,7 +4,7 @@ use crate::norms::Norm;
 use crate::weights::PackedConvs;
 use crate::{Exactness, ExecError, Executor, Isa, Logits, NormMode};
 use flipcast_graph::{Activation, AffineTable, Graph, NormKind, Plan, PlanError, PlanOptions, Purpose, Step};
-use flipcast_kernels::{Buffer, NormTables, Scratch, ThroughTables, Workers};
+use flipcast_kernels::{Buffer, NormTables, Team, ThroughTables};
 use flipcast_tensor::{Batch, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -83,9 +83,7 @@ pub struct Network {
     pub(crate) graph: Graph,
     pub(crate) plan: Arc<Plan>,
     pub(crate) kernels: Arc<Kernels>,
-    pub(crate) isa: Isa,
-    pub(crate) workers: Workers,
-    pub(crate) scratch: Scratch,
+    pub(crate) team: Team,
     pub(crate) arena: Buffer,
     /// Winning taps of max pools, and slopes of joins, by value.
     pub(crate) choices: Vec<Vec<u8>>,
@@ -164,7 +162,6 @@ impl Network {
             };
             norms.push(Norm::new(*slot, options.batch, running));
         }
-        let workers = Workers::new(options.threads);
         let widest = plan.values().iter().map(|value| value.dims.channels).max().unwrap_or(0);
         let mut choices: Vec<Vec<u8>> = plan.values().iter().map(|_| Vec::new()).collect();
         let mut masks = choices.clone();
@@ -184,12 +181,10 @@ impl Network {
             }
         }
         Ok(Self {
-            scratch: kernels.scratch(&plan, workers.count()),
+            team: Team::new(isa, options.threads, kernels.scratch(&plan)),
             arena,
             graph: graph.clone(),
             kernels: Arc::new(kernels),
-            isa,
-            workers,
             choices,
             masks,
             norms,
@@ -212,7 +207,7 @@ impl Network {
             arena: 4 * self.plan.arena_len(),
             peak: 4 * self.plan.peak_len(),
             weights: self.kernels.weight_bytes(),
-            scratch: self.scratch.bytes(),
+            scratch: self.team.scratch_bytes(),
         }
     }
 
@@ -240,12 +235,12 @@ impl Network {
 
     /// The instruction set it runs on.
     pub fn isa(&self) -> Isa {
-        self.isa
+        self.team.isa()
     }
 
     /// Threads it runs on.
     pub fn threads(&self) -> usize {
-        self.workers.count()
+        self.team.threads()
     }
 
     /// Names of the convolutions and linear layers with their algorithms, forward and backward.

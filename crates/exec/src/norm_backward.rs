@@ -5,27 +5,28 @@ use crate::norms::{Norm, Sums};
 use crate::places::{cut, views};
 use flipcast_graph::{Activation, BufferId, GradTarget, JoinBackward, Plan, Storage, ValueId};
 use flipcast_kernels as k;
-use flipcast_kernels::{Carried, JoinGradient, JoinedNorm, NormGradient, Passage};
+use flipcast_kernels::{
+    Carried, JoinGradient, JoinedNorm, LayerNorm, LayerNormGradients, NormGradient, Passage, Target,
+};
 use std::ops::Range;
 
 impl Network {
-    pub(crate) fn norm_sums(&mut self, plan: &Plan, value: ValueId, gradient: BufferId) {
-        let Some((norm, activation)) = norm_of(plan, value) else {
+    pub(crate) fn norm_sums(&mut self, value: ValueId, gradient: BufferId) {
+        let Some((norm, activation)) = norm_of(&self.plan, value) else {
             return;
         };
         let extent = self.extent(value);
         let values = self.base_range(value).expect("norms read stored values");
         let gradient = self.gradient_range(gradient);
         let mut sums = std::mem::take(&mut self.norms[norm].sums);
-        let of = NormGradient {
+        let input = NormGradient {
             gradient: &self.arena[gradient],
             values: &self.arena[values],
             norm: self.norms[norm].tables(),
             activation,
             centre: &self.norms[norm].centre,
         };
-        let (workers, scratch) = (&mut self.workers, &mut self.scratch);
-        k::norm_sums(self.isa, workers, scratch, extent, of, &mut sums.sum, &mut sums.product);
+        k::norm_sums(&mut self.team, extent, input, &mut sums.sum, &mut sums.product);
         self.norms[norm].sums = sums;
         self.norms[norm].passed = false;
         self.finish_norm(norm);
@@ -39,42 +40,39 @@ impl Network {
         self.norms[norm].finish(self.images, self.mode, &self.affine[scale], scale_gradient, shift_gradient);
     }
 
-    pub(crate) fn through_norm(&mut self, plan: &Plan, value: ValueId, gradient: BufferId, target: GradTarget) {
+    pub(crate) fn through_norm(&mut self, value: ValueId, gradient: BufferId, target: GradTarget) {
         let extent = self.extent(value);
         let values = self.base_range(value).expect("norms read stored values");
         let (from, to) = (self.gradient_range(gradient), self.gradient_range(target.buffer));
-        let (norms, identity) = (&self.norms, &self.identity);
-        let passage = |values| passage(plan, norms, identity, value, values);
-        let (isa, workers, scratch) = (self.isa, &mut self.workers, &mut self.scratch);
+        let passage = |values| passage(&self.plan, &self.norms, &self.identity, value, values);
         if from == to {
             let [values, gradient] = views(&mut self.arena, [values, to]);
-            k::through_norm(isa, workers, scratch, extent, passage(values), Carried::InPlace(gradient));
+            k::through_norm(&mut self.team, extent, passage(values), Carried::InPlace(gradient));
         } else {
-            let [values, gradient, to] = views(&mut self.arena, [values, from, to]);
-            let carried = Carried::Into { gradient, target: to, accumulate: target.accumulate };
-            k::through_norm(isa, workers, scratch, extent, passage(values), carried);
+            let [base, gradient, values] = views(&mut self.arena, [values, from, to]);
+            let target = Target { values, accumulate: target.accumulate };
+            k::through_norm(&mut self.team, extent, passage(base), Carried::Into { gradient, target });
         }
     }
 
-    pub(crate) fn join_backward(&mut self, plan: &Plan, gradient: BufferId, join: &JoinBackward) {
+    pub(crate) fn join_backward(&mut self, gradient: BufferId, join: &JoinBackward) {
         let extent = self.extent(join.joined);
         let gradient = self.gradient_range(gradient);
-        let mut below = self.take_below(plan, &join.sums);
-        let (isa, workers, scratch) = (self.isa, &mut self.workers, &mut self.scratch);
+        let mut below = self.take_below(&join.sums);
         let parts = cut(&mut self.arena, [Some(gradient), below[0].range(), below[1].range()]);
         let [Some(gradient), a, b] = parts else { unreachable!("a gradient has a place") };
         let through = join_gradient(&self.masks[join.joined.index()], &self.norms, &mut below, [a, b]);
-        k::join_backward(isa, workers, scratch, extent, gradient, through);
+        k::join_backward(&mut self.team, extent, gradient, through);
         self.put_below(below);
     }
 
     /// Takes the sums of the norms below up to two values, to be filled.
-    pub(crate) fn take_below(&mut self, plan: &Plan, values: &[ValueId]) -> [Below; 2] {
+    pub(crate) fn take_below(&mut self, values: &[ValueId]) -> [Below; 2] {
         std::array::from_fn(|i| {
             let Some(&value) = values.get(i) else {
                 return Below::default();
             };
-            let (norm, _) = norm_of(plan, value).expect("sums are of norms");
+            let (norm, _) = norm_of(&self.plan, value).expect("sums are of norms");
             let sums = std::mem::take(&mut self.norms[norm].sums);
             Below { norm: Some((norm, self.base_range(value).expect("norms read stored values"))), sums }
         })
@@ -101,25 +99,16 @@ impl Network {
         let eps = self.norms[norm].slot.layer.eps;
         let entry = &self.table.entries()[norm];
         let (scale, shift) = (entry.scale(), entry.shift());
-        let (values, gradient) = (self.stored_range(source), self.gradient_range(gradient));
-        let to = target.map(|target| (self.gradient_range(target.buffer), target.accumulate));
-        let (scale_gradient, shift_gradient) = self.gradient[scale.start..shift.end].split_at_mut(scale.len());
-        let (workers, scratch) = (&mut self.workers, &mut self.scratch);
-        let mut run = |values: &[f32], gradient: &[f32], to| {
-            let affine = (&self.affine[scale.clone()], eps);
-            let gradients = (&mut *scale_gradient, &mut *shift_gradient);
-            k::layer_norm_backward(self.isa, workers, scratch, extent, (values, gradient), affine, gradients, to);
+        let to = target.map(|target| self.gradient_range(target.buffer));
+        let ranges = [Some(self.stored_range(source)), Some(self.gradient_range(gradient)), to];
+        let [Some(values), Some(gradient), to] = cut(&mut self.arena, ranges) else {
+            unreachable!("values and gradients have a place")
         };
-        match to {
-            Some((to, accumulate)) => {
-                let [values, gradient, to] = views(&mut self.arena, [values, gradient, to]);
-                run(values, gradient, Some((to, accumulate)));
-            }
-            None => {
-                let [values, gradient] = views(&mut self.arena, [values, gradient]);
-                run(values, gradient, None);
-            }
-        }
+        let to = Option::zip(to, target).map(|(values, target)| Target { values, accumulate: target.accumulate });
+        let (scale_gradient, shift_gradient) = self.gradient[scale.start..shift.end].split_at_mut(scale.len());
+        let norm = LayerNorm { values, scale: &self.affine[scale], shift: &self.affine[shift], eps };
+        let gradients = LayerNormGradients { scale: scale_gradient, shift: shift_gradient, values: to };
+        k::layer_norm_backward(&mut self.team, extent, norm, gradient, gradients);
     }
 }
 

@@ -167,7 +167,7 @@ impl Norm {
     fn finish_batch(&mut self, images: usize, mode: NormMode, scale_gradient: &mut [f32], shift_gradient: &mut [f32]) {
         let count = (images * self.slot.dims.pixels()) as f32;
         // How much of the mean and of the variance comes from the batch, per value.
-        let (of_mean, of_variance) = match mode {
+        let (mean_share, variance_share) = match mode {
             NormMode::Running => (0.0, 0.0),
             NormMode::Batch => (1.0 / count, 1.0 / count),
             NormMode::Mixed { source_weight } => ((1.0 - source_weight) / count, (1.0 - source_weight) / (count - 1.0)),
@@ -177,10 +177,10 @@ impl Norm {
             scale_gradient[c] = product * inverse;
             shift_gradient[c] = sum;
             let slope = self.scale[c];
-            let pull = -slope * inverse * inverse * product * of_variance;
+            let pull = -slope * inverse * inverse * product * variance_share;
             self.slope[c] = slope;
             self.pull[c] = pull;
-            self.constant[c] = -slope * sum * of_mean - pull * self.batch.mean[c] as f32;
+            self.constant[c] = -slope * sum * mean_share - pull * self.batch.mean[c] as f32;
         }
     }
 
@@ -204,8 +204,8 @@ impl Norm {
         for image in 0..images {
             for group in 0..groups {
                 let start = image * channels + group * size;
-                let weighted = |of: &[f32]| {
-                    let terms = (0..size).map(|c| f64::from(scale[group * size + c]) * f64::from(of[start + c]));
+                let weighted = |sums: &[f32]| {
+                    let terms = (0..size).map(|c| f64::from(scale[group * size + c]) * f64::from(sums[start + c]));
                     (terms.sum::<f64>() / count) as f32
                 };
                 let (sum, product) = (weighted(&self.sums.sum), weighted(&self.sums.product));

@@ -2,8 +2,9 @@
 
 use crate::network::{Identity, Network};
 use crate::norms::Norm;
-use flipcast_graph::{BufferId, Plan, Storage, ValueId};
-use flipcast_kernels::{Extent, Source};
+use flipcast_graph::{BufferId, GradTarget, Plan, Storage, ValueId};
+use flipcast_kernels::{Extent, Source, Target, Team};
+use std::ops::Range;
 
 impl Network {
     pub(crate) fn extent(&self, value: ValueId) -> Extent {
@@ -11,7 +12,7 @@ impl Network {
     }
 
     /// The place of a stored value in the arena.
-    pub(crate) fn stored_range(&self, value: ValueId) -> std::ops::Range<usize> {
+    pub(crate) fn stored_range(&self, value: ValueId) -> Range<usize> {
         match self.plan.value(value).storage {
             Storage::Buffer(buffer) => self.plan.range(buffer, self.images),
             _ => unreachable!("only stored values have a place"),
@@ -19,7 +20,7 @@ impl Network {
     }
 
     /// The place of what a value is read from, or `None` for the caller's batch.
-    pub(crate) fn base_range(&self, value: ValueId) -> Option<std::ops::Range<usize>> {
+    pub(crate) fn base_range(&self, value: ValueId) -> Option<Range<usize>> {
         let base = self.plan.base(value);
         match self.plan.value(base).storage {
             Storage::Buffer(buffer) => Some(self.plan.range(buffer, self.images)),
@@ -27,8 +28,34 @@ impl Network {
         }
     }
 
-    pub(crate) fn gradient_range(&self, buffer: BufferId) -> std::ops::Range<usize> {
+    pub(crate) fn gradient_range(&self, buffer: BufferId) -> Range<usize> {
         self.plan.range(buffer, self.images)
+    }
+
+    /// The numbers of stored values, and the team to work on them.
+    pub(crate) fn stored<const N: usize>(&mut self, values: [ValueId; N]) -> ([&mut [f32]; N], &mut Team) {
+        let ranges = values.map(|value| self.stored_range(value));
+        (views(&mut self.arena, ranges), &mut self.team)
+    }
+
+    /// A gradient that a step reads, the one it makes of it, and the team to work on them.
+    pub(crate) fn gradients(&mut self, from: BufferId, to: GradTarget) -> (&[f32], Target<'_>, &mut Team) {
+        let ranges = [self.gradient_range(from), self.gradient_range(to.buffer)];
+        let [from, values] = views(&mut self.arena, ranges);
+        (from, Target { values, accumulate: to.accumulate }, &mut self.team)
+    }
+
+    /// What a step reads as `source`, the stored `target` it writes, and the team to work on them.
+    pub(crate) fn read<'a>(
+        &'a mut self,
+        source: ValueId,
+        target: ValueId,
+        batch: &'a [f32],
+    ) -> (Source<'a>, &'a mut [f32], &'a mut Team) {
+        let ranges = [self.base_range(source), Some(self.stored_range(target))];
+        let [base, out] = cut(&mut self.arena, ranges);
+        let source = source_of(&self.plan, &self.norms, &self.identity, source, base.map_or(batch, |base| base));
+        (source, out.unwrap_or_default(), &mut self.team)
     }
 }
 
@@ -50,15 +77,12 @@ pub(crate) fn source_of<'a>(
 }
 
 /// Parts of the arena that a step uses together. Planned buffers that live together do not overlap.
-pub(crate) fn views<const N: usize>(arena: &mut [f32], ranges: [std::ops::Range<usize>; N]) -> [&mut [f32]; N] {
+pub(crate) fn views<const N: usize>(arena: &mut [f32], ranges: [Range<usize>; N]) -> [&mut [f32]; N] {
     arena.get_disjoint_mut(ranges).expect("buffers that live together do not overlap")
 }
 
 /// As [`views`], for parts of which some may be absent.
-pub(crate) fn cut<const N: usize>(
-    arena: &mut [f32],
-    ranges: [Option<std::ops::Range<usize>>; N],
-) -> [Option<&mut [f32]>; N] {
+pub(crate) fn cut<const N: usize>(arena: &mut [f32], ranges: [Option<Range<usize>>; N]) -> [Option<&mut [f32]>; N] {
     // An absent part is an empty range at the end, which overlaps nothing.
     let end = arena.len();
     let present: [bool; N] = std::array::from_fn(|i| ranges[i].is_some());

@@ -4,11 +4,15 @@ use crate::kernels::param;
 use crate::network::Network;
 use crate::places::views;
 use crate::{Exactness, ExecError, Isa};
-use flipcast_graph::{Arrangement, Attention, BufferId, Dims, GradTarget, Graph, NodeId, Op, ParamSpec, Step, ValueId};
+use flipcast_graph::{Arrangement, Attention, BufferId, Dims, GradTarget, Graph, NodeId, Op, ParamSpec, ValueId};
 use flipcast_kernels as k;
-use flipcast_kernels::{AttentionShape, Cells};
+use flipcast_kernels::{AttentionShape, Cells, Target};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A plan's steps and the layers made for them belong together.
+const NOT_THE_LAYER: &str = "a step names a layer of its own kind";
 
 /// A move of tokens, and what vacant cells take.
 #[derive(Debug)]
@@ -24,8 +28,10 @@ pub(crate) struct Moves {
 pub(crate) enum TokenLayer {
     Attention(k::Attention),
     Arrange(Moves),
-    /// A position embedding or a factor per channel.
-    Learned(Vec<f32>),
+    /// A learned value per token and channel, added.
+    Position(Vec<f32>),
+    /// A learned factor per channel.
+    Scale(Vec<f32>),
 }
 
 impl TokenLayer {
@@ -43,7 +49,8 @@ impl TokenLayer {
                 Self::Attention(prepare_attention(attention, from, &learned()?, isa, exactness))
             }
             Op::Arrange(arrangement) => Self::Arrange(Moves::new(*arrangement, [from, to], learned()?)),
-            Op::AddPosition { .. } | Op::Scale => Self::Learned(learned()?),
+            Op::AddPosition { .. } => Self::Position(learned()?),
+            Op::Scale => Self::Scale(learned()?),
             _ => return Ok(None),
         }))
     }
@@ -103,63 +110,38 @@ impl Moves {
 
 impl Network {
     /// Runs a forward step of a layer in this file.
-    pub(crate) fn token_step(&mut self, step: &Step) {
-        let Some((node, source, target)) = step.token_place() else {
-            unreachable!("every planned step is implemented");
-        };
-        let kernels = std::sync::Arc::clone(&self.kernels);
-        let extent = self.extent(source);
-        let ranges = [self.stored_range(source), self.stored_range(target)];
-        let [values, out] = views(&mut self.arena, ranges);
-        let workers = &mut self.workers;
-        match (kernels.token_layer(node), step) {
-            (TokenLayer::Attention(attention), _) => {
-                attention.forward(workers, &mut self.scratch, self.images, values, out);
-            }
-            (TokenLayer::Arrange(moves), _) => {
-                k::arrange(workers, self.images, moves.cells(), values, out, false);
-            }
-            (TokenLayer::Learned(position), Step::AddPosition { .. }) => {
-                k::add_repeated(workers, self.images, values, position, out);
-            }
-            (TokenLayer::Learned(factors), _) => {
-                k::scale(workers, extent, values, factors, out, false);
-            }
+    pub(crate) fn token_step(&mut self, node: NodeId, source: ValueId, target: ValueId) {
+        let (kernels, images, extent) = (Arc::clone(&self.kernels), self.images, self.extent(source));
+        let ([values, out], team) = self.stored([source, target]);
+        let target = |values| Target { values, accumulate: false };
+        match kernels.token_layer(node) {
+            TokenLayer::Attention(attention) => attention.forward(team, images, values, out),
+            TokenLayer::Arrange(moves) => k::arrange(team, images, moves.cells(), values, target(out)),
+            TokenLayer::Position(position) => k::add_repeated(team, images, values, position, out),
+            TokenLayer::Scale(factors) => k::scale(team, extent, values, factors, target(out)),
         }
     }
 
-    /// Carries a gradient back through a layer in this file; `source` is the value it read, where the gradient depends on it
-    /// or its extents do.
-    pub(crate) fn token_backward(
-        &mut self,
-        node: NodeId,
-        source: Option<ValueId>,
-        gradient: BufferId,
-        target: GradTarget,
-    ) {
-        let kernels = std::sync::Arc::clone(&self.kernels);
-        let extent = source.map(|source| self.extent(source));
-        let (from, to) = (self.gradient_range(gradient), self.gradient_range(target.buffer));
-        let (workers, add) = (&mut self.workers, target.accumulate);
-        match (kernels.token_layer(node), source, extent) {
-            (TokenLayer::Attention(attention), Some(source), _) => {
-                let flipcast_graph::Storage::Buffer(buffer) = self.plan.value(source).storage else {
-                    unreachable!("attention reads stored values");
-                };
-                let values = self.plan.range(buffer, self.images);
-                let [values, gradient, to] = views(&mut self.arena, [values, from, to]);
-                let scratch = &mut self.scratch;
-                attention.backward(workers, scratch, self.images, (values, gradient), (to, add));
-            }
-            (TokenLayer::Arrange(moves), ..) => {
-                let [gradient, to] = views(&mut self.arena, [from, to]);
-                k::arrange(workers, self.images, moves.cells_back(), gradient, to, add);
-            }
-            (TokenLayer::Learned(factors), _, Some(extent)) => {
-                let [gradient, to] = views(&mut self.arena, [from, to]);
-                k::scale(workers, extent, gradient, factors, to, add);
-            }
-            _ => unreachable!("every planned step is implemented"),
-        }
+    pub(crate) fn attention_backward(&mut self, node: NodeId, source: ValueId, from: BufferId, target: GradTarget) {
+        let kernels = Arc::clone(&self.kernels);
+        let TokenLayer::Attention(attention) = kernels.token_layer(node) else { unreachable!("{NOT_THE_LAYER}") };
+        let ranges = [self.stored_range(source), self.gradient_range(from), self.gradient_range(target.buffer)];
+        let [input, gradient, values] = views(&mut self.arena, ranges);
+        let target = Target { values, accumulate: target.accumulate };
+        attention.backward(&mut self.team, self.images, input, gradient, target);
+    }
+
+    pub(crate) fn arrange_backward(&mut self, node: NodeId, gradient: BufferId, target: GradTarget) {
+        let (kernels, images) = (Arc::clone(&self.kernels), self.images);
+        let TokenLayer::Arrange(moves) = kernels.token_layer(node) else { unreachable!("{NOT_THE_LAYER}") };
+        let (from, to, team) = self.gradients(gradient, target);
+        k::arrange(team, images, moves.cells_back(), from, to);
+    }
+
+    pub(crate) fn scale_backward(&mut self, node: NodeId, source: ValueId, gradient: BufferId, target: GradTarget) {
+        let (kernels, extent) = (Arc::clone(&self.kernels), self.extent(source));
+        let TokenLayer::Scale(factors) = kernels.token_layer(node) else { unreachable!("{NOT_THE_LAYER}") };
+        let (from, to, team) = self.gradients(gradient, target);
+        k::scale(team, extent, from, factors, to);
     }
 }

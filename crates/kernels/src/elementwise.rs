@@ -1,24 +1,20 @@
 //! Simple passes over whole tensors, split over images.
 
-use crate::Workers;
 use crate::extent::Extent;
-use crate::shared::Shared;
+use crate::{Target, Team};
 
 /// Values per chunk of a plain pass.
 const CHUNK: usize = 64 << 10;
 
-/// `to += from`, or `to = from`.
+/// Adds or copies `from` to a tensor of the same length.
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn accumulate(workers: &mut Workers, from: &[f32], to: &mut [f32], add: bool) {
-    assert_eq!(from.len(), to.len(), "lengths differ");
-    let shared = Shared::new(to);
-    workers.each(from.len().div_ceil(CHUNK), |index, _| {
-        let from = &from[index * CHUNK..from.len().min((index + 1) * CHUNK)];
-        // SAFETY: chunks do not overlap.
-        let to = unsafe { shared.part(index * CHUNK, from.len()) };
-        if add {
+pub fn accumulate(team: &mut Team, from: &[f32], target: Target) {
+    assert_eq!(from.len(), target.values.len(), "lengths differ");
+    team.each_chunk_mut(target.values, CHUNK, |index, to| {
+        let from = &from[index * CHUNK..][..to.len()];
+        if target.accumulate {
             to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
         } else {
             to.copy_from_slice(from);
@@ -39,22 +35,18 @@ pub fn all_finite(values: &[f32]) -> bool {
     sums.iter().chain(rest).all(|x| (x * 0.0) == 0.0)
 }
 
-/// `out = value * factor` per channel. The flag says to add to what is there.
+/// The product of every value with its channel's factor.
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn scale(workers: &mut Workers, extent: Extent, values: &[f32], factors: &[f32], out: &mut [f32], add: bool) {
+pub fn scale(team: &mut Team, extent: Extent, values: &[f32], factors: &[f32], target: Target) {
     let (len, channels) = (extent.pixels * extent.channels, extent.channels);
-    assert!(values.len() >= extent.len() && out.len() >= extent.len(), "scale too short");
     let factors = &factors[..channels];
-    let out = Shared::new(out);
-    workers.each(extent.images, |image, _| {
-        // SAFETY: images do not overlap.
-        let out = unsafe { out.part(image * len, len) };
+    team.each_chunk_mut(&mut target.values[..extent.len()], len, |image, out| {
         let values = values[image * len..][..len].chunks_exact(channels);
         for (out, values) in out.chunks_exact_mut(channels).zip(values) {
             for c in 0..channels {
-                let before = if add { out[c] } else { 0.0 };
+                let before = if target.accumulate { out[c] } else { 0.0 };
                 out[c] = values[c] * factors[c] + before;
             }
         }
@@ -65,13 +57,9 @@ pub fn scale(workers: &mut Workers, extent: Extent, values: &[f32], factors: &[f
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn add_repeated(workers: &mut Workers, images: usize, values: &[f32], term: &[f32], out: &mut [f32]) {
+pub fn add_repeated(team: &mut Team, images: usize, values: &[f32], term: &[f32], out: &mut [f32]) {
     let len = term.len();
-    assert!(values.len() >= images * len && out.len() >= images * len, "sum too short");
-    let out = Shared::new(out);
-    workers.each(images, |image, _| {
-        // SAFETY: images do not overlap.
-        let out = unsafe { out.part(image * len, len) };
+    team.each_chunk_mut(&mut out[..images * len], len, |image, out| {
         let values = &values[image * len..][..len];
         for (out, (value, term)) in out.iter_mut().zip(values.iter().zip(term)) {
             *out = value + term;

@@ -2,9 +2,8 @@
 
 use crate::activation::{Curve, with_curve};
 use crate::join_backward::{Gradient, JoinPass};
-use crate::lanes::{Lanes, Task, load, store};
+use crate::lanes::{Lanes, Task, load, store, vectors};
 use crate::sink::{OutRun, SharedGather, SharedSink};
-use crate::totals::PARTIAL_ROWS;
 use crate::walk::{SHORT_SUM, prefetch_pixels};
 
 /// A run of pixels on its way. A function of its own for each instruction set: callers stay small.
@@ -86,30 +85,24 @@ impl Gradient for Through<'_> {
         let Finish { sink, from, run } = *self.finish;
         // SAFETY: handed on.
         unsafe {
-            let mut v = load::<L>(from.add(i * run.stride + c - run.channel), part);
-            if sink.accumulate {
-                v = L::add(v, load::<L>(self.out.add(i * run.step * sink.channels + c), part));
-            }
-            v
+            let c = c - run.channel;
+            let out = self.out.add(run.channel + i * run.step * sink.channels + c);
+            self.finish.get::<L>(from.add(i * run.stride + c), out, c, part)
         }
     }
     #[inline(always)]
     unsafe fn put<L: Lanes>(self, i: usize, c: usize, part: usize, v: L::V) {
         let Finish { sink, run, .. } = *self.finish;
-        // SAFETY: handed on; streamed rows are aligned because channels and the tensor are.
-        unsafe {
-            let to = self.out.add(i * run.step * sink.channels + c);
-            if sink.stream { L::stream(to, v) } else { store::<L>(to, part, v) }
-        }
+        // SAFETY: handed on.
+        unsafe { self.finish.put::<L>(self.out.add(i * run.step * sink.channels + c), part, v) }
     }
 }
 
 impl Finish<'_> {
     /// The chunk's partial sums of the `n`-th thing gathered, from the run's first channel on.
     unsafe fn partial(&self, n: usize) -> *mut f32 {
-        let (sink, row) = (self.sink, PARTIAL_ROWS * self.sink.channels);
         // SAFETY: a chunk belongs to one worker.
-        let rows = unsafe { sink.partials.part((n * sink.chunks + self.run.chunk) * row, row) };
+        let rows = unsafe { self.sink.partials.rows(n, self.run.chunk) };
         rows[self.run.channel..].as_mut_ptr()
     }
 
@@ -149,12 +142,9 @@ impl Finish<'_> {
         unsafe {
             for i in 0..run.count {
                 let (from, out) = (self.from.add(i * run.stride), out.add(i * run.step * row));
-                let mut c = 0;
-                while c < channels {
-                    let part = L::N.min(channels - c);
+                for (c, part) in vectors::<L>(channels) {
                     let v = self.get::<L>(from.add(c), out.add(c), c, part);
                     self.put::<L>(out.add(c), part, v);
-                    c += L::N;
                 }
             }
         }
@@ -170,9 +160,7 @@ impl Finish<'_> {
             for start in (0..run.count).step_by(SHORT_SUM) {
                 let end = run.count.min(start + SHORT_SUM);
                 let opens = run.opens && start == 0;
-                let mut c = 0;
-                while c < channels {
-                    let part = L::N.min(channels - c);
+                for (c, part) in vectors::<L>(channels) {
                     let mut pivot = L::splat(0.0);
                     if !opens {
                         pivot = load::<L>(p_pivot.add(c), part);
@@ -197,7 +185,6 @@ impl Finish<'_> {
                     }
                     store::<L>(p_sum.add(c), part, sum);
                     store::<L>(p_square.add(c), part, square);
-                    c += L::N;
                 }
             }
         }
@@ -219,9 +206,7 @@ impl Finish<'_> {
             for start in (0..run.count).step_by(SHORT_SUM) {
                 let end = run.count.min(start + SHORT_SUM);
                 let opens = run.opens && start == 0;
-                let mut c = 0;
-                while c < channels {
-                    let part = L::N.min(channels - c);
+                for (c, part) in vectors::<L>(channels) {
                     let (scale, shift) = (load::<L>(scale.add(c), part), load::<L>(shift.add(c), part));
                     let centre = load::<L>(centre.add(c), part);
                     prefetch_pixels::<L>(values, end * run.step, row, c, channels);
@@ -241,7 +226,6 @@ impl Finish<'_> {
                     }
                     store::<L>(p_sum.add(c), part, sum);
                     store::<L>(p_product.add(c), part, product);
-                    c += L::N;
                 }
             }
         }

@@ -25,6 +25,15 @@ impl Run {
     }
 }
 
+/// The rows of a product: offsets behind a base, for the factors and for the results.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub from: *const f32,
+    pub from_rows: &'a [u32],
+    pub to: *mut f32,
+    pub to_rows: &'a [u32],
+}
+
 /// What happens to a finished tile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Store {
@@ -128,50 +137,31 @@ impl Packed {
         self.blocks[block].len
     }
 
-    /// `c[row] = a[row] * weights` for all rows: `a` and `c` are bases, `rows` pairs of offsets behind them.
+    /// `to[row] = from[row] * weights` for all rows.
     ///
     /// # Safety
-    /// Every run behind every row of `a` is readable, and `padded_columns` floats behind every row of `c` are writable.
+    /// Every run behind every row of `from` is readable, and `padded_columns` floats behind every row of `to` are writable.
     #[inline(always)]
-    pub unsafe fn multiply<L: Lanes>(&self, a: *const f32, a_rows: &[u32], c: *mut f32, c_rows: &[u32]) {
+    pub unsafe fn multiply<L: Lanes>(&self, rows: Rows) {
         for block in 0..self.blocks.len() {
             // SAFETY: handed on.
-            unsafe {
-                let store = Store::near(block > 0);
-                self.multiply_block::<L>(block, 0..self.columns, a, a_rows, c, c_rows, store)
-            };
+            unsafe { self.panels(block, 0..self.columns).multiply::<L>(rows, Store::near(block > 0)) };
         }
     }
 
-    /// The share of one block, for `columns` only, which start at a multiple of [`Self::PANELS`] and of which the first
-    /// goes to the start of a row of `c`.
-    ///
-    /// # Safety
-    /// As for `multiply`.
+    /// The panels of one block, for `columns` only, which start at a multiple of [`Self::PANELS`] and of which the first
+    /// goes to the start of a row of the product.
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "raw pieces of a matrix product")]
-    pub unsafe fn multiply_block<L: Lanes>(
-        &self,
-        block: usize,
-        columns: Range<usize>,
-        a: *const f32,
-        a_rows: &[u32],
-        c: *mut f32,
-        c_rows: &[u32],
-        store: Store,
-    ) {
+    pub fn panels(&self, block: usize, columns: Range<usize>) -> Panels<'_> {
         let block = &self.blocks[block];
-        let panels = Panels {
-            // SAFETY: panels lie inside `data` by construction.
-            data: unsafe { self.data.as_ptr().add(block.start + block.len * columns.start) },
+        Panels {
+            data: self.data[block.start + block.len * columns.start..].as_ptr(),
             runs: &block.runs,
             len: block.len,
             columns: columns.len(),
             step: 1,
             exactness: self.exactness,
-        };
-        // SAFETY: handed on.
-        unsafe { panels.multiply::<L>(a, a_rows, c, c_rows, store) };
+        }
     }
 }
 
@@ -191,29 +181,30 @@ pub(crate) struct Panels<'a> {
 }
 
 impl Panels<'_> {
-    /// `c[row] = a[row] * panels` for all rows: `a` and `c` are bases, `rows` pairs of offsets behind them.
+    /// `to[row] = from[row] * panels` for all rows.
     ///
     /// # Safety
-    /// `data` holds `len * columns` floats, a bias `columns`, every run behind every row of `a` is readable, and `columns` floats behind every
-    /// row of `c` are writable.
+    /// `data` holds `len * columns` floats, a bias `columns`, every run behind every row of `from` is readable, and `columns`
+    /// floats behind every row of `to` are writable.
     #[inline(always)]
-    pub unsafe fn multiply<L: Lanes>(&self, a: *const f32, a_rows: &[u32], c: *mut f32, c_rows: &[u32], store: Store) {
-        let rows = a_rows.len().min(c_rows.len());
-        if rows == 0 {
+    pub unsafe fn multiply<L: Lanes>(&self, rows: Rows, store: Store) {
+        let Rows { from: a, from_rows: a_rows, to: c, to_rows: c_rows } = rows;
+        let count = a_rows.len().min(c_rows.len());
+        if count == 0 {
             return;
         }
         // SAFETY: handed on.
         unsafe {
             if self.exactness == Exactness::Double {
-                return self.multiply_double(L::N, a, a_rows, c, c_rows, store);
+                return self.multiply_double(L::N, rows, store);
             }
             let mut panel = self.data;
             for (first, width) in panels(0..self.columns, L::N) {
                 let two = width > L::N;
                 // Tiles of nearly equal height: a tile of one row would wait for its own additions. One vector of
-                // columns leaves room for twice the rows.
-                let tiles = rows.div_ceil(if two { L::TILE_ROWS } else { 2 * L::TILE_ROWS });
-                let (height, taller) = (rows / tiles, rows % tiles);
+                // columns leaves registers for twice the rows.
+                let tiles = count.div_ceil(if two { L::TILE_ROWS } else { 2 * L::TILE_ROWS });
+                let (height, taller) = (count / tiles, count % tiles);
                 // Each tile asks for its share of the next panel, which nobody has read lately.
                 let next = panel.wrapping_add(self.len * width);
                 let share = (width / tiles).max(1);
@@ -245,22 +236,14 @@ impl Panels<'_> {
     ///
     /// # Safety
     /// As for `multiply`.
-    unsafe fn multiply_double(
-        &self,
-        lanes: usize,
-        a: *const f32,
-        a_rows: &[u32],
-        c: *mut f32,
-        c_rows: &[u32],
-        store: Store,
-    ) {
+    unsafe fn multiply_double(&self, lanes: usize, rows: Rows, store: Store) {
         let mut panel = self.data;
         for (first, width) in panels(0..self.columns, lanes) {
-            for (&a_row, &c_row) in a_rows.iter().zip(c_rows) {
+            for (&from_row, &to_row) in rows.from_rows.iter().zip(rows.to_rows) {
                 for j in 0..width {
                     // SAFETY: as for `multiply`.
                     unsafe {
-                        let to = c.add(c_row as usize + first + j);
+                        let to = rows.to.add(to_row as usize + first + j);
                         let bias = store.bias.map_or(0.0, |bias| *bias.add(first + j));
                         let mut sum = f64::from(bias);
                         if store.accumulate {
@@ -268,7 +251,7 @@ impl Panels<'_> {
                         }
                         let mut k = 0;
                         for run in self.runs {
-                            let from = a.add((a_row + run.offset) as usize);
+                            let from = rows.from.add((from_row + run.offset) as usize);
                             for i in 0..run.len as usize {
                                 let weight = *panel.add(k * width + j);
                                 sum += f64::from(*from.add(i * self.step)) * f64::from(weight);
@@ -296,17 +279,17 @@ fn split_runs(runs: &[Run], total: usize) -> Vec<Vec<Run>> {
     let target = total.div_ceil(total.div_ceil(BLOCK).max(1)).max(1);
     let mut blocks = Vec::new();
     let mut current: Vec<Run> = Vec::new();
-    let mut room = target;
+    let mut left = target;
     for run in runs {
         let mut rest = *run;
         while rest.len > 0 {
-            let take = rest.len.min(room as u32);
+            let take = rest.len.min(left as u32);
             current.push(Run { offset: rest.offset, len: take });
             rest = Run { offset: rest.offset + take, len: rest.len - take };
-            room -= take as usize;
-            if room == 0 {
+            left -= take as usize;
+            if left == 0 {
                 blocks.push(std::mem::take(&mut current));
-                room = target;
+                left = target;
             }
         }
     }

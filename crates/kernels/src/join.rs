@@ -1,11 +1,9 @@
 //! Residual joins: the sum of two values under an activation.
 
-use crate::Scratch;
-use crate::Workers;
+use crate::Team;
 use crate::activation::{Curve, with_curve};
 use crate::extent::{Extent, pixel_chunks};
-use crate::isa::Isa;
-use crate::lanes::{Lanes, Task, load, store};
+use crate::lanes::{Lanes, Task, load, store, vectors};
 use crate::mask::{mask_len, note_slope};
 use crate::shared::Shared;
 use crate::source::{PixelRun, Source};
@@ -17,11 +15,8 @@ use flipcast_graph::Activation;
 ///
 /// # Panics
 /// If there is no term or more than two, a slice is too short, or a mask is asked for an activation without one.
-#[expect(clippy::too_many_arguments, reason = "a pass and the tensors it touches")]
 pub fn join(
-    isa: Isa,
-    workers: &mut Workers,
-    scratch: &mut Scratch,
+    team: &mut Team,
     extent: Extent,
     terms: &[Source],
     activation: Activation,
@@ -39,16 +34,15 @@ pub fn join(
     let stream = len > STREAM_FROM && extent.channels.is_multiple_of(16) && out.as_ptr().align_offset(64) == 0;
     let (out, mask) = (Shared::new(&mut out[..len]), mask.map(Shared::new));
     let (chunks, chunk) = pixel_chunks(extent);
-    let (scratch, _) = scratch.split();
+    let isa = team.isa();
     let row = extent.channels.div_ceil(8);
-    workers.each(chunks, |index, worker| {
+    team.each(chunks, |index, scratch| {
         let run = chunk(index);
-        // SAFETY: chunks do not overlap, and a worker runs one at a time.
-        let (out, mask, scratch) = unsafe {
+        // SAFETY: chunks do not overlap.
+        let (out, mask) = unsafe {
             (
                 out.part(run.first * extent.channels, run.count * extent.channels),
                 mask.map(|mask| mask.part(run.first * row, run.count * row)),
-                scratch.of(worker),
             )
         };
         isa.run(Join { terms, activation, run, out, mask, stream, spare: scratch.floats });
@@ -159,9 +153,7 @@ impl Join<'_> {
         with_curve!(self.activation, curve => unsafe {
             for pixel in 0..run.count {
                 let offset = (run.first + pixel) * run.channels;
-                let mut c = 0;
-                while c < run.channels {
-                    let part = L::N.min(run.channels - c);
+                for (c, part) in vectors::<L>(run.channels) {
                     let z = L::add(a.at::<L>(offset, c, part), b.at::<L>(offset, c, part));
                     let v = curve.value::<L>(z);
                     let to = out.add(pixel * run.channels + c);
@@ -173,7 +165,6 @@ impl Join<'_> {
                     if let Some(mask) = self.mask.as_deref_mut() {
                         note_slope::<L, _>(curve, v, mask, pixel, c, run.channels);
                     }
-                    c += L::N;
                 }
             }
             if self.stream {
@@ -192,16 +183,13 @@ impl Join<'_> {
         // SAFETY: vectors stay inside a pixel's channels.
         with_curve!(self.activation, curve => unsafe {
             for pixel in 0..self.run.count {
-                let mut c = 0;
-                while c < channels {
-                    let part = L::N.min(channels - c);
+                for (c, part) in vectors::<L>(channels) {
                     let to = out.add(pixel * channels + c);
                     let v = curve.value::<L>(load::<L>(to, part));
                     store::<L>(to, part, v);
                     if let Some(mask) = self.mask.as_deref_mut() {
                         note_slope::<L, _>(curve, v, mask, pixel, c, channels);
                     }
-                    c += L::N;
                 }
             }
         });

@@ -1,14 +1,12 @@
 //! The gradient of a residual join: through its activation, with the sums of the norms below it.
 
-use crate::Scratch;
-use crate::Workers;
-use crate::extent::{Extent, pixel_chunks};
-use crate::isa::Isa;
+use crate::Team;
+use crate::extent::Extent;
 use crate::lanes::{Lanes, Task, load, store};
 use crate::mask::{mask_len, slope_bits};
 use crate::shared::Shared;
 use crate::source::PixelRun;
-use crate::totals::{PARTIAL_ROWS, Totals};
+use crate::totals::{Totals, reduce};
 use crate::walk::{SHORT_SUM, prefetch_pixels};
 
 /// A batch norm directly below a join: what its sums need, and where they go.
@@ -47,9 +45,9 @@ impl<'a> JoinGradient<'a> {
     /// Splits into what the workers share and where the sums go.
     ///
     /// # Panics
-    /// If a slice is too short for `pixels` pixels of `channels`.
-    pub(crate) fn share(self, pixels: usize, channels: usize) -> (SharedJoin<'a>, [Totals<'a>; 2]) {
-        let extent = Extent { images: 1, pixels, channels };
+    /// If a slice is too short for `extent`.
+    pub(crate) fn share(self, extent: Extent) -> (SharedJoin<'a>, [Totals<'a>; 2]) {
+        let channels = extent.channels;
         assert!(self.mask.is_none_or(|mask| mask.len() >= mask_len(extent)), "mask too short");
         let mut shared = SharedJoin { mask: self.mask, ..SharedJoin::default() };
         let mut totals = [Totals::Nothing, Totals::Nothing];
@@ -68,36 +66,17 @@ impl<'a> JoinGradient<'a> {
 ///
 /// # Panics
 /// If a slice or the scratch is too short.
-pub fn join_backward(
-    isa: Isa,
-    workers: &mut Workers,
-    scratch: &mut Scratch,
-    extent: Extent,
-    gradient: &mut [f32],
-    join: JoinGradient,
-) {
-    let (len, channels) = (extent.len(), extent.channels);
+pub fn join_backward(team: &mut Team, extent: Extent, gradient: &mut [f32], join: JoinGradient) {
+    let len = extent.len();
     assert!(gradient.len() >= len, "join of less than {len}");
-    let (chunks, chunk) = pixel_chunks(extent);
-    let (_, partials) = scratch.split();
-    let (join, totals) = join.share(extent.images * extent.pixels, channels);
-    let row = PARTIAL_ROWS * channels;
-    let partials = &mut partials[..join.count * chunks * row];
-    let (gradient, shared) = (Shared::new(&mut gradient[..len]), Shared::new(&mut *partials));
-    workers.each(chunks, |index, _| {
-        let run = chunk(index);
-        // SAFETY: chunks overlap neither in pixels nor in their rows of partial sums.
-        let (gradient, partials) = unsafe {
-            let rows = |n: usize| shared.part((n * chunks + index) * row, row).as_mut_ptr();
-            let partials = [0, 1].map(|n| if n < join.count { rows(n) } else { std::ptr::null_mut() });
-            (gradient.part(run.first * channels, run.count * channels), partials)
-        };
-        isa.run(Backward { run, gradient, join, partials });
+    let isa = team.isa();
+    let (join, totals) = join.share(extent);
+    let gradient = Shared::new(&mut gradient[..len]);
+    reduce(team, extent, totals, |run, partials| {
+        // SAFETY: chunks do not overlap.
+        let gradient = unsafe { gradient.part(run.first * run.channels, run.count * run.channels) };
+        isa.run(Backward { run, gradient, join, partials: partials.map(|rows| rows.as_mut_ptr()) });
     });
-    for (n, totals) in totals.into_iter().enumerate().take(join.count) {
-        let partials = &partials[n * chunks * row..(n + 1) * chunks * row];
-        totals.merge(workers, partials, channels, &|index| chunk(index).count);
-    }
 }
 
 struct Backward<'a> {

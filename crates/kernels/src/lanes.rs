@@ -62,6 +62,30 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn transpose(rows: &mut [Self::V; WIDEST]);
 }
 
+/// The vectors that cover `len` floats: where each starts and how many floats it holds, whole ones but for the last.
+#[inline(always)]
+pub(crate) fn vectors<L: Lanes>(len: usize) -> Vectors {
+    Vectors { at: 0, len, lanes: L::N }
+}
+
+/// See [`vectors`].
+pub(crate) struct Vectors {
+    at: usize,
+    len: usize,
+    lanes: usize,
+}
+
+impl Iterator for Vectors {
+    type Item = (usize, usize);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(usize, usize)> {
+        let at = self.at;
+        self.at += self.lanes;
+        (at < self.len).then(|| (at, self.lanes.min(self.len - at)))
+    }
+}
+
 /// Loads `part` floats, the usual case of a whole vector without a mask.
 #[inline(always)]
 pub(crate) unsafe fn load<L: Lanes>(from: *const f32, part: usize) -> L::V {

@@ -1,87 +1,84 @@
 //! Layer norm: every pixel by its own channels.
 
 use crate::extent::{Extent, pixel_chunks};
-use crate::isa::Isa;
-use crate::lanes::{Lanes, Task};
+use crate::lanes::{Lanes, Task, vectors};
 use crate::shared::Shared;
-use crate::totals::{PARTIAL_ROWS, Totals};
-use crate::{Scratch, Workers};
+use crate::totals::{Totals, reduce};
+use crate::{Target, Team};
+
+/// A layer norm and what it normalises.
+#[derive(Clone, Copy, Debug)]
+pub struct LayerNorm<'a> {
+    /// The values.
+    pub values: &'a [f32],
+    /// Factor per channel.
+    pub scale: &'a [f32],
+    /// Term per channel.
+    pub shift: &'a [f32],
+    /// Added to the variance.
+    pub eps: f32,
+}
 
 /// `out = scale * (value - mean) / sqrt(variance + eps) + shift`, mean and variance over a pixel's channels.
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn layer_norm(
-    isa: Isa,
-    workers: &mut Workers,
-    extent: Extent,
-    values: &[f32],
-    (scale, shift, eps): (&[f32], &[f32], f32),
-    out: &mut [f32],
-) {
+pub fn layer_norm(team: &mut Team, extent: Extent, norm: LayerNorm, out: &mut [f32]) {
+    let LayerNorm { values, scale, shift, eps } = norm;
     let channels = extent.channels;
     assert!(values.len() >= extent.len() && out.len() >= extent.len(), "layer norm too short");
     assert!(scale.len() >= channels && shift.len() >= channels, "norm tables too short");
-    let out = Shared::new(out);
+    let (isa, out) = (team.isa(), Shared::new(out));
     let (chunks, chunk) = pixel_chunks(extent);
-    workers.each(chunks, |index, _| {
+    team.each(chunks, |index, _| {
         let run = chunk(index);
         // SAFETY: chunks do not overlap.
         let out = unsafe { out.part(run.first * channels, run.count * channels) };
-        let values = &values[run.first * channels..][..run.count * channels];
-        isa.run(Forward { values, scale, shift, eps, out, channels });
+        isa.run(Forward { values: &values[run.floats()], scale, shift, eps, out, channels });
     });
 }
 
-/// Gradients of scale and shift, and of the value if `target` is given (with a flag to add to what is there).
+/// Where the gradients of a layer norm go.
+#[derive(Debug)]
+pub struct LayerNormGradients<'a> {
+    /// Receives the gradient of the scale.
+    pub scale: &'a mut [f32],
+    /// Receives the gradient of the shift.
+    pub shift: &'a mut [f32],
+    /// Receives the gradient of the values, if wanted.
+    pub values: Option<Target<'a>>,
+}
+
+/// The gradients of a layer norm from that of its result.
 ///
 /// # Panics
 /// If a slice or the scratch is too short.
-#[expect(clippy::too_many_arguments, reason = "a pass and the tensors it touches")]
 pub fn layer_norm_backward(
-    isa: Isa,
-    workers: &mut Workers,
-    scratch: &mut Scratch,
+    team: &mut Team,
     extent: Extent,
-    (values, gradient): (&[f32], &[f32]),
-    (scale, eps): (&[f32], f32),
-    (scale_gradient, shift_gradient): (&mut [f32], &mut [f32]),
-    target: Option<(&mut [f32], bool)>,
+    norm: LayerNorm,
+    gradient: &[f32],
+    gradients: LayerNormGradients,
 ) {
+    let LayerNorm { values, scale, eps, .. } = norm;
     let channels = extent.channels;
     assert!(values.len() >= extent.len() && gradient.len() >= extent.len(), "layer norm too short");
     assert!(scale.len() >= channels, "norm tables too short");
-    let (chunks, chunk) = pixel_chunks(extent);
-    let (_, partials) = scratch.split();
-    let row = PARTIAL_ROWS * channels;
-    let partials = &mut partials[..chunks * row];
-    let shared = Shared::new(&mut *partials);
-    let (target, add) = match target {
-        Some((target, add)) => {
-            assert!(target.len() >= extent.len(), "target too short");
-            (Some(Shared::new(target)), add)
-        }
-        None => (None, false),
-    };
-    workers.each(chunks, |index, _| {
-        let run = chunk(index);
-        let (start, len) = (run.first * channels, run.count * channels);
-        // SAFETY: chunks overlap neither in pixels nor in rows of partial sums.
-        let (partial, target) =
-            unsafe { (shared.part(index * row, row), target.as_ref().map(|target| target.part(start, len))) };
-        isa.run(Backward {
-            values: &values[start..start + len],
-            gradient: &gradient[start..start + len],
-            scale,
-            eps,
-            partial,
-            target,
-            add,
-            channels,
-        });
+    let isa = team.isa();
+    let target = gradients.values.map(|target| {
+        assert!(target.values.len() >= extent.len(), "target too short");
+        (Shared::new(target.values), target.accumulate)
     });
-    let totals = Totals::Sums { sum: shift_gradient, product: scale_gradient };
-    totals.merge(workers, partials, channels, &|index| chunk(index).count);
+    let totals = Totals::Sums { sum: gradients.shift, product: gradients.scale };
+    reduce(team, extent, [totals, Totals::Nothing], |run, [partial, _]| {
+        let (start, len) = (run.first * channels, run.count * channels);
+        let target = target.as_ref().map(|(values, accumulate)| {
+            // SAFETY: chunks do not overlap.
+            Target { values: unsafe { values.part(start, len) }, accumulate: *accumulate }
+        });
+        let (values, gradient) = (&values[run.floats()], &gradient[run.floats()]);
+        isa.run(Backward { values, gradient, scale, eps, partial, target, channels });
+    });
 }
 
 /// Mean and reciprocal standard deviation of `channels` floats, in two passes.
@@ -89,15 +86,14 @@ pub fn layer_norm_backward(
 unsafe fn moments<L: Lanes>(from: *const f32, channels: usize, eps: f32) -> (f32, f32) {
     // SAFETY: the caller vouches for `channels` floats.
     unsafe {
-        let (mut sum, mut c) = (L::splat(0.0), 0);
-        while c < channels {
-            sum = L::add(sum, L::load_part(from.add(c), L::N.min(channels - c)));
-            c += L::N;
+        let mut sum = L::splat(0.0);
+        for (c, part) in vectors::<L>(channels) {
+            sum = L::add(sum, L::load_part(from.add(c), part));
         }
         let mean = L::sum(sum) / channels as f32;
-        let (mut square, mut c, mut rest) = (L::splat(0.0), 0, 0.0);
-        while c < channels {
-            if c + L::N <= channels {
+        let (mut square, mut rest) = (L::splat(0.0), 0.0);
+        for (c, part) in vectors::<L>(channels) {
+            if part == L::N {
                 let d = L::sub(L::load(from.add(c)), L::splat(mean));
                 square = L::fma(d, d, square);
             } else {
@@ -106,7 +102,6 @@ unsafe fn moments<L: Lanes>(from: *const f32, channels: usize, eps: f32) -> (f32
                     rest += d * d;
                 }
             }
-            c += L::N;
         }
         let variance = (L::sum(square) + rest) / channels as f32;
         (mean, 1.0 / (variance + eps).sqrt())
@@ -134,13 +129,10 @@ impl Task for Forward<'_> {
             unsafe {
                 let (mean, inverse) = moments::<L>(values.as_ptr(), channels, self.eps);
                 let (mean, inverse) = (L::splat(mean), L::splat(inverse));
-                let mut c = 0;
-                while c < channels {
-                    let part = L::N.min(channels - c);
+                for (c, part) in vectors::<L>(channels) {
                     let load = |slice: &[f32]| L::load_part(slice.as_ptr().add(c), part);
                     let x = L::mul(L::sub(load(values), mean), inverse);
                     L::store_part(out.as_mut_ptr().add(c), part, L::fma(x, load(self.scale), load(self.shift)));
-                    c += L::N;
                 }
             }
         }
@@ -153,8 +145,7 @@ struct Backward<'a> {
     scale: &'a [f32],
     eps: f32,
     partial: &'a mut [f32],
-    target: Option<&'a mut [f32]>,
-    add: bool,
+    target: Option<Target<'a>>,
     channels: usize,
 }
 
@@ -172,9 +163,8 @@ impl Task for Backward<'_> {
             unsafe {
                 let (mean, inverse) = moments::<L>(values.as_ptr(), channels, self.eps);
                 let (mean, inverse) = (L::splat(mean), L::splat(inverse));
-                let (mut total, mut along, mut c) = (L::splat(0.0), L::splat(0.0), 0);
-                while c < channels {
-                    let part = L::N.min(channels - c);
+                let (mut total, mut along) = (L::splat(0.0), L::splat(0.0));
+                for (c, part) in vectors::<L>(channels) {
                     let load = |slice: &[f32]| L::load_part(slice.as_ptr().add(c), part);
                     let x = L::mul(L::sub(load(values), mean), inverse);
                     let g = load(gradient);
@@ -184,26 +174,22 @@ impl Task for Backward<'_> {
                     let scaled = L::mul(g, load(self.scale));
                     total = L::add(total, scaled);
                     along = L::fma(scaled, x, along);
-                    c += L::N;
                 }
-                let Some(target) = self.target.as_deref_mut() else {
+                let Some(Target { values: target, accumulate }) = &mut self.target else {
                     continue;
                 };
                 let target = &mut target[pixel * channels..][..channels];
                 let total = L::splat(-L::sum(total) / channels as f32);
                 let along = L::splat(-L::sum(along) / channels as f32);
-                let mut c = 0;
-                while c < channels {
-                    let part = L::N.min(channels - c);
+                for (c, part) in vectors::<L>(channels) {
                     let load = |slice: &[f32]| L::load_part(slice.as_ptr().add(c), part);
                     let x = L::mul(L::sub(load(values), mean), inverse);
                     let scaled = L::mul(load(gradient), load(self.scale));
                     let mut d = L::mul(inverse, L::add(L::fma(along, x, total), scaled));
-                    if self.add {
+                    if *accumulate {
                         d = L::add(d, load(target));
                     }
                     L::store_part(target.as_mut_ptr().add(c), part, d);
-                    c += L::N;
                 }
             }
         }

@@ -1,22 +1,17 @@
 //! Rearrangements: flatten in PyTorch's order, the zero-padding strided shortcut, and moves of whole tokens.
 
-use crate::Workers;
 use crate::extent::Extent;
-use crate::shared::Shared;
+use crate::{Target, Team};
 use flipcast_graph::ShortcutShape;
 
 /// Pixels and channels of every image in PyTorch's order: `out[channel * pixels + pixel]`.
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn flatten(workers: &mut Workers, extent: Extent, values: &[f32], out: &mut [f32]) {
-    let Extent { images, pixels, channels } = extent;
-    assert!(values.len() >= extent.len() && out.len() >= extent.len(), "flatten too short");
-    let out = Shared::new(out);
-    workers.each(images, |image, _| {
-        let len = pixels * channels;
-        // SAFETY: images do not overlap.
-        let out = unsafe { out.part(image * len, len) };
+pub fn flatten(team: &mut Team, extent: Extent, values: &[f32], out: &mut [f32]) {
+    let Extent { pixels, channels, .. } = extent;
+    let len = pixels * channels;
+    team.each_chunk_mut(&mut out[..extent.len()], len, |image, out| {
         let values = &values[image * len..][..len];
         for pixel in 0..pixels {
             for c in 0..channels {
@@ -30,19 +25,15 @@ pub fn flatten(workers: &mut Workers, extent: Extent, values: &[f32], out: &mut 
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn flatten_backward(workers: &mut Workers, extent: Extent, gradient: &[f32], target: &mut [f32], add: bool) {
-    let Extent { images, pixels, channels } = extent;
-    assert!(gradient.len() >= extent.len() && target.len() >= extent.len(), "flatten too short");
-    let target = Shared::new(target);
-    workers.each(images, |image, _| {
-        let len = pixels * channels;
-        // SAFETY: images do not overlap.
-        let target = unsafe { target.part(image * len, len) };
+pub fn flatten_backward(team: &mut Team, extent: Extent, gradient: &[f32], target: Target) {
+    let Extent { pixels, channels, .. } = extent;
+    let len = pixels * channels;
+    team.each_chunk_mut(&mut target.values[..extent.len()], len, |image, to| {
         let gradient = &gradient[image * len..][..len];
         for pixel in 0..pixels {
             for c in 0..channels {
-                let to = &mut target[pixel * channels + c];
-                *to = gradient[c * pixels + pixel] + if add { *to } else { 0.0 };
+                let to = &mut to[pixel * channels + c];
+                *to = gradient[c * pixels + pixel] + if target.accumulate { *to } else { 0.0 };
             }
         }
     });
@@ -52,13 +43,9 @@ pub fn flatten_backward(workers: &mut Workers, extent: Extent, gradient: &[f32],
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn shortcut_a(workers: &mut Workers, images: usize, shape: ShortcutShape, values: &[f32], out: &mut [f32]) {
+pub fn shortcut_a(team: &mut Team, images: usize, shape: ShortcutShape, values: &[f32], out: &mut [f32]) {
     let [from_len, to_len] = shape.lens();
-    assert!(values.len() >= images * from_len && out.len() >= images * to_len, "shortcut too short");
-    let out = Shared::new(out);
-    workers.each(images, |image, _| {
-        // SAFETY: images do not overlap.
-        let out = unsafe { out.part(image * to_len, to_len) };
+    team.each_chunk_mut(&mut out[..images * to_len], to_len, |image, out| {
         let values = &values[image * from_len..][..from_len];
         out.fill(0.0);
         for (from, to) in shape.pairs() {
@@ -71,27 +58,16 @@ pub fn shortcut_a(workers: &mut Workers, images: usize, shape: ShortcutShape, va
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn shortcut_a_backward(
-    workers: &mut Workers,
-    images: usize,
-    shape: ShortcutShape,
-    gradient: &[f32],
-    target: &mut [f32],
-    add: bool,
-) {
+pub fn shortcut_a_backward(team: &mut Team, images: usize, shape: ShortcutShape, gradient: &[f32], target: Target) {
     let [to_len, from_len] = shape.lens();
-    assert!(gradient.len() >= images * from_len && target.len() >= images * to_len, "shortcut too short");
-    let target = Shared::new(target);
-    workers.each(images, |image, _| {
-        // SAFETY: images do not overlap.
-        let target = unsafe { target.part(image * to_len, to_len) };
+    team.each_chunk_mut(&mut target.values[..images * to_len], to_len, |image, to_image| {
         let gradient = &gradient[image * from_len..][..from_len];
-        if !add {
-            target.fill(0.0);
+        if !target.accumulate {
+            to_image.fill(0.0);
         }
         for (to, from) in shape.pairs() {
             let from = &gradient[from..from + shape.channels[0]];
-            target[to..to + shape.channels[0]].iter_mut().zip(from).for_each(|(to, from)| *to += from);
+            to_image[to..to + shape.channels[0]].iter_mut().zip(from).for_each(|(to, from)| *to += from);
         }
     });
 }
@@ -114,18 +90,14 @@ impl Cells<'_> {
     pub const VACANT: u32 = u32::MAX;
 }
 
-/// Moves tokens into cells. The flag says to add to what is there.
+/// Moves tokens into cells.
 ///
 /// # Panics
 /// If a slice is too short, or the table names a token that is not there.
-pub fn arrange(workers: &mut Workers, images: usize, cells: Cells, values: &[f32], out: &mut [f32], add: bool) {
+pub fn arrange(team: &mut Team, images: usize, cells: Cells, values: &[f32], target: Target) {
     let Cells { table, tokens, channels, .. } = cells;
     let (from_len, to_len) = (tokens * channels, table.len() * channels);
-    assert!(values.len() >= images * from_len && out.len() >= images * to_len, "arrangement too short");
-    let out = Shared::new(out);
-    workers.each(images, |image, _| {
-        // SAFETY: images do not overlap.
-        let out = unsafe { out.part(image * to_len, to_len) };
+    team.each_chunk_mut(&mut target.values[..images * to_len], to_len, |image, out| {
         let values = &values[image * from_len..][..from_len];
         let mut vacant = cells.vacant.chunks_exact(channels);
         for (to, &token) in out.chunks_exact_mut(channels).zip(table) {
@@ -133,7 +105,7 @@ pub fn arrange(workers: &mut Workers, images: usize, cells: Cells, values: &[f32
                 Cells::VACANT => vacant.next(),
                 token => Some(&values[token as usize * channels..][..channels]),
             };
-            match (from, add) {
+            match (from, target.accumulate) {
                 (Some(from), false) => to.copy_from_slice(from),
                 (Some(from), true) => to.iter_mut().zip(from).for_each(|(to, from)| *to += from),
                 (None, false) => to.fill(0.0),

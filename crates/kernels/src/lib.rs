@@ -1,8 +1,42 @@
 //! Kernel stage: slices in, slices out. The only SIMD of the workspace, and its only threads.
 //!
-//! Every kernel is written once, generic over [`Lanes`](lanes::Lanes), and compiled for the portable, AVX2 and
-//! AVX-512 instruction sets; [`Isa::detect`] picks one at run time. Public entry points are safe and check lengths.
-//! Work is split over outputs in chunks that depend on shapes alone, so results do not depend on the number of threads.
+//! Public entry points are safe and check lengths. Work is split over outputs into chunks that depend on shapes alone, so
+//! results do not depend on the number of threads.
+//!
+//! # Layers
+//!
+//! Calls go down. What a layer knows, those below it do not.
+//!
+//! ```text
+//!  entry points      Conv::run   Attention::forward   join   pool   layer_norm   norm_sums   ...
+//!  (safe)                |               |               \______________|______________/
+//!                        |               |                              |
+//!  passes            conv/pass.rs        |                          extent.rs
+//!                    taps per class      |                          runs of pixels
+//!                    conv/{pointwise,    |                              |
+//!                     winograd,          |                              |
+//!                     depthwise,direct}  |                              |
+//!                        |               |                              |
+//!  threads           Team::each: chunks, scratch memory, partial sums (team.rs, workers.rs, totals.rs)
+//!                        |               |                              |
+//!  instruction set   Isa::run -> Lanes::vectorize: from here on, code compiled for one set
+//!                        |               |                              |
+//!  fill, sink        source.rs reads: plain, normed, or a gradient through a norm
+//!                    sink.rs + finish.rs write: bias, accumulate, statistics, norm sums, joins
+//!                        |               |                              |
+//!  tile kernel       gemm.rs: Panels::multiply -> FixedTile             |
+//!                        |               |                              |
+//!  lanes             lanes.rs: one vector register; portable.rs, avx2.rs, avx512.rs; math.rs, activation.rs
+//! ```
+//!
+//! - A [`Team`] is passed to every entry point: instruction set, threads, and scratch memory of a [`ScratchSize`] that is
+//!   computed once for all kernels a network uses.
+//! - A kernel is a `Task`, written once, generic over `Lanes`, and compiled for the portable, AVX2 and AVX-512 sets;
+//!   [`Isa::detect`] picks one at run time, and a value of type [`Isa`] is proof that its instructions exist. The portable
+//!   form is the scalar twin that tests compare with.
+//! - A [`Source`] folds the norm and the activation in front of a layer into its reads, a [`Sink`] gathers what the norm behind
+//!   it needs while the result is still in cache.
+//! - Partial sums are kept per chunk and merged in chunk order, in double precision.
 
 mod activation;
 mod attention;
@@ -30,10 +64,11 @@ mod parity;
 mod peak;
 mod pool;
 mod portable;
-mod scratch;
 mod shared;
 mod sink;
 mod source;
+mod target;
+mod team;
 mod totals;
 mod walk;
 mod workers;
@@ -42,23 +77,21 @@ pub use attention::{Attention, AttentionShape};
 pub use buffer::Buffer;
 pub use conv::{Conv, Exactness};
 pub use elementwise::{accumulate, add_repeated, all_finite, scale};
-pub use extent::{extent_partials, extent_scratch_floats};
+pub use extent::extent_scratch;
 pub use flipcast_graph::{ConvShape, Extent, PoolShape, ShortcutShape};
 pub use isa::Isa;
 pub use join::join;
 pub use join_backward::{JoinGradient, JoinedNorm, join_backward};
-pub use layer_norm::{layer_norm, layer_norm_backward};
+pub use layer_norm::{LayerNorm, LayerNormGradients, layer_norm, layer_norm_backward};
 pub use layout::{Cells, arrange, flatten, flatten_backward, shortcut_a, shortcut_a_backward};
 pub use mask::mask_len;
-pub use multiply::{multiply, multiply_backward};
+pub use multiply::{Factors, multiply, multiply_backward};
 pub use norm::{per_image_statistics, statistics};
 pub use norm_backward::{Carried, NormGradient, Passage, norm_sums, through_norm};
 pub use peak::{measure_copy_bandwidth, measure_fma_peak};
-pub use pool::{
-    avg_pool, avg_pool_backward, global_avg_pool, global_avg_pool_backward, max_pool, max_pool_backward,
-    pool_scratch_floats,
-};
-pub use scratch::Scratch;
+pub use pool::{global_avg_pool, global_avg_pool_backward, pool, pool_backward, pool_scratch};
 pub use sink::{Gather, Sink};
 pub use source::{NormTables, Source, ThroughTables};
-pub use workers::Workers;
+pub use target::Target;
+pub use team::{ScratchSize, Team};
+pub(crate) use workers::Workers;

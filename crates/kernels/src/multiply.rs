@@ -1,32 +1,31 @@
 //! Products of two tensors, of which one may have a single pixel per image: the gates of squeeze-and-excitation.
 
-use crate::Workers;
 use crate::extent::Extent;
-use crate::isa::Isa;
-use crate::lanes::{Lanes, Task, load, store};
+use crate::lanes::{Lanes, Task, load, store, vectors};
 use crate::shared::Shared;
 use crate::walk::{SHORT_SUM, prefetch_pixels};
+use crate::{Target, Team};
 
-/// `out = value * gate`; the gate has the value's extent or one pixel per image.
+/// The factors of a product.
+#[derive(Clone, Copy, Debug)]
+pub struct Factors<'a> {
+    /// The values.
+    pub values: &'a [f32],
+    /// What they are multiplied with.
+    pub gate: &'a [f32],
+    /// Pixels per image of the gate: as many as the values have, or one that serves all.
+    pub gate_pixels: usize,
+}
+
+/// `out = value * gate`.
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn multiply(
-    workers: &mut Workers,
-    extent: Extent,
-    values: &[f32],
-    gate: &[f32],
-    gate_pixels: usize,
-    out: &mut [f32],
-) {
-    let Extent { images, pixels, channels } = extent;
-    check(extent, values, gate, gate_pixels);
-    assert!(out.len() >= extent.len(), "product too short");
-    let out = Shared::new(out);
-    workers.each(images, |image, _| {
-        let len = pixels * channels;
-        // SAFETY: images do not overlap.
-        let out = unsafe { out.part(image * len, len) };
+pub fn multiply(team: &mut Team, extent: Extent, factors: Factors, out: &mut [f32]) {
+    factors.check(extent);
+    let Factors { values, gate, gate_pixels } = factors;
+    let (len, channels) = (extent.pixels * extent.channels, extent.channels);
+    team.each_chunk_mut(&mut out[..extent.len()], len, |image, out| {
         let values = &values[image * len..][..len];
         let gate = &gate[image * gate_pixels * channels..][..gate_pixels * channels];
         for (pixel, (out, values)) in out.chunks_exact_mut(channels).zip(values.chunks_exact(channels)).enumerate() {
@@ -38,38 +37,35 @@ pub fn multiply(
     });
 }
 
-/// Gradients of both factors of a product; either may be left out. The flag says to add to what is there.
+/// Gradients of values and gate of a product; either may be left out.
 ///
 /// # Panics
 /// If a slice is too short.
 pub fn multiply_backward(
-    isa: Isa,
-    workers: &mut Workers,
+    team: &mut Team,
     extent: Extent,
-    (values, gate, gate_pixels): (&[f32], &[f32], usize),
+    factors: Factors,
     gradient: &[f32],
-    [value_target, gate_target]: [Option<(&mut [f32], bool)>; 2],
+    targets: [Option<Target>; 2],
 ) {
+    factors.check(extent);
+    let Factors { values, gate, gate_pixels } = factors;
     let channels = extent.channels;
-    check(extent, values, gate, gate_pixels);
     assert!(gradient.len() >= extent.len(), "gradient too short");
+    let isa = team.isa();
     let (len, gate_len) = (extent.pixels * channels, gate_pixels * channels);
-    let value_target = value_target.map(|(target, add)| (Shared::new(target), add));
-    let gate_target = gate_target.map(|(target, add)| (Shared::new(target), add));
-    workers.each(extent.images, |image, _| {
-        // SAFETY: images do not overlap.
-        let (value_target, gate_target) = unsafe {
-            (
-                value_target.map(|(target, add)| (target.part(image * len, len), add)),
-                gate_target.map(|(target, add)| (target.part(image * gate_len, gate_len), add)),
-            )
+    let targets = targets.map(|target| target.map(|target| (Shared::new(target.values), target.accumulate)));
+    team.each(extent.images, |image, _| {
+        let part = |n: usize, len: usize| {
+            // SAFETY: images do not overlap.
+            targets[n].map(|(to, accumulate)| Target { values: unsafe { to.part(image * len, len) }, accumulate })
         };
         isa.run(Backward {
             values: &values[image * len..][..len],
             gate: &gate[image * gate_len..][..gate_len],
             gradient: &gradient[image * len..][..len],
-            value_target,
-            gate_target,
+            value_target: part(0, len),
+            gate_target: part(1, gate_len),
             channels,
         });
     });
@@ -80,8 +76,8 @@ struct Backward<'a> {
     values: &'a [f32],
     gate: &'a [f32],
     gradient: &'a [f32],
-    value_target: Option<(&'a mut [f32], bool)>,
-    gate_target: Option<(&'a mut [f32], bool)>,
+    value_target: Option<Target<'a>>,
+    gate_target: Option<Target<'a>>,
     channels: usize,
 }
 
@@ -92,17 +88,15 @@ impl Task for Backward<'_> {
     unsafe fn run<L: Lanes>(self) {
         let (len, gate_len, channels) = (self.gradient.len(), self.gate.len(), self.channels);
         let (values, gate, gradient) = (self.values.as_ptr(), self.gate.as_ptr(), self.gradient.as_ptr());
-        let value_target = self.value_target.map(|(to, add)| (to.as_mut_ptr(), add));
-        let gate_target = self.gate_target.map(|(to, add)| (to.as_mut_ptr(), add));
+        let [value_target, gate_target] = [self.value_target, self.gate_target]
+            .map(|target| target.map(|target| (target.values.as_mut_ptr(), target.accumulate)));
         // A gate per value is a row as long as the image, without a sum.
         let (row, pixels) = if gate_len == len { (len, 1) } else { (channels, len / channels) };
         // SAFETY: slices hold `pixels` rows, gates one; vectors at the end of a row are partial.
         unsafe {
             for start in (0..pixels).step_by(SHORT_SUM) {
                 let end = pixels.min(start + SHORT_SUM);
-                let mut c = 0;
-                while c < row {
-                    let part = L::N.min(row - c);
+                for (c, part) in vectors::<L>(row) {
                     let factor = load::<L>(gate.add(c), part);
                     let mut sum = L::splat(0.0);
                     if end < pixels {
@@ -129,23 +123,26 @@ impl Task for Backward<'_> {
                         }
                         store::<L>(to.add(c), part, sum);
                     }
-                    c += L::N;
                 }
             }
         }
     }
 }
 
-fn check(extent: Extent, values: &[f32], gate: &[f32], gate_pixels: usize) {
-    assert!(gate_pixels == 1 || gate_pixels == extent.pixels, "a gate has one pixel or all");
-    assert!(values.len() >= extent.len(), "values too short");
-    assert!(gate.len() >= extent.images * gate_pixels * extent.channels, "gate too short");
+impl Factors<'_> {
+    fn check(&self, extent: Extent) {
+        let pixels = self.gate_pixels;
+        assert!(pixels == 1 || pixels == extent.pixels, "a gate has one pixel or all");
+        assert!(self.values.len() >= extent.len(), "values too short");
+        assert!(self.gate.len() >= extent.images * pixels * extent.channels, "gate too short");
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::parity::{compare, noise};
+    use crate::{Isa, ScratchSize};
     use flipcast_tensor::Tolerance;
 
     #[test]
@@ -157,27 +154,20 @@ mod tests {
             let (values, gate) = (noise(extent.len(), 1), noise(gates, 2));
             let gradient = noise(extent.len(), 3);
             for add in [false, true] {
-                let run = |isa: Isa, workers: &mut Workers, out: &mut [f32]| {
+                let run = |team: &mut Team, out: &mut [f32]| {
                     if add {
                         out.fill(0.5);
                     }
-                    let (of_values, of_gate) = out.split_at_mut(extent.len());
-                    multiply_backward(
-                        isa,
-                        workers,
-                        extent,
-                        (&values, &gate, gate_pixels),
-                        &gradient,
-                        [Some((of_values, add)), Some((of_gate, add))],
-                    );
+                    let (to_values, to_gate) = out.split_at_mut(extent.len());
+                    let targets = [to_values, to_gate].map(|values| Some(Target { values, accumulate: add }));
+                    let factors = Factors { values: &values, gate: &gate, gate_pixels };
+                    multiply_backward(team, extent, factors, &gradient, targets);
                 };
                 let what = format!("product of {channels} channels, {gate_pixels} gates");
                 let len = extent.len() + gates;
-                compare(&what, len, Tolerance::RelativeL2(1e-7), |isa, workers, _, out| {
-                    run(isa, workers, out);
-                });
+                compare(&what, len, Tolerance::RelativeL2(1e-7), run);
                 let mut found = vec![f32::NAN; len];
-                run(Isa::detect(), &mut Workers::new(1), &mut found);
+                run(&mut Team::new(Isa::detect(), 1, ScratchSize::default()), &mut found);
                 let before = if add { 0.5 } else { 0.0 };
                 let mut expected = vec![before; len];
                 for i in 0..extent.len() {

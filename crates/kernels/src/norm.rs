@@ -1,64 +1,39 @@
 //! Statistics of norms: passes over a whole tensor, per channel or per image and channel.
 
-use crate::extent::{Extent, pixel_chunks};
-use crate::isa::Isa;
-use crate::lanes::{Lanes, Task, load, store};
+use crate::Team;
+use crate::extent::Extent;
+use crate::lanes::{Lanes, Task, load, store, vectors};
 use crate::shared::Shared;
-use crate::totals::{PARTIAL_ROWS, Totals};
+use crate::totals::{PARTIAL_ROWS, Totals, reduce};
 use crate::walk::{SHORT_SUM, prefetch_pixels};
-use crate::{Scratch, Workers};
 
 /// Mean and biased variance of every channel over the whole batch.
 ///
 /// # Panics
 /// If a slice or the scratch is too short.
-pub fn statistics(
-    isa: Isa,
-    workers: &mut Workers,
-    scratch: &mut Scratch,
-    extent: Extent,
-    values: &[f32],
-    mean: &mut [f64],
-    variance: &mut [f64],
-) {
+pub fn statistics(team: &mut Team, extent: Extent, values: &[f32], mean: &mut [f64], variance: &mut [f64]) {
     let channels = extent.channels;
     assert!(values.len() >= extent.len() && mean.len() >= channels && variance.len() >= channels);
-    let (chunks, chunk) = pixel_chunks(extent);
-    let (_, partials) = scratch.split();
-    let row = PARTIAL_ROWS * channels;
-    let partials = &mut partials[..chunks * row];
-    let shared = Shared::new(&mut *partials);
-    workers.each(chunks, |index, _| {
-        let run = chunk(index);
-        // SAFETY: every chunk has rows of its own.
-        let partial = unsafe { shared.part(index * row, row) };
-        isa.run(Statistics { values: &values[run.first * channels..][..run.count * channels], channels, partial });
+    let isa = team.isa();
+    let totals = [Totals::Statistics { mean, variance }, Totals::Nothing];
+    reduce(team, extent, totals, |run, [partial, _]| {
+        isa.run(Statistics { values: &values[run.floats()], channels, partial });
     });
-    Totals::Statistics { mean, variance }.merge(workers, partials, channels, &|index| chunk(index).count);
 }
 
 /// Mean and biased variance of every channel of every image: `[image][channel]`.
 ///
 /// # Panics
-/// If a slice is too short.
-pub fn per_image_statistics(
-    isa: Isa,
-    workers: &mut Workers,
-    scratch: &mut Scratch,
-    extent: Extent,
-    values: &[f32],
-    mean: &mut [f64],
-    variance: &mut [f64],
-) {
+/// If a slice or the scratch is too short.
+pub fn per_image_statistics(team: &mut Team, extent: Extent, values: &[f32], mean: &mut [f64], variance: &mut [f64]) {
     let Extent { images, pixels, channels } = extent;
     assert!(values.len() >= extent.len() && mean.len() >= images * channels && variance.len() >= images * channels);
+    let isa = team.isa();
     let (mean, variance) = (Shared::new(mean), Shared::new(variance));
-    let (scratch, _) = scratch.split();
-    workers.each(images, |image, worker| {
-        // SAFETY: every image has rows of its own, and a worker runs one at a time.
-        let (mean, variance, scratch) = unsafe {
-            (mean.part(image * channels, channels), variance.part(image * channels, channels), scratch.of(worker))
-        };
+    team.each(images, |image, scratch| {
+        // SAFETY: every image has rows of its own.
+        let (mean, variance) =
+            unsafe { (mean.part(image * channels, channels), variance.part(image * channels, channels)) };
         let partial = &mut scratch.floats[..PARTIAL_ROWS * channels];
         let values = &values[image * pixels * channels..][..pixels * channels];
         isa.run(Statistics { values, channels, partial: &mut *partial });
@@ -92,9 +67,7 @@ impl Task for Statistics<'_> {
             std::ptr::write_bytes(sums, 0, 2 * channels);
             for start in (0..count).step_by(SHORT_SUM) {
                 let end = count.min(start + SHORT_SUM);
-                let mut c = 0;
-                while c < channels {
-                    let part = L::N.min(channels - c);
+                for (c, part) in vectors::<L>(channels) {
                     let pivot = load::<L>(pivots.add(c), part);
                     prefetch_pixels::<L>(values, end, channels, c, channels);
                     let (mut sum, mut square) = (L::splat(0.0), L::splat(0.0));
@@ -105,7 +78,6 @@ impl Task for Statistics<'_> {
                     }
                     store::<L>(sums.add(c), part, L::add(load::<L>(sums.add(c), part), sum));
                     store::<L>(squares.add(c), part, L::add(load::<L>(squares.add(c), part), square));
-                    c += L::N;
                 }
             }
         }

@@ -2,13 +2,12 @@
 
 use crate::activation::{Curve, with_curve};
 use crate::extent::{Extent, pixel_chunks};
-use crate::isa::Isa;
-use crate::lanes::{Lanes, Task, load, store};
+use crate::lanes::{Lanes, Task, load, store, vectors};
 use crate::shared::Shared;
-use crate::source::{NormTables, PixelRun, Source, ThroughTables};
-use crate::totals::{PARTIAL_ROWS, Totals};
+use crate::source::{Fill, NormTables, PixelRun, Source, ThroughTables};
+use crate::totals::{Totals, reduce};
 use crate::walk::{SHORT_SUM, prefetch_pixels};
-use crate::{Scratch, Workers};
+use crate::{Target, Team};
 use flipcast_graph::Activation;
 
 /// What the sums of a norm's gradient are made of: the gradient of `activation(norm(values))`.
@@ -30,61 +29,34 @@ pub struct NormGradient<'a> {
 ///
 /// # Panics
 /// If a slice or the scratch is too short.
-pub fn norm_sums(
-    isa: Isa,
-    workers: &mut Workers,
-    scratch: &mut Scratch,
-    extent: Extent,
-    of: NormGradient,
-    sum: &mut [f32],
-    product: &mut [f32],
-) {
+pub fn norm_sums(team: &mut Team, extent: Extent, input: NormGradient, sum: &mut [f32], product: &mut [f32]) {
     let Extent { images, pixels, channels } = extent;
-    let rows = if of.norm.per_image { images } else { 1 } * channels;
-    assert!(of.gradient.len() >= extent.len() && of.values.len() >= extent.len(), "gradient too short");
-    let tables = [of.norm.scale, of.norm.shift, of.centre, &*sum, &*product];
-    assert!(tables.iter().all(|table| table.len() >= rows), "norm tables too short");
-    let part = |run: PixelRun| {
-        let range = run.first * channels..(run.first + run.count) * channels;
-        let row = if of.norm.per_image { run.image * channels } else { 0 };
-        Sums {
-            gradient: &of.gradient[range.clone()],
-            values: &of.values[range],
-            tables: [&of.norm.scale[row..], &of.norm.shift[row..], &of.centre[row..]],
-            activation: of.activation,
-            channels,
-        }
+    let NormGradient { gradient, values, norm, activation, centre } = input;
+    let rows = if norm.per_image { images } else { 1 } * channels;
+    assert!(gradient.len() >= extent.len() && values.len() >= extent.len(), "gradient too short");
+    let tables = [norm.scale, norm.shift, centre];
+    let lens = tables.map(<[f32]>::len).into_iter().chain([sum.len(), product.len()]);
+    assert!(lens.min() >= Some(rows), "norm tables too short");
+    let isa = team.isa();
+    let add_up = |run: PixelRun, sum: &mut [f32], product: &mut [f32]| {
+        let row = if norm.per_image { run.image * channels } else { 0 };
+        let (gradient, values) = (&gradient[run.floats()], &values[run.floats()]);
+        let tables = tables.map(|table| &table[row..]);
+        isa.run(Sums { gradient, values, tables, activation, channels, sum, product });
     };
-    if of.norm.per_image {
+    if norm.per_image {
         let (sum, product) = (Shared::new(sum), Shared::new(product));
-        workers.each(images, |image, _| {
-            let whole = PixelRun {
-                first: image * pixels,
-                step: 1,
-                count: pixels,
-                image,
-                channel: 0,
-                width: channels,
-                channels,
-            };
+        team.each(images, |image, _| {
             // SAFETY: every image has rows of its own.
             let to = unsafe { (sum.part(image * channels, channels), product.part(image * channels, channels)) };
-            isa.run(SumsInto { sums: part(whole), sum: to.0, product: to.1 });
+            add_up(PixelRun::whole(image, image * pixels, pixels, channels), to.0, to.1);
         });
         return;
     }
-    let (chunks, chunk) = pixel_chunks(extent);
-    let (_, partials) = scratch.split();
-    let row = PARTIAL_ROWS * channels;
-    let partials = &mut partials[..chunks * row];
-    let shared = Shared::new(&mut *partials);
-    workers.each(chunks, |index, _| {
-        // SAFETY: every chunk has rows of its own.
-        let partial = unsafe { shared.part(index * row, row) };
-        let (sum, rest) = partial.split_at_mut(channels);
-        isa.run(SumsInto { sums: part(chunk(index)), sum, product: &mut rest[..channels] });
+    reduce(team, extent, [Totals::Sums { sum, product }, Totals::Nothing], |run, [partial, _]| {
+        let (sum, product) = partial[..2 * channels].split_at_mut(channels);
+        add_up(run, sum, product);
     });
-    Totals::Sums { sum, product }.merge(workers, partials, channels, &|index| chunk(index).count);
 }
 
 struct Sums<'a> {
@@ -93,20 +65,16 @@ struct Sums<'a> {
     tables: [&'a [f32]; 3],
     activation: Activation,
     channels: usize,
-}
-
-struct SumsInto<'a> {
-    sums: Sums<'a>,
     sum: &'a mut [f32],
     product: &'a mut [f32],
 }
 
-impl Task for SumsInto<'_> {
+impl Task for Sums<'_> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Sums { gradient, values, tables, activation, channels } = self.sums;
+        let Self { gradient, values, tables, activation, channels, .. } = self;
         let count = gradient.len() / channels;
         let [scale, shift, centre] = tables;
         // SAFETY: slices were cut to `count` pixels, tables hold a row from their start on.
@@ -116,9 +84,7 @@ impl Task for SumsInto<'_> {
             std::ptr::write_bytes(products, 0, channels);
             for start in (0..count).step_by(SHORT_SUM) {
                 let end = count.min(start + SHORT_SUM);
-                let mut c = 0;
-                while c < channels {
-                    let part = L::N.min(channels - c);
+                for (c, part) in vectors::<L>(channels) {
                     let scale = load::<L>(scale.as_ptr().add(c), part);
                     let shift = load::<L>(shift.as_ptr().add(c), part);
                     let centre = load::<L>(centre.as_ptr().add(c), part);
@@ -135,14 +101,13 @@ impl Task for SumsInto<'_> {
                     }
                     store::<L>(sums.add(c), part, L::add(load::<L>(sums.add(c), part), sum));
                     store::<L>(products.add(c), part, L::add(load::<L>(products.add(c), part), product));
-                    c += L::N;
                 }
             }
         });
     }
 }
 
-/// Where a carried gradient goes.
+/// A gradient to carry through a norm, and where it goes.
 #[derive(Debug)]
 pub enum Carried<'a> {
     /// Over the gradient it came from.
@@ -152,9 +117,7 @@ pub enum Carried<'a> {
         /// Gradient of the derived value.
         gradient: &'a [f32],
         /// Receives the gradient of the stored value.
-        target: &'a mut [f32],
-        /// Add to what is there.
-        accumulate: bool,
+        target: Target<'a>,
     },
 }
 
@@ -172,8 +135,8 @@ pub struct Passage<'a> {
 }
 
 impl<'a> Passage<'a> {
-    /// The carried form of `gradient`.
-    pub fn of(self, gradient: &'a [f32]) -> Source<'a> {
+    /// `gradient` as a kernel reads it behind norm and activation.
+    pub fn source(self, gradient: &'a [f32]) -> Source<'a> {
         let Self { values, norm, activation, through } = self;
         Source::Gradient { gradient, values, norm, activation, through }
     }
@@ -183,67 +146,44 @@ impl<'a> Passage<'a> {
 ///
 /// # Panics
 /// If a slice or the scratch is too short.
-pub fn through_norm(
-    isa: Isa,
-    workers: &mut Workers,
-    scratch: &mut Scratch,
-    extent: Extent,
-    passage: Passage,
-    carried: Carried,
-) {
+pub fn through_norm(team: &mut Team, extent: Extent, passage: Passage, carried: Carried) {
     let Extent { images, pixels, channels } = extent;
     let (chunks, chunk) = pixel_chunks(extent);
-    let (scratch, _) = scratch.split();
-    let values_of = |run: PixelRun| Passage { values: &passage.values[run.first * channels..], ..passage };
+    let isa = team.isa();
+    let fill = |source: Source, run: PixelRun, to: &mut [f32]| {
+        isa.run(Fill { source, run, to: to.as_mut_ptr(), stride: channels });
+    };
     match carried {
         Carried::InPlace(gradient) => {
-            passage.of(&*gradient).check(images, pixels, channels);
+            passage.source(&*gradient).check(images, pixels, channels);
             let gradient = Shared::new(gradient);
-            workers.each(chunks, |index, worker| {
+            team.each(chunks, |index, scratch| {
                 let run = chunk(index);
-                // SAFETY: chunks do not overlap, and a worker runs one at a time.
-                let (part, scratch) =
-                    unsafe { (gradient.part(run.first * channels, run.count * channels), scratch.of(worker)) };
+                // SAFETY: chunks do not overlap.
+                let part = unsafe { gradient.part(run.first * channels, run.count * channels) };
                 let to = &mut scratch.floats[..part.len()];
-                let local = PixelRun { first: 0, ..run };
-                isa.run(Fill { source: values_of(run).of(&*part), run: local, to });
+                let local = Passage { values: &passage.values[run.first * channels..], ..passage };
+                fill(local.source(&*part), PixelRun { first: 0, ..run }, to);
                 part.copy_from_slice(to);
             });
         }
-        Carried::Into { gradient, target, accumulate } => {
-            let source = passage.of(gradient);
+        Carried::Into { gradient, target: Target { values: target, accumulate } } => {
+            let source = passage.source(gradient);
             source.check(images, pixels, channels);
             assert!(target.len() >= extent.len(), "target of {} < {}", target.len(), extent.len());
             let target = Shared::new(target);
-            workers.each(chunks, |index, worker| {
+            team.each(chunks, |index, scratch| {
                 let run = chunk(index);
-                // SAFETY: chunks do not overlap, and a worker runs one at a time.
-                let (part, scratch) =
-                    unsafe { (target.part(run.first * channels, run.count * channels), scratch.of(worker)) };
+                // SAFETY: chunks do not overlap.
+                let part = unsafe { target.part(run.first * channels, run.count * channels) };
                 if accumulate {
                     let more = &mut scratch.floats[..part.len()];
-                    isa.run(Fill { source, run, to: more });
+                    fill(source, run, more);
                     part.iter_mut().zip(more).for_each(|(to, more)| *to += *more);
                 } else {
-                    isa.run(Fill { source, run, to: part });
+                    fill(source, run, part);
                 }
             });
         }
-    }
-}
-
-struct Fill<'a> {
-    source: Source<'a>,
-    run: PixelRun,
-    to: &'a mut [f32],
-}
-
-impl Task for Fill<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    unsafe fn run<L: Lanes>(self) {
-        // SAFETY: `through_norm` checked the source, and `to` has the run's length.
-        unsafe { self.source.fill::<L>(self.run, self.to.as_mut_ptr(), self.run.channels) }
     }
 }

@@ -46,17 +46,11 @@ fn special(len: usize, seed: u64) -> Vec<f32> {
 }
 
 /// Runs `kernel` on every instruction set into an output of `len` between canaries, and compares with the scalar twin.
-pub(crate) fn compare(
-    what: &str,
-    len: usize,
-    tolerance: Tolerance,
-    kernel: impl Fn(Isa, &mut Workers, &mut Scratch, &mut [f32]),
-) {
+pub(crate) fn compare(what: &str, len: usize, tolerance: Tolerance, kernel: impl Fn(&mut Team, &mut [f32])) {
     let run = |isa: Isa| {
-        let mut workers = Workers::new(2);
-        let mut scratch = Scratch::new(2, 64 << 10, 1 << 10, 64 << 10);
+        let scratch = ScratchSize { floats: 64 << 10, offsets: 1 << 10, partials: 64 << 10 };
         let mut out = vec![CANARY; len + 2 * MARGIN];
-        kernel(isa, &mut workers, &mut scratch, &mut out[MARGIN..MARGIN + len]);
+        kernel(&mut Team::new(isa, 2, scratch), &mut out[MARGIN..MARGIN + len]);
         let canaries = out[..MARGIN].iter().chain(&out[MARGIN + len..]);
         assert!(canaries.into_iter().all(|x| *x == CANARY), "{what} {isa:?} wrote outside its output");
         out[MARGIN..MARGIN + len].to_vec()
@@ -164,34 +158,29 @@ fn joins_agree_forward_and_back() {
                 let norm = NormTables { scale: &scale, shift: &shift, per_image: false };
                 let terms = [Source::Normed { values: &y, norm, activation: inner }, Source::Plain(&x)];
                 let what = format!("join {channels} {activation:?} {inner:?}");
-                compare(&what, e.len(), Tolerance::Ulps(4), |isa, workers, scratch, out| {
-                    join(isa, workers, scratch, e, &terms, activation, out, None);
+                compare(&what, e.len(), Tolerance::Ulps(4), |team, out| {
+                    join(team, e, &terms, activation, out, None);
                 });
             }
         }
         let g = noise(e.len(), 5);
         let centre = noise(channels, 6);
-        compare(
-            &format!("join backward {channels}"),
-            e.len() + 2 * channels,
-            Tolerance::Exact,
-            |isa, workers, scratch, out| {
-                let mut mask = vec![0; mask_len(e)];
-                let mut joined = vec![0.0; e.len()];
-                let terms = [Source::Plain(&y), Source::Plain(&g)];
-                join(isa, workers, scratch, e, &terms, Activation::Relu6, &mut joined, Some(&mut mask));
-                let (gradient, sums) = out.split_at_mut(e.len());
-                let (sum, product) = sums.split_at_mut(channels);
-                gradient.copy_from_slice(&g);
-                let norm = JoinedNorm { values: &y, centre: &centre, sum, product };
-                let through = JoinGradient { mask: Some(&mask), norms: [Some(norm), None] };
-                join_backward(isa, workers, scratch, e, gradient, through);
-                for i in 0..e.len() {
-                    let slope = joined[i] > 0.0 && joined[i] < 6.0;
-                    assert_eq!(gradient[i], if slope { g[i] } else { 0.0 }, "{channels} {i}");
-                }
-            },
-        );
+        compare(&format!("join backward {channels}"), e.len() + 2 * channels, Tolerance::Exact, |team, out| {
+            let mut mask = vec![0; mask_len(e)];
+            let mut joined = vec![0.0; e.len()];
+            let terms = [Source::Plain(&y), Source::Plain(&g)];
+            join(team, e, &terms, Activation::Relu6, &mut joined, Some(&mut mask));
+            let (gradient, sums) = out.split_at_mut(e.len());
+            let (sum, product) = sums.split_at_mut(channels);
+            gradient.copy_from_slice(&g);
+            let norm = JoinedNorm { values: &y, centre: &centre, sum, product };
+            let through = JoinGradient { mask: Some(&mask), norms: [Some(norm), None] };
+            join_backward(team, e, gradient, through);
+            for i in 0..e.len() {
+                let slope = joined[i] > 0.0 && joined[i] < 6.0;
+                assert_eq!(gradient[i], if slope { g[i] } else { 0.0 }, "{channels} {i}");
+            }
+        });
     }
 }
 
@@ -211,33 +200,29 @@ fn norm_passes_agree() {
                 let what = format!("{channels} {activation:?} per image: {per_image}");
                 // Sums of 38 products of magnitude up to about 16.
                 let bound = Tolerance::SumOf { terms: 38, magnitude: 40.0 };
-                compare(&format!("sums {what}"), 2 * rows, bound, |isa, workers, scratch, out| {
-                    let of = NormGradient { gradient: &g, values: &y, norm, activation, centre: &centre };
+                compare(&format!("sums {what}"), 2 * rows, bound, |team, out| {
+                    let input = NormGradient { gradient: &g, values: &y, norm, activation, centre: &centre };
                     let (sum, product) = out.split_at_mut(rows);
-                    norm_sums(isa, workers, scratch, e, of, sum, product);
+                    norm_sums(team, e, input, sum, product);
                 });
-                compare(
-                    &format!("through {what}"),
-                    e.len(),
-                    Tolerance::Absolute(2e-6),
-                    |isa, workers, scratch, out| {
-                        let passage = Passage { values: &y, norm, activation, through };
-                        out.copy_from_slice(&g);
-                        through_norm(isa, workers, scratch, e, passage, Carried::InPlace(out));
-                        let mut other = vec![1.0; e.len()];
-                        let carried = Carried::Into { gradient: &g, target: &mut other, accumulate: true };
-                        through_norm(isa, workers, scratch, e, passage, carried);
-                        let one_more: Vec<f32> = out.iter().map(|x| x + 1.0).collect();
-                        assert_eq!(other, one_more, "{what}");
-                    },
-                );
+                compare(&format!("through {what}"), e.len(), Tolerance::Absolute(2e-6), |team, out| {
+                    let passage = Passage { values: &y, norm, activation, through };
+                    out.copy_from_slice(&g);
+                    through_norm(team, e, passage, Carried::InPlace(out));
+                    let mut other = vec![1.0; e.len()];
+                    let target = Target { values: &mut other, accumulate: true };
+                    let carried = Carried::Into { gradient: &g, target };
+                    through_norm(team, e, passage, carried);
+                    let one_more: Vec<f32> = out.iter().map(|x| x + 1.0).collect();
+                    assert_eq!(other, one_more, "{what}");
+                });
             }
         }
         let e = extent(channels);
         let y = noise(e.len(), 1);
-        compare(&format!("statistics {channels}"), 2 * channels, Tolerance::Exact, |isa, workers, scratch, out| {
+        compare(&format!("statistics {channels}"), 2 * channels, Tolerance::Exact, |team, out| {
             let (mut mean, mut variance) = (vec![0.0; channels], vec![0.0; channels]);
-            statistics(isa, workers, scratch, e, &y, &mut mean, &mut variance);
+            statistics(team, e, &y, &mut mean, &mut variance);
             out.iter_mut().zip(mean.iter().chain(&variance)).for_each(|(to, x)| *to = *x as f32);
         });
     }
@@ -249,21 +234,21 @@ fn pools_agree_forward_and_back() {
         let shape = PoolShape { input: [7, 6], output: [4, 3], channels, kernel: 3, stride: 2, padding: 1 };
         let (in_len, out_len) = (2 * 42 * channels, 2 * 12 * channels);
         let (x, g) = (noise(in_len, 1), noise(out_len, 2));
-        compare(&format!("max pool {channels}"), out_len + in_len, Tolerance::Exact, |isa, workers, scratch, out| {
+        compare(&format!("max pool {channels}"), out_len + in_len, Tolerance::Exact, |team, out| {
             let (out, back) = out.split_at_mut(out_len);
             let mut choices = vec![0; out_len];
-            max_pool(isa, workers, scratch, 2, shape, Source::Plain(&x), (out, &mut choices));
-            max_pool_backward(isa, workers, 2, shape, (&g, &choices), (back, false));
+            pool(team, 2, shape, Source::Plain(&x), out, Some(&mut choices));
+            pool_backward(team, 2, shape, &g, Some(&choices), Target { values: back, accumulate: false });
         });
         let bound = Tolerance::SumOf { terms: 9, magnitude: 18.0 };
-        compare(&format!("average pool {channels}"), out_len + in_len, bound, |isa, workers, scratch, out| {
+        compare(&format!("average pool {channels}"), out_len + in_len, bound, |team, out| {
             let (out, back) = out.split_at_mut(out_len);
-            avg_pool(isa, workers, scratch, 2, shape, Source::Plain(&x), out);
-            avg_pool_backward(isa, workers, 2, shape, &g, (back, false));
+            pool(team, 2, shape, Source::Plain(&x), out, None);
+            pool_backward(team, 2, shape, &g, None, Target { values: back, accumulate: false });
         });
         let e = Extent { images: 2, pixels: 42, channels };
-        compare(&format!("global pool {channels}"), 2 * channels, Tolerance::Exact, |isa, workers, scratch, out| {
-            global_avg_pool(isa, workers, scratch, e, Source::Plain(&x), out);
+        compare(&format!("global pool {channels}"), 2 * channels, Tolerance::Exact, |team, out| {
+            global_avg_pool(team, e, Source::Plain(&x), out);
         });
     }
 }
@@ -275,13 +260,15 @@ fn layer_norm_agrees_forward_and_back() {
         let (x, g, scale, shift) = (noise(e.len(), 1), noise(e.len(), 2), noise(channels, 3), noise(channels, 4));
         // Measured: at most 1.4e-6; means over a pixel are summed in an order that depends on the vector width.
         let len = 2 * e.len() + 2 * channels;
-        compare(&format!("layer norm {channels}"), len, Tolerance::RelativeL2(2e-6), |isa, workers, scratch, out| {
+        compare(&format!("layer norm {channels}"), len, Tolerance::RelativeL2(2e-6), |team, out| {
             let (forward, rest) = out.split_at_mut(e.len());
             let (back, rest) = rest.split_at_mut(e.len());
             let (scale_gradient, shift_gradient) = rest.split_at_mut(channels);
-            layer_norm(isa, workers, e, &x, (&scale, &shift, 1e-5), forward);
-            let gradients = (scale_gradient, shift_gradient);
-            layer_norm_backward(isa, workers, scratch, e, (&x, &g), (&scale, 1e-5), gradients, Some((back, false)));
+            let norm = LayerNorm { values: &x, scale: &scale, shift: &shift, eps: 1e-5 };
+            layer_norm(team, e, norm, forward);
+            let values = Some(Target { values: back, accumulate: false });
+            let gradients = LayerNormGradients { scale: scale_gradient, shift: shift_gradient, values };
+            layer_norm_backward(team, e, norm, &g, gradients);
         });
     }
 }

@@ -1,19 +1,18 @@
 //! What this machine can do at most: the ceilings that kernels are measured against.
 
-use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
-use crate::{Buffer, Workers};
+use crate::{Buffer, Target, Team};
 use std::time::Instant;
 
-/// Measured fused multiply-adds per second of all workers together, two operations each, in GFLOP/s.
-pub fn measure_fma_peak(isa: Isa, workers: &mut Workers) -> f64 {
+/// Measured fused multiply-adds per second of all threads together, two operations each, in GFLOP/s.
+pub fn measure_fma_peak(team: &mut Team) -> f64 {
     const ROUNDS: usize = 2_000_000;
-    let count = workers.count();
+    let (isa, count) = (team.isa(), team.threads());
     let flops = count as f64 * (ROUNDS * CHAINS * isa.lanes() * 2) as f64;
     let best = (0..5)
         .map(|_| {
             let start = Instant::now();
-            workers.each(count, |_, _| {
+            team.each(count, |_, _| {
                 std::hint::black_box(isa.run(Fma(ROUNDS)));
             });
             start.elapsed().as_secs_f64()
@@ -47,14 +46,14 @@ impl Task for Fma {
 }
 
 /// Measured bytes read and written per second while copying between buffers beyond every cache, in GB/s.
-pub fn measure_copy_bandwidth(workers: &mut Workers) -> f64 {
+pub fn measure_copy_bandwidth(team: &mut Team) -> f64 {
     const FLOATS: usize = 32 << 20;
     let from = Buffer::zeroed(FLOATS);
     let mut to = Buffer::zeroed(FLOATS);
     let best = (0..4)
         .map(|_| {
             let start = Instant::now();
-            crate::accumulate(workers, &from, &mut to, false);
+            crate::accumulate(team, &from, Target { values: &mut to, accumulate: false });
             start.elapsed().as_secs_f64()
         })
         .fold(f64::INFINITY, f64::min);

@@ -1,43 +1,42 @@
 //! Pooling, forward and backward.
 
-use crate::isa::Isa;
-use crate::lanes::{Lanes, Task};
+use crate::lanes::{Lanes, Task, vectors};
 use crate::shared::Shared;
 use crate::source::{PixelRun, Source};
-use crate::{Scratch, Workers};
+use crate::{ScratchSize, Target, Team};
 use flipcast_graph::{Extent, PoolShape};
 
-/// Floats of scratch per worker that pooling needs.
-pub fn pool_scratch_floats(shape: &PoolShape) -> usize {
-    shape.kernel * shape.input[1] * shape.channels
+/// Scratch that pooling needs.
+pub fn pool_scratch(shape: &PoolShape) -> ScratchSize {
+    ScratchSize { floats: shape.kernel * shape.input[1] * shape.channels, ..ScratchSize::default() }
 }
 
-/// Largest value of each window, and which tap it was (the first, on a tie).
+/// A max pool if there are `choices`, which receive the number of the tap that won each window (the first, on a tie); without
+/// them the mean of each window, padded zeros included.
 ///
 /// # Panics
 /// If a slice or the scratch is too short.
-pub fn max_pool(
-    isa: Isa,
-    workers: &mut Workers,
-    scratch: &mut Scratch,
+pub fn pool(
+    team: &mut Team,
     images: usize,
     shape: PoolShape,
     source: Source,
-    (out, choices): (&mut [f32], &mut [u8]),
+    out: &mut [f32],
+    choices: Option<&mut [u8]>,
 ) {
-    assert!(shape.kernel <= 15, "windows up to 15 pixels");
+    assert!(choices.is_none() || shape.kernel <= 15, "the number of a tap fits a byte");
     source.check(images, shape.input[0] * shape.input[1], shape.channels);
     let len = images * shape.out_len();
-    assert!(out.len() >= len && choices.len() >= len, "pool of less than {len}");
-    let (out, choices) = (Shared::new(out), Shared::new(choices));
-    let (scratch, _) = scratch.split();
+    assert!(out.len() >= len, "pool of less than {len}");
+    assert!(choices.as_ref().is_none_or(|choices| choices.len() >= len), "choices of less than {len}");
+    let (isa, out, choices) = (team.isa(), Shared::new(out), choices.map(Shared::new));
     let row = shape.output[1] * shape.channels;
-    workers.each(images * shape.output[0], |index, worker| {
-        // SAFETY: output rows do not overlap, and a worker runs one at a time.
-        let (out, choices, scratch) =
-            unsafe { (out.part(index * row, row), choices.part(index * row, row), scratch.of(worker)) };
-        let window = &mut scratch.floats[..pool_scratch_floats(&shape)];
-        isa.run(PoolRow { shape, source, index, window, out, choices: Some(choices) });
+    team.each(images * shape.output[0], |index, scratch| {
+        // SAFETY: output rows do not overlap.
+        let (out, choices) =
+            unsafe { (out.part(index * row, row), choices.map(|choices| choices.part(index * row, row))) };
+        let window = &mut scratch.floats[..pool_scratch(&shape).floats];
+        isa.run(PoolRow { shape, source, index, window, out, choices });
     });
 }
 
@@ -60,23 +59,13 @@ impl Task for PoolRow<'_> {
         let (channels, width) = (shape.channels, shape.input[1]);
         let (image, y) = (self.index / shape.output[0], self.index % shape.output[0]);
         let (skip_y, first_y, rows) = shape.taps(y, 0);
-        let run = PixelRun {
-            first: (image * shape.input[0] + first_y) * width,
-            step: 1,
-            count: rows * width,
-            image,
-            channel: 0,
-            width: channels,
-            channels,
-        };
+        let run = PixelRun::whole(image, (image * shape.input[0] + first_y) * width, rows * width, channels);
         // SAFETY: the rows lie inside the image, and the window holds `kernel` of them.
         unsafe { self.source.fill::<L>(run, self.window.as_mut_ptr(), channels) };
         let share = 1.0 / (shape.kernel * shape.kernel) as f32;
         for x in 0..shape.output[1] {
             let (skip_x, first_x, columns) = shape.taps(x, 1);
-            let mut c = 0;
-            while c < channels {
-                let part = L::N.min(channels - c);
+            for (c, part) in vectors::<L>(channels) {
                 // SAFETY: taps were clamped to the image; vectors at the end of the channels are partial.
                 unsafe {
                     let at = |ky: usize, kx: usize| {
@@ -92,7 +81,6 @@ impl Task for PoolRow<'_> {
                             }
                         }
                         L::store_part(to, part, L::mul(sum, L::splat(share)));
-                        c += L::N;
                         continue;
                     };
                     let mut best = L::splat(f32::NEG_INFINITY);
@@ -113,36 +101,31 @@ impl Task for PoolRow<'_> {
                         *to = tap as u8;
                     }
                 }
-                c += L::N;
             }
         }
     }
 }
 
-/// The gradient of `max_pool`: each output's goes to the tap that won. The flag says to add to what is there.
+/// The gradient of `pool`: each output's goes to the tap that won it, or in equal shares to all without `choices`.
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn max_pool_backward(
-    isa: Isa,
-    workers: &mut Workers,
+pub fn pool_backward(
+    team: &mut Team,
     images: usize,
     shape: PoolShape,
-    (gradient, choices): (&[f32], &[u8]),
-    (target, add): (&mut [f32], bool),
+    gradient: &[f32],
+    choices: Option<&[u8]>,
+    target: Target,
 ) {
-    let (in_len, out_len) = (shape.in_len(), shape.out_len());
-    assert!(gradient.len() >= images * out_len && choices.len() >= images * out_len, "pool too short");
-    assert!(target.len() >= images * in_len, "target too short");
-    let target = Shared::new(target);
-    workers.each(images, |image, _| {
-        // SAFETY: images do not overlap.
-        let target = unsafe { target.part(image * in_len, in_len) };
-        if !add {
-            target.fill(0.0);
+    let (isa, in_len, out_len) = (team.isa(), shape.in_len(), shape.out_len());
+    team.each_chunk_mut(&mut target.values[..images * in_len], in_len, |image, to| {
+        if !target.accumulate {
+            to.fill(0.0);
         }
         let part = image * out_len..(image + 1) * out_len;
-        isa.run(Scatter { shape, gradient: &gradient[part.clone()], choices: Some(&choices[part]), target });
+        let choices = choices.map(|choices| &choices[part.clone()]);
+        isa.run(Scatter { shape, gradient: &gradient[part], choices, target: to });
     });
 }
 
@@ -167,9 +150,7 @@ impl Task for Scatter<'_> {
             for x in 0..shape.output[1] {
                 let (skip_x, first_x, columns) = shape.taps(x, 1);
                 let from = (y * shape.output[1] + x) * channels;
-                let mut c = 0;
-                while c < channels {
-                    let part = L::N.min(channels - c);
+                for (c, part) in vectors::<L>(channels) {
                     // SAFETY: taps were clamped to the image; vectors at the end of the channels are partial.
                     unsafe {
                         let g = L::load_part(self.gradient.as_ptr().add(from + c), part);
@@ -198,85 +179,24 @@ impl Task for Scatter<'_> {
                             }
                         }
                     }
-                    c += L::N;
                 }
             }
         }
     }
 }
 
-/// Mean of each window, padded zeros included.
-///
-/// # Panics
-/// If a slice or the scratch is too short.
-pub fn avg_pool(
-    isa: Isa,
-    workers: &mut Workers,
-    scratch: &mut Scratch,
-    images: usize,
-    shape: PoolShape,
-    source: Source,
-    out: &mut [f32],
-) {
-    source.check(images, shape.input[0] * shape.input[1], shape.channels);
-    assert!(out.len() >= images * shape.out_len(), "pool too short");
-    let out = Shared::new(out);
-    let (scratch, _) = scratch.split();
-    let row = shape.output[1] * shape.channels;
-    workers.each(images * shape.output[0], |index, worker| {
-        // SAFETY: output rows do not overlap, and a worker runs one at a time.
-        let (out, scratch) = unsafe { (out.part(index * row, row), scratch.of(worker)) };
-        let window = &mut scratch.floats[..pool_scratch_floats(&shape)];
-        isa.run(PoolRow { shape, source, index, window, out, choices: None });
-    });
-}
-
-/// The gradient of `avg_pool`.
-///
-/// # Panics
-/// If a slice is too short.
-pub fn avg_pool_backward(
-    isa: Isa,
-    workers: &mut Workers,
-    images: usize,
-    shape: PoolShape,
-    gradient: &[f32],
-    (target, add): (&mut [f32], bool),
-) {
-    let (in_len, out_len) = (shape.in_len(), shape.out_len());
-    assert!(gradient.len() >= images * out_len && target.len() >= images * in_len, "pool too short");
-    let target = Shared::new(target);
-    workers.each(images, |image, _| {
-        // SAFETY: images do not overlap.
-        let target = unsafe { target.part(image * in_len, in_len) };
-        if !add {
-            target.fill(0.0);
-        }
-        let gradient = &gradient[image * out_len..(image + 1) * out_len];
-        isa.run(Scatter { shape, gradient, choices: None, target });
-    });
-}
-
 /// Mean over all pixels of every image: `[image][channel]`.
 ///
 /// # Panics
 /// If a slice or the scratch is too short.
-pub fn global_avg_pool(
-    isa: Isa,
-    workers: &mut Workers,
-    scratch: &mut Scratch,
-    extent: Extent,
-    source: Source,
-    out: &mut [f32],
-) {
+pub fn global_avg_pool(team: &mut Team, extent: Extent, source: Source, out: &mut [f32]) {
     let Extent { images, pixels, channels } = extent;
     source.check(images, pixels, channels);
     assert!(out.len() >= images * channels, "pool too short");
-    let out = Shared::new(out);
-    let (scratch, _) = scratch.split();
-    workers.each(images, |image, worker| {
-        // SAFETY: images do not overlap, and a worker runs one at a time.
-        let (out, scratch) = unsafe { (out.part(image * channels, channels), scratch.of(worker)) };
+    let (isa, out) = (team.isa(), Shared::new(out));
+    team.each(images, |image, scratch| {
+        // SAFETY: images do not overlap.
+        let out = unsafe { out.part(image * channels, channels) };
         isa.run(Mean { source, image, pixels, pixel: &mut scratch.floats[..channels], out });
     });
 }
@@ -297,15 +217,7 @@ impl Task for Mean<'_> {
         let channels = self.out.len();
         self.out.fill(0.0);
         for pixel in 0..self.pixels {
-            let run = PixelRun {
-                first: self.image * self.pixels + pixel,
-                step: 1,
-                count: 1,
-                image: self.image,
-                channel: 0,
-                width: channels,
-                channels,
-            };
+            let run = PixelRun::whole(self.image, self.image * self.pixels + pixel, 1, channels);
             // SAFETY: the pixel lies inside the batch `global_avg_pool` checked.
             unsafe { self.source.fill::<L>(run, self.pixel.as_mut_ptr(), channels) };
             self.out.iter_mut().zip(&*self.pixel).for_each(|(sum, x)| *sum += x);
@@ -319,23 +231,14 @@ impl Task for Mean<'_> {
 ///
 /// # Panics
 /// If a slice is too short.
-pub fn global_avg_pool_backward(
-    workers: &mut Workers,
-    extent: Extent,
-    gradient: &[f32],
-    (target, add): (&mut [f32], bool),
-) {
-    let Extent { images, pixels, channels } = extent;
-    assert!(gradient.len() >= images * channels && target.len() >= extent.len(), "pool too short");
-    let target = Shared::new(target);
+pub fn global_avg_pool_backward(team: &mut Team, extent: Extent, gradient: &[f32], target: Target) {
+    let Extent { pixels, channels, .. } = extent;
     let share = 1.0 / pixels as f32;
-    workers.each(images, |image, _| {
-        // SAFETY: images do not overlap.
-        let target = unsafe { target.part(image * pixels * channels, pixels * channels) };
+    team.each_chunk_mut(&mut target.values[..extent.len()], pixels * channels, |image, to| {
         let gradient = &gradient[image * channels..][..channels];
-        for pixel in target.chunks_exact_mut(channels) {
+        for pixel in to.chunks_exact_mut(channels) {
             for c in 0..channels {
-                pixel[c] = gradient[c] * share + if add { pixel[c] } else { 0.0 };
+                pixel[c] = gradient[c] * share + if target.accumulate { pixel[c] } else { 0.0 };
             }
         }
     });

@@ -1,13 +1,13 @@
 //! Where a convolution's result goes, and what is gathered on the way while it is still in cache.
 
-use crate::Workers;
+use crate::extent::Extent;
 use crate::finish::Finish;
 use crate::gemm::{Place, Store};
 use crate::join_backward::{JoinGradient, SharedJoin};
 use crate::lanes::Lanes;
 use crate::shared::Shared;
 use crate::source::NormTables;
-use crate::totals::{PARTIAL_ROWS, Totals};
+use crate::totals::{Partials, Totals};
 use crate::walk::STREAM_FROM;
 use flipcast_graph::Activation;
 
@@ -64,9 +64,8 @@ pub(crate) struct SharedSink<'a> {
     pub stream: bool,
     pub bias: Option<&'a [f32]>,
     pub gather: SharedGather<'a>,
-    pub partials: Shared<'a, f32>,
+    pub partials: Partials<'a>,
     pub channels: usize,
-    pub chunks: usize,
 }
 
 /// What the workers of a region see of a [`Gather`].
@@ -76,17 +75,6 @@ pub(crate) enum SharedGather<'a> {
     Statistics,
     Sums { values: &'a [f32], norm: NormTables<'a>, activation: Activation, centre: &'a [f32] },
     Join(SharedJoin<'a>),
-}
-
-/// What a sink needs to know of the tensor it receives.
-pub(crate) struct Region<'a> {
-    /// Pixels of the whole batch, and channels of each.
-    pub pixels: usize,
-    pub channels: usize,
-    /// Chunks the pixels come in.
-    pub chunks: usize,
-    /// Room for every chunk's partial sums.
-    pub partials: &'a mut [f32],
 }
 
 /// A run of finished pixels.
@@ -107,28 +95,29 @@ pub(crate) struct OutRun {
     pub width: usize,
 }
 
-impl Sink<'_> {
-    /// Receives a tensor chunk by chunk: runs `work(sink, chunk, worker)` for every chunk, then merges what was gathered.
-    /// `pixels_of` tells how many pixels a chunk has.
+impl<'a> Sink<'a> {
+    /// What the workers see of a sink that receives a tensor of `extent` in `chunks` chunks, with their partial sums in
+    /// `sums`; and where the merged sums go.
     ///
     /// # Panics
-    /// If a slice is too short for the region.
-    pub(crate) fn receive(
+    /// If a slice is too short.
+    pub(crate) fn share<'s>(
         self,
-        workers: &mut Workers,
-        region: Region,
-        work: impl Fn(&SharedSink, usize, usize) + Sync,
-        pixels_of: impl Fn(usize) -> usize + Sync,
-    ) {
-        let Region { pixels, channels, chunks, partials } = region;
-        let len = pixels * channels;
+        extent: Extent,
+        chunks: usize,
+        sums: &'s mut [f32],
+    ) -> (SharedSink<'s>, [Totals<'a>; 2])
+    where
+        'a: 's,
+    {
+        let (len, channels) = (extent.len(), extent.channels);
         assert!(self.out.len() >= len, "sink of {} < {len}", self.out.len());
         assert!(self.bias.is_none_or(|bias| bias.len() >= channels), "bias too short");
-        let (gather, totals) = match self.gather {
-            Gather::Nothing => (SharedGather::Nothing, [Totals::Nothing, Totals::Nothing]),
+        let (gather, totals, count) = match self.gather {
+            Gather::Nothing => (SharedGather::Nothing, [Totals::Nothing, Totals::Nothing], 0),
             Gather::Statistics { mean, variance } => {
                 assert!(mean.len() >= channels && variance.len() >= channels, "statistics too short");
-                (SharedGather::Statistics, [Totals::Statistics { mean, variance }, Totals::Nothing])
+                (SharedGather::Statistics, [Totals::Statistics { mean, variance }, Totals::Nothing], 1)
             }
             Gather::Sums { values, norm, activation, centre, sum, product } => {
                 assert!(!norm.per_image, "sums are gathered for norms with one row of tables");
@@ -136,21 +125,13 @@ impl Sink<'_> {
                 let tables = [norm.scale, norm.shift, centre, &*sum, &*product];
                 assert!(tables.iter().all(|table| table.len() >= channels), "norm tables too short");
                 let shared = SharedGather::Sums { values, norm, activation, centre };
-                (shared, [Totals::Sums { sum, product }, Totals::Nothing])
+                (shared, [Totals::Sums { sum, product }, Totals::Nothing], 1)
             }
             Gather::Join(join) => {
-                let (join, totals) = join.share(pixels, channels);
-                (SharedGather::Join(join), totals)
+                let (join, totals) = join.share(extent);
+                (SharedGather::Join(join), totals, join.count)
             }
         };
-        let gathered = match gather {
-            SharedGather::Nothing => 0,
-            SharedGather::Join(join) => join.count,
-            _ => 1,
-        };
-        let rows = chunks * PARTIAL_ROWS * channels;
-        let needed = gathered * rows;
-        assert!(partials.len() >= needed, "partial sums of {} < {needed}", partials.len());
         let stream = !self.accumulate && len > STREAM_FROM && channels.is_multiple_of(16);
         let sink = SharedSink {
             stream: stream && self.out.as_ptr().align_offset(64) == 0,
@@ -158,14 +139,10 @@ impl Sink<'_> {
             accumulate: self.accumulate,
             bias: self.bias,
             gather,
-            partials: Shared::new(&mut partials[..needed]),
+            partials: Partials::new(sums, chunks, channels, count),
             channels,
-            chunks,
         };
-        workers.each(chunks, |chunk, worker| work(&sink, chunk, worker));
-        for (n, totals) in totals.into_iter().enumerate().take(gathered) {
-            totals.merge(workers, &partials[n * rows..(n + 1) * rows], channels, &pixels_of);
-        }
+        (sink, totals)
     }
 }
 
@@ -195,7 +172,7 @@ impl SharedSink<'_> {
         part.as_mut_ptr()
     }
 
-    /// Sends finished pixels on their way.
+    /// Writes finished pixels to the tensor and gathers from them.
     ///
     /// # Safety
     /// `from` holds the run; no other worker handles its pixels or its chunk.

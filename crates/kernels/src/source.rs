@@ -1,7 +1,7 @@
 //! What a kernel reads: a stored value, one derived from it, or a gradient carried through a norm.
 
 use crate::activation::{Curve, with_curve};
-use crate::lanes::{Lanes, Task, load, store};
+use crate::lanes::{Lanes, Task, load, store, vectors};
 use flipcast_graph::Activation;
 
 /// Scale and shift that turn a stored value into its normalised form, per channel or per image and channel.
@@ -70,6 +70,19 @@ pub(crate) struct PixelRun {
     pub channels: usize,
 }
 
+impl PixelRun {
+    /// `count` consecutive pixels of `image` from `first` on, with all their channels.
+    #[inline(always)]
+    pub fn whole(image: usize, first: usize, count: usize, channels: usize) -> Self {
+        Self { first, step: 1, count, image, channel: 0, width: channels, channels }
+    }
+
+    /// The floats of consecutive pixels with all their channels.
+    pub fn floats(&self) -> std::ops::Range<usize> {
+        self.first * self.channels..(self.first + self.count) * self.channels
+    }
+}
+
 impl Source<'_> {
     /// Panics unless every slice fits `images` images of `pixels` x `channels`.
     pub(crate) fn check(&self, images: usize, pixels: usize, channels: usize) {
@@ -106,12 +119,12 @@ impl Source<'_> {
     }
 }
 
-/// A run to write out. A function of its own for each instruction set: callers stay small.
-struct Fill<'a> {
-    source: Source<'a>,
-    run: PixelRun,
-    to: *mut f32,
-    stride: usize,
+/// A run to write out, pixels `stride` floats apart. A function of its own for each instruction set: callers stay small.
+pub(crate) struct Fill<'a> {
+    pub source: Source<'a>,
+    pub run: PixelRun,
+    pub to: *mut f32,
+    pub stride: usize,
 }
 
 impl Task for Fill<'_> {
@@ -119,31 +132,22 @@ impl Task for Fill<'_> {
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self { source, run, to, stride } = self;
+        let run = self.run;
         // SAFETY: offsets stay inside the slices by the promise of `Source::fill`'s caller.
         unsafe {
-            match source {
-                Source::Plain(values) => fill_plain::<L>(values.as_ptr(), run, to, stride),
+            match self.source {
+                Source::Plain(values) => self.plain::<L>(values.as_ptr()),
                 Source::Normed { values, norm, activation } => {
                     let row = if norm.per_image { run.image * run.channels } else { 0 };
-                    let (scale, shift) = (norm.scale.as_ptr().add(row), norm.shift.as_ptr().add(row));
-                    with_curve!(activation, curve => {
-                        fill_normed::<L, _>(values.as_ptr(), scale, shift, curve, run, to, stride);
-                    });
+                    let tables = [norm.scale, norm.shift].map(|table| table.as_ptr().add(row + run.channel));
+                    with_curve!(activation, curve => self.normed::<L, _>(values.as_ptr(), tables, curve));
                 }
                 Source::Gradient { gradient, values, norm, activation, through } => {
                     let row = if norm.per_image { run.image * run.channels } else { 0 };
-                    let tables = GradientTables {
-                        scale: norm.scale.as_ptr().add(row),
-                        shift: norm.shift.as_ptr().add(row),
-                        slope: through.slope.as_ptr().add(row),
-                        pull: through.pull.as_ptr().add(row),
-                        constant: through.constant.as_ptr().add(row),
-                    };
+                    let tables = [norm.scale, norm.shift, through.slope, through.pull, through.constant]
+                        .map(|table| table.as_ptr().add(row + run.channel));
                     with_curve!(activation, curve => {
-                        fill_gradient::<L, _>(
-                            gradient.as_ptr(), values.as_ptr(), tables, curve, run, to, stride,
-                        );
+                        self.gradient::<L, _>(gradient.as_ptr(), values.as_ptr(), tables, curve);
                     });
                 }
             }
@@ -151,106 +155,76 @@ impl Task for Fill<'_> {
     }
 }
 
-#[derive(Clone, Copy)]
-struct GradientTables {
-    scale: *const f32,
-    shift: *const f32,
-    slope: *const f32,
-    pull: *const f32,
-    constant: *const f32,
-}
+impl Fill<'_> {
+    /// Offset of the run's `i`-th pixel in the tensor, and where it goes.
+    #[inline(always)]
+    unsafe fn pixel(&self, i: usize) -> (usize, *mut f32) {
+        let run = self.run;
+        // SAFETY: see `Source::fill`.
+        ((run.first + i * run.step) * run.channels + run.channel, unsafe { self.to.add(i * self.stride) })
+    }
 
-#[inline(always)]
-unsafe fn fill_plain<L: Lanes>(values: *const f32, run: PixelRun, to: *mut f32, stride: usize) {
-    // SAFETY: see `Source::fill`.
-    unsafe {
-        if run.step == 1 && run.width == run.channels && stride == run.width {
-            let from = values.add(run.first * run.channels);
-            std::ptr::copy_nonoverlapping(from, to, run.count * run.channels);
-            return;
-        }
-        for i in 0..run.count {
-            let from = values.add((run.first + i * run.step) * run.channels + run.channel);
-            let to = to.add(i * stride);
-            let mut c = 0;
-            while c < run.width {
-                let part = L::N.min(run.width - c);
-                store::<L>(to.add(c), part, load::<L>(from.add(c), part));
-                c += L::N;
+    #[inline(always)]
+    unsafe fn plain<L: Lanes>(&self, values: *const f32) {
+        let run = self.run;
+        // SAFETY: see `Source::fill`.
+        unsafe {
+            if run.step == 1 && run.width == run.channels && self.stride == run.width {
+                let from = values.add(run.first * run.channels);
+                std::ptr::copy_nonoverlapping(from, self.to, run.count * run.channels);
+                return;
+            }
+            for i in 0..run.count {
+                let (offset, to) = self.pixel(i);
+                let from = values.add(offset);
+                for (c, part) in vectors::<L>(run.width) {
+                    store::<L>(to.add(c), part, load::<L>(from.add(c), part));
+                }
             }
         }
     }
-}
 
-#[inline(always)]
-unsafe fn fill_normed<L: Lanes, C: Curve>(
-    values: *const f32,
-    scale: *const f32,
-    shift: *const f32,
-    curve: C,
-    run: PixelRun,
-    to: *mut f32,
-    stride: usize,
-) {
-    // SAFETY: see `Source::fill`.
-    unsafe {
-        let (scale, shift) = (scale.add(run.channel), shift.add(run.channel));
-        for i in 0..run.count {
-            let from = values.add((run.first + i * run.step) * run.channels + run.channel);
-            let to = to.add(i * stride);
-            let mut c = 0;
-            while c < run.width {
-                let part = L::N.min(run.width - c);
-                let y = load::<L>(from.add(c), part);
-                let z = L::fma(y, load::<L>(scale.add(c), part), load::<L>(shift.add(c), part));
-                store::<L>(to.add(c), part, curve.value::<L>(z));
-                c += L::N;
+    #[inline(always)]
+    unsafe fn normed<L: Lanes, C: Curve>(&self, values: *const f32, [scale, shift]: [*const f32; 2], curve: C) {
+        // SAFETY: see `Source::fill`.
+        unsafe {
+            for i in 0..self.run.count {
+                let (offset, to) = self.pixel(i);
+                let from = values.add(offset);
+                for (c, part) in vectors::<L>(self.run.width) {
+                    let y = load::<L>(from.add(c), part);
+                    let z = L::fma(y, load::<L>(scale.add(c), part), load::<L>(shift.add(c), part));
+                    store::<L>(to.add(c), part, curve.value::<L>(z));
+                }
             }
         }
     }
-}
 
-#[inline(always)]
-unsafe fn fill_gradient<L: Lanes, C: Curve>(
-    gradient: *const f32,
-    values: *const f32,
-    tables: GradientTables,
-    curve: C,
-    run: PixelRun,
-    to: *mut f32,
-    stride: usize,
-) {
-    // SAFETY: see `Source::fill`.
-    unsafe {
-        for i in 0..run.count {
-            let offset = (run.first + i * run.step) * run.channels + run.channel;
-            let (g, y, to) = (gradient.add(offset), values.add(offset), to.add(i * stride));
-            let mut c = 0;
-            while c < run.width {
-                let part = L::N.min(run.width - c);
-                let at = run.channel + c;
-                let tables = [
-                    load::<L>(tables.scale.add(at), part),
-                    load::<L>(tables.shift.add(at), part),
-                    load::<L>(tables.slope.add(at), part),
-                    load::<L>(tables.pull.add(at), part),
-                    load::<L>(tables.constant.add(at), part),
-                ];
-                let v = through::<L, C>(load::<L>(g.add(c), part), load::<L>(y.add(c), part), curve, tables);
-                store::<L>(to.add(c), part, v);
-                c += L::N;
+    /// Tables in the order scale, shift, slope, pull, constant.
+    #[inline(always)]
+    unsafe fn gradient<L: Lanes, C: Curve>(
+        &self,
+        gradient: *const f32,
+        values: *const f32,
+        tables: [*const f32; 5],
+        curve: C,
+    ) {
+        // SAFETY: see `Source::fill`.
+        unsafe {
+            for i in 0..self.run.count {
+                let (offset, to) = self.pixel(i);
+                let (g, y) = (gradient.add(offset), values.add(offset));
+                for (c, part) in vectors::<L>(self.run.width) {
+                    let mut at = [L::splat(0.0); 5];
+                    for (v, table) in at.iter_mut().zip(tables) {
+                        *v = load::<L>(table.add(c), part);
+                    }
+                    let [scale, shift, slope, pull, constant] = at;
+                    let (g, y) = (load::<L>(g.add(c), part), load::<L>(y.add(c), part));
+                    let dz = curve.backward::<L>(L::fma(y, scale, shift), g);
+                    store::<L>(to.add(c), part, L::fma(slope, dz, L::fma(pull, y, constant)));
+                }
             }
         }
-    }
-}
-
-/// The gradient `g` of `curve(norm(y))` carried to `y`; tables in the order scale, shift, slope, pull, constant.
-#[inline(always)]
-pub(crate) unsafe fn through<L: Lanes, C: Curve>(g: L::V, y: L::V, curve: C, tables: [L::V; 5]) -> L::V {
-    let [scale, shift, slope, pull, constant] = tables;
-    // SAFETY: the caller vouches for the instruction set.
-    unsafe {
-        let dz = curve.backward::<L>(L::fma(y, scale, shift), g);
-        L::fma(slope, dz, L::fma(pull, y, constant))
     }
 }

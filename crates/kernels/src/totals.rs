@@ -1,7 +1,9 @@
 //! Sums over a whole tensor, merged from the partial sums of its chunks.
 
-use crate::Workers;
+use crate::extent::{Extent, pixel_chunks};
 use crate::shared::Shared;
+use crate::source::PixelRun;
+use crate::{Team, Workers};
 
 /// Floats of partial sums per chunk and channel: pivot, sum, sum of squares about it.
 pub(crate) const PARTIAL_ROWS: usize = 3;
@@ -13,12 +15,81 @@ pub(crate) enum Totals<'a> {
     Sums { sum: &'a mut [f32], product: &'a mut [f32] },
 }
 
+/// Partial sums of the chunks of a region, for one or two totals at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Partials<'a> {
+    sums: Shared<'a, f32>,
+    chunks: usize,
+    channels: usize,
+}
+
+impl<'a> Partials<'a> {
+    /// Those of `chunks` chunks for `count` totals, in `sums`.
+    ///
+    /// # Panics
+    /// If `sums` is too short.
+    pub fn new(sums: &'a mut [f32], chunks: usize, channels: usize, count: usize) -> Self {
+        let needed = count * chunks * PARTIAL_ROWS * channels;
+        assert!(sums.len() >= needed, "partial sums of {} < {needed}", sums.len());
+        Self { sums: Shared::new(&mut sums[..needed]), chunks, channels }
+    }
+
+    /// The rows of `chunk` for total number `n`.
+    ///
+    /// # Safety
+    /// No other thread works on the chunk.
+    pub unsafe fn rows(&self, n: usize, chunk: usize) -> &'a mut [f32] {
+        let len = PARTIAL_ROWS * self.channels;
+        // SAFETY: chunks do not overlap, and the caller keeps threads to their own.
+        unsafe { self.sums.part((n * self.chunks + chunk) * len, len) }
+    }
+}
+
+/// Runs `work(run, rows)` for every chunk of `extent` and merges the chunks' rows into `totals`; there are rows for every
+/// total that is not [`Totals::Nothing`].
+///
+/// # Panics
+/// If the scratch is too short.
+pub(crate) fn reduce(
+    team: &mut Team,
+    extent: Extent,
+    totals: [Totals; 2],
+    work: impl Fn(PixelRun, [&mut [f32]; 2]) + Sync,
+) {
+    let (chunks, chunk) = pixel_chunks(extent);
+    let (mut crew, sums) = team.split();
+    let wanted = totals.each_ref().map(|totals| !matches!(totals, Totals::Nothing));
+    let partials = Partials::new(sums, chunks, extent.channels, wanted.iter().filter(|wanted| **wanted).count());
+    crew.each(chunks, |index, _| {
+        // SAFETY: a chunk is worked on once.
+        let rows = [0, 1].map(|n| if wanted[n] { unsafe { partials.rows(n, index) } } else { &mut [] });
+        work(chunk(index), rows);
+    });
+    merge(totals, crew.workers, sums, (chunks, extent.channels), &|index| chunk(index).count);
+}
+
+/// Merges the partial sums of `chunks` chunks, of which `pixels(chunk)` tells the size, into `totals`.
+pub(crate) fn merge(
+    totals: [Totals; 2],
+    workers: &mut Workers,
+    sums: &[f32],
+    (chunks, channels): (usize, usize),
+    pixels: &(impl Fn(usize) -> usize + Sync),
+) {
+    let len = chunks * PARTIAL_ROWS * channels;
+    for (n, totals) in totals.into_iter().enumerate() {
+        if !matches!(totals, Totals::Nothing) {
+            totals.merge(workers, &sums[n * len..(n + 1) * len], channels, pixels);
+        }
+    }
+}
+
 /// Channels merged at once.
 const MERGE: usize = 64;
 
 impl Totals<'_> {
     /// Merges the chunks' partial sums in chunk order, in double precision.
-    pub fn merge(
+    fn merge(
         self,
         workers: &mut Workers,
         partials: &[f32],

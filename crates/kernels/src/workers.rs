@@ -33,7 +33,7 @@ unsafe impl Sync for State {}
 ///
 /// Regions here last tens of microseconds to milliseconds and follow each other directly, so workers wait for the next
 /// one by spinning briefly before they sleep; a general thread pool takes longer to wake than small regions run.
-pub struct Workers {
+pub(crate) struct Workers {
     state: Arc<State>,
     threads: Vec<(JoinHandle<()>, Thread)>,
 }
@@ -70,7 +70,7 @@ impl Workers {
     }
 
     /// Calls `f(chunk, worker)` for every chunk, each once, in any order and on any worker.
-    pub(crate) fn each(&mut self, chunks: usize, f: impl Fn(usize, usize) + Sync) {
+    pub fn each(&mut self, chunks: usize, f: impl Fn(usize, usize) + Sync) {
         if chunks <= 1 || self.threads.is_empty() {
             return (0..chunks).for_each(|chunk| f(chunk, 0));
         }

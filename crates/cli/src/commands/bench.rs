@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use flipcast_adapt::{Adapter, Tent, TentConfig};
 use flipcast_exec::{Exactness, Executor, Memory, Network, NetworkOptions, NormMode};
-use flipcast_kernels::{Workers, measure_copy_bandwidth, measure_fma_peak};
+use flipcast_kernels::{ScratchSize, Team, measure_copy_bandwidth, measure_fma_peak};
 use flipcast_models::Model;
 use flipcast_run::Device;
 use flipcast_tensor::Batch;
@@ -139,7 +139,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         eprint!("{}", crate::commands::profile::render(&net, &graph, args.batch, args.repeat));
     }
-    let mut workers = Workers::new(net.threads());
+    let mut team = Team::new(net.isa(), net.threads(), ScratchSize::default());
     let Memory { arena, peak, weights, scratch } = net.memory();
     let gflop = |per_image: u64| per_image as f64 * args.batch as f64 / 1e9;
     let report = Report {
@@ -152,8 +152,8 @@ pub fn run(args: &Args) -> Result<()> {
         step_ms,
         forward_gflop: gflop(forward_flops),
         step_gflop: gflop(forward_flops + backward_flops),
-        fma_peak_gflops: measure_fma_peak(net.isa(), &mut workers),
-        copy_gb_per_s: measure_copy_bandwidth(&mut workers),
+        fma_peak_gflops: measure_fma_peak(&mut team),
+        copy_gb_per_s: measure_copy_bandwidth(&mut team),
         arena_bytes: arena,
         arena_peak_bytes: peak,
         weight_bytes: weights,

@@ -4,7 +4,7 @@ use crate::launch::attention::{AttentionGradient, AttentionLayer, AttentionTable
 use crate::precision::{Element, Precision};
 use flipcast_graph::{Attention, Dims, Tokens};
 use flipcast_kernels as k;
-use flipcast_kernels::{AttentionShape, Exactness, Isa, Scratch, Workers};
+use flipcast_kernels::{AttentionShape, Exactness, Isa, Team};
 use flipcast_testkit::Random;
 
 /// A layer over a map of some rows and columns, with heads of some width.
@@ -102,11 +102,11 @@ fn twin(case: &Case, tables: &AttentionTables, values: &[f32], gradient: &[f32])
         regions: tables.regions.as_deref().map(|regions| (regions, Attention::MASK)),
     };
     let attention = k::Attention::new(Isa::detect(), &shape, Exactness::Double);
-    let workers = &mut Workers::new(1);
-    let scratch = &mut Scratch::new(1, attention.scratch_floats(), attention.scratch_offsets(), 0);
+    let team = &mut Team::new(Isa::detect(), 1, attention.scratch());
     let (mut out, mut passed) = (vec![0.0; gradient.len()], vec![0.0; values.len()]);
-    attention.forward(workers, scratch, case.images, values, &mut out);
-    attention.backward(workers, scratch, case.images, (values, gradient), (&mut passed, false));
+    attention.forward(team, case.images, values, &mut out);
+    let target = k::Target { values: &mut passed, accumulate: false };
+    attention.backward(team, case.images, values, gradient, target);
     [out, passed]
 }
 

@@ -2,7 +2,7 @@ use super::{Emulator, Place, assert_close, normals};
 use crate::launch::Target;
 use crate::launch::layer_norm::{self, LayerNormGradient, LayerNormShape};
 use crate::precision::{Element, Precision};
-use flipcast_kernels::{Extent, Isa, Workers};
+use flipcast_kernels::{Extent, Isa, LayerNorm, ScratchSize, Team};
 use flipcast_testkit::Random;
 
 const EPS: f32 = 1e-6;
@@ -89,8 +89,8 @@ fn layer_norm_equals_the_cpu_kernel() {
     let [scale, shift] = [(); 2].map(|()| normals(&mut random, Precision::F32, channels));
     let extent = Extent { images: 1, pixels: tokens, channels };
     let mut out = vec![0.0; values.len()];
-    let affine = (scale.as_slice(), shift.as_slice(), EPS);
-    flipcast_kernels::layer_norm(Isa::detect(), &mut Workers::new(1), extent, &values, affine, &mut out);
+    let norm = LayerNorm { values: &values, scale: &scale, shift: &shift, eps: EPS };
+    flipcast_kernels::layer_norm(&mut Team::new(Isa::detect(), 1, ScratchSize::default()), extent, norm, &mut out);
     let shape = LayerNormShape { tokens, channels, eps: EPS };
     let [mut x, mut a, mut b] = [&values, &scale, &shift].map(|x| Place::floats(x));
     let mut y = Place::new(Element::F32, out.len());

@@ -3,11 +3,16 @@ use crate::launch::{Target, tokens};
 use crate::precision::Precision;
 use flipcast_graph::{Arrangement, Dims};
 use flipcast_kernels as k;
-use flipcast_kernels::{Cells, Extent, ShortcutShape, Workers};
+use flipcast_kernels::{Cells, Extent, Factors, Isa, ScratchSize, ShortcutShape, Team};
 use flipcast_testkit::Random;
 
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Bf16];
 const IMAGES: usize = 3;
+
+/// One thread of the host.
+fn team() -> Team {
+    Team::new(Isa::detect(), 1, ScratchSize::default())
+}
 
 /// One rounding of the result.
 fn bound(precision: Precision) -> f32 {
@@ -68,8 +73,9 @@ fn tokens_move_as_on_the_host_and_back() {
                 let values = draw(emulator, random, IMAGES * tokens * channels);
                 let mut expected = draw(emulator, random, IMAGES * table.len() * channels);
                 let mut found = place(emulator, &expected, aligned);
-                let of = Cells { table, tokens, channels, vacant: learned };
-                k::arrange(&mut Workers::new(1), IMAGES, of, &values, &mut expected, accumulate);
+                let host = Cells { table, tokens, channels, vacant: learned };
+                let to = k::Target { values: &mut expected, accumulate };
+                k::arrange(&mut team(), IMAGES, host, &values, to);
                 let moves = tokens::Moves { images: IMAGES, tokens, cells: table.len(), channels };
                 let mut table = Place::integers(&tokens::move_table(table, learned.len() / channels));
                 let mut learned_place = Place::floats(learned);
@@ -94,14 +100,15 @@ fn positions_and_factors_are_applied_as_on_the_host() {
         let mut from = place(emulator, &values, aligned);
         let mut out = place(emulator, &expected, aligned);
         let mut table = Place::floats(&position);
-        k::add_repeated(&mut Workers::new(1), IMAGES, &values, &position, &mut expected);
+        k::add_repeated(&mut team(), IMAGES, &values, &position, &mut expected);
         tokens::add_position(emulator, IMAGES, from.slice(), table.slice(), out.slice()).unwrap();
         compare("add_position", emulator, &out, &expected);
         let mut table = Place::floats(factors);
         for accumulate in [false, true] {
             let mut expected = draw(emulator, random, extent.len());
             let mut out = place(emulator, &expected, aligned);
-            k::scale(&mut Workers::new(1), extent, &values, factors, &mut expected, accumulate);
+            let to = k::Target { values: &mut expected, accumulate };
+            k::scale(&mut team(), extent, &values, factors, to);
             let to = Target { slice: out.slice(), accumulate };
             tokens::scale_channels(emulator, extent, from.slice(), table.slice(), to).unwrap();
             compare("scale_channels", emulator, &out, &expected);
@@ -122,8 +129,8 @@ fn gates_multiply_and_take_their_gradient_over_pixels() {
             let mut value_target = draw(emulator, random, extent.len());
             let mut gate_target = draw(emulator, random, gate_len);
             let [mut a, mut b, mut c] = [&product, &value_target, &gate_target].map(|x| place(emulator, x, aligned));
-            let workers = &mut Workers::new(1);
-            k::multiply(workers, extent, &values, &gate, gate_pixels, &mut product);
+            let factors = Factors { values: &values, gate: &gate, gate_pixels };
+            k::multiply(&mut team(), extent, factors, &mut product);
             if !accumulate {
                 value_target.fill(0.0);
                 gate_target.fill(0.0);
@@ -155,9 +162,8 @@ fn flattening_turns_pixels_and_channels_and_back() {
         let extent = Extent { images: IMAGES, pixels: 35, channels };
         let values = draw(emulator, random, extent.len());
         let (mut flat, mut back) = (values.clone(), values.clone());
-        let workers = &mut Workers::new(1);
-        k::flatten(workers, extent, &values, &mut flat);
-        k::flatten_backward(workers, extent, &values, &mut back, true);
+        k::flatten(&mut team(), extent, &values, &mut flat);
+        k::flatten_backward(&mut team(), extent, &values, k::Target { values: &mut back, accumulate: true });
         let mut from = place(emulator, &values, aligned);
         let [mut a, mut b] = [(); 2].map(|()| place(emulator, &values, aligned));
         tokens::flatten(emulator, extent, from.slice(), a.slice()).unwrap();
@@ -178,9 +184,9 @@ fn the_strided_shortcut_pads_channels_and_passes_gradients_back() {
         let (mut out, mut target) = (vec![0.0; large], values.clone());
         let mut a = place(emulator, &out, aligned);
         let mut b = place(emulator, &target, aligned);
-        let workers = &mut Workers::new(1);
-        k::shortcut_a(workers, IMAGES, shape, &values, &mut out);
-        k::shortcut_a_backward(workers, IMAGES, shape, &gradient, &mut target, true);
+        k::shortcut_a(&mut team(), IMAGES, shape, &values, &mut out);
+        let to = k::Target { values: &mut target, accumulate: true };
+        k::shortcut_a_backward(&mut team(), IMAGES, shape, &gradient, to);
         let mut values = place(emulator, &values, aligned);
         let mut gradient = place(emulator, &gradient, aligned);
         tokens::shortcut_a(emulator, IMAGES, shape, values.slice(), a.slice()).unwrap();

@@ -1,11 +1,10 @@
-use super::forward::cut;
 use super::layer::{Attention, Part, Unit};
 use super::pack::{pack_rows, pack_transposed, put_row};
 use super::softmax::exponentials;
-use crate::gemm::{Run, Store};
+use crate::gemm::{Rows, Run, Store};
 use crate::lanes::{Lanes, Task};
-use crate::scratch::WorkerScratch;
 use crate::shared::Shared;
+use crate::team::{Scratch, cut};
 
 /// One unit, backward: with `p` the softmax, `dp = dy v'` and `ds = scale * p * (dp - sum(p * dp))`, the gradients are
 /// `dq = ds k`, `dk = ds' q` and `dv = p' dy`. The last two read `ds` and `p` down their columns and are gathered over blocks
@@ -15,8 +14,8 @@ pub(super) struct Backward<'a> {
     pub values: &'a [f32],
     pub gradient: &'a [f32],
     pub target: Shared<'a, f32>,
-    pub add: bool,
-    pub scratch: WorkerScratch<'a>,
+    pub accumulate: bool,
+    pub scratch: Scratch<'a>,
 }
 
 impl Backward<'_> {
@@ -43,8 +42,18 @@ impl Task for Backward<'_> {
         let attention = unit.attention;
         let (group, width) = (attention.group, attention.head_channels);
         let (stride, columns) = (group.next_multiple_of(L::N), width.next_multiple_of(L::N));
-        let [keys_across, values_across, keys, queries, gradients, probs, slopes, of_queries, of_keys, of_values] =
-            cut(self.scratch.floats, Self::parts(attention, L::N));
+        let [
+            keys_across,
+            values_across,
+            keys,
+            queries,
+            gradients,
+            probs,
+            slopes,
+            query_gradients,
+            key_gradients,
+            value_gradients,
+        ] = cut(self.scratch.floats, Self::parts(attention, L::N));
         let (a_rows, c_rows) = self.scratch.offsets.split_at_mut(group);
         let [base, gradient_base] = unit.bases();
         let input = |part: Part, i: usize| unit.input(part, i) - base;
@@ -67,20 +76,24 @@ impl Task for Backward<'_> {
                     c_rows[i] = (i * stride) as u32;
                 }
                 unit.panels(keys_across, &run, stride, 1).multiply::<L>(
-                    values,
-                    &a_rows[..count],
-                    probs.as_mut_ptr(),
-                    &c_rows[..count],
+                    Rows {
+                        from: values,
+                        from_rows: &a_rows[..count],
+                        to: probs.as_mut_ptr(),
+                        to_rows: &c_rows[..count],
+                    },
                     Store::near(false),
                 );
                 for (i, row) in a_rows[..count].iter_mut().enumerate() {
                     *row = output(start + i) as u32;
                 }
                 unit.panels(values_across, &run, stride, 1).multiply::<L>(
-                    gradient,
-                    &a_rows[..count],
-                    slopes.as_mut_ptr(),
-                    &c_rows[..count],
+                    Rows {
+                        from: gradient,
+                        from_rows: &a_rows[..count],
+                        to: slopes.as_mut_ptr(),
+                        to_rows: &c_rows[..count],
+                    },
                     Store::near(false),
                 );
                 for i in 0..count {
@@ -96,15 +109,17 @@ impl Task for Backward<'_> {
                 }
                 let run = [Run::first(group)];
                 unit.panels(keys, &run, columns, 1).multiply::<L>(
-                    slopes.as_ptr(),
-                    &a_rows[..count],
-                    of_queries.as_mut_ptr(),
-                    &c_rows[..count],
+                    Rows {
+                        from: slopes.as_ptr(),
+                        from_rows: &a_rows[..count],
+                        to: query_gradients.as_mut_ptr(),
+                        to_rows: &c_rows[..count],
+                    },
                     Store::near(false),
                 );
                 for i in 0..count {
                     let to = self.target.part(unit.input(Part::Query, start + i), width);
-                    put_row::<L>(of_queries[i * columns..].as_ptr(), 1.0, to, self.add);
+                    put_row::<L>(query_gradients[i * columns..].as_ptr(), 1.0, to, self.accumulate);
                 }
                 let block = (count, width);
                 let to = queries.as_mut_ptr();
@@ -116,21 +131,24 @@ impl Task for Backward<'_> {
                     c_rows[i] = (i * columns) as u32;
                 }
                 let run = [Run::first(count)];
-                let products = [(&*slopes, &*queries, &mut *of_keys), (&*probs, &*gradients, &mut *of_values)];
+                let products =
+                    [(&*slopes, &*queries, &mut *key_gradients), (&*probs, &*gradients, &mut *value_gradients)];
                 for (scores, rows, sums) in products {
                     unit.panels(rows, &run, columns, stride).multiply::<L>(
-                        scores.as_ptr(),
-                        &a_rows[..group],
-                        sums.as_mut_ptr(),
-                        &c_rows[..group],
+                        Rows {
+                            from: scores.as_ptr(),
+                            from_rows: &a_rows[..group],
+                            to: sums.as_mut_ptr(),
+                            to_rows: &c_rows[..group],
+                        },
                         Store::near(start > 0),
                     );
                 }
             }
             for i in 0..group {
-                for (part, sums) in [(Part::Key, &*of_keys), (Part::Value, &*of_values)] {
+                for (part, sums) in [(Part::Key, &*key_gradients), (Part::Value, &*value_gradients)] {
                     let to = self.target.part(unit.input(part, i), width);
-                    put_row::<L>(sums[i * columns..].as_ptr(), 1.0, to, self.add);
+                    put_row::<L>(sums[i * columns..].as_ptr(), 1.0, to, self.accumulate);
                 }
             }
         }

@@ -1,17 +1,17 @@
 use super::layer::{Attention, Part, Unit};
 use super::pack::{pack_rows, pack_transposed, put_row};
 use super::softmax::exponentials;
-use crate::gemm::{Run, Store};
+use crate::gemm::{Rows, Run, Store};
 use crate::lanes::{Lanes, Task};
-use crate::scratch::WorkerScratch;
 use crate::shared::Shared;
+use crate::team::{Scratch, cut};
 
 /// One unit, forward.
 pub(super) struct Forward<'a> {
     pub unit: Unit<'a>,
     pub values: &'a [f32],
     pub out: Shared<'a, f32>,
-    pub scratch: WorkerScratch<'a>,
+    pub scratch: Scratch<'a>,
 }
 
 impl Forward<'_> {
@@ -26,15 +26,6 @@ impl Forward<'_> {
     pub fn floats(attention: &Attention, lanes: usize) -> usize {
         Self::parts(attention, lanes).iter().sum()
     }
-}
-
-/// Cuts `floats` into consecutive parts.
-pub(super) fn cut<const N: usize>(mut floats: &mut [f32], lens: [usize; N]) -> [&mut [f32]; N] {
-    lens.map(|len| {
-        let (part, rest) = std::mem::take(&mut floats).split_at_mut(len);
-        floats = rest;
-        part
-    })
 }
 
 impl Task for Forward<'_> {
@@ -63,10 +54,12 @@ impl Task for Forward<'_> {
                 }
                 let run = [Run::first(width)];
                 unit.panels(keys, &run, stride, 1).multiply::<L>(
-                    values,
-                    &a_rows[..count],
-                    scores.as_mut_ptr(),
-                    &c_rows[..count],
+                    Rows {
+                        from: values,
+                        from_rows: &a_rows[..count],
+                        to: scores.as_mut_ptr(),
+                        to_rows: &c_rows[..count],
+                    },
                     Store::near(false),
                 );
                 for (i, inverse) in inverses[..count].iter_mut().enumerate() {
@@ -80,10 +73,12 @@ impl Task for Forward<'_> {
                 }
                 let run = [Run::first(group)];
                 unit.panels(packed, &run, columns, 1).multiply::<L>(
-                    scores.as_ptr(),
-                    &a_rows[..count],
-                    results.as_mut_ptr(),
-                    &c_rows[..count],
+                    Rows {
+                        from: scores.as_ptr(),
+                        from_rows: &a_rows[..count],
+                        to: results.as_mut_ptr(),
+                        to_rows: &c_rows[..count],
+                    },
                     Store::near(false),
                 );
                 for i in 0..count {

@@ -4,7 +4,7 @@ use crate::conv::Exactness;
 use crate::gemm::{Panels, Run};
 use crate::isa::Isa;
 use crate::shared::Shared;
-use crate::{Scratch, Workers};
+use crate::{ScratchSize, Target, Team};
 
 /// Most queries worked on at once: five tiles of the widest instruction set, so that their scores stay near the core.
 const QUERIES: usize = 70;
@@ -114,15 +114,11 @@ impl Attention {
         self.group.next_multiple_of(self.isa.lanes())
     }
 
-    /// Floats of scratch per worker.
-    pub fn scratch_floats(&self) -> usize {
+    /// Scratch that both directions need.
+    pub fn scratch(&self) -> ScratchSize {
         let lanes = self.isa.lanes();
-        Forward::floats(self, lanes).max(Backward::floats(self, lanes))
-    }
-
-    /// Row offsets of scratch per worker.
-    pub fn scratch_offsets(&self) -> usize {
-        2 * self.group
+        let floats = Forward::floats(self, lanes).max(Backward::floats(self, lanes));
+        ScratchSize { floats, offsets: 2 * self.group, partials: 0 }
     }
 
     fn groups(&self) -> usize {
@@ -144,44 +140,24 @@ impl Attention {
     ///
     /// # Panics
     /// If a slice or the scratch is too short.
-    pub fn forward(
-        &self,
-        workers: &mut Workers,
-        scratch: &mut Scratch,
-        images: usize,
-        values: &[f32],
-        out: &mut [f32],
-    ) {
+    pub fn forward(&self, team: &mut Team, images: usize, values: &[f32], out: &mut [f32]) {
         self.check(images, values.len(), out.len());
         let out = Shared::new(out);
-        let (scratch, _) = scratch.split();
-        workers.each(images * self.groups() * self.heads, |index, worker| {
-            // SAFETY: a worker runs one unit at a time.
-            let scratch = unsafe { scratch.of(worker) };
+        team.each(images * self.groups() * self.heads, |index, scratch| {
             self.isa.run(Forward { unit: self.unit(index), values, out, scratch });
         });
     }
 
-    /// The gradient of `values` from that of the result. The flag says to add to what is there.
+    /// The gradient of `values` from that of the result.
     ///
     /// # Panics
     /// If a slice or the scratch is too short.
-    pub fn backward(
-        &self,
-        workers: &mut Workers,
-        scratch: &mut Scratch,
-        images: usize,
-        (values, gradient): (&[f32], &[f32]),
-        (target, add): (&mut [f32], bool),
-    ) {
+    pub fn backward(&self, team: &mut Team, images: usize, values: &[f32], gradient: &[f32], target: Target) {
         self.check(images, values.len(), gradient.len());
-        self.check(images, target.len(), gradient.len());
-        let target = Shared::new(target);
-        let (scratch, _) = scratch.split();
-        workers.each(images * self.groups() * self.heads, |index, worker| {
-            // SAFETY: a worker runs one unit at a time.
-            let scratch = unsafe { scratch.of(worker) };
-            self.isa.run(Backward { unit: self.unit(index), values, gradient, target, add, scratch });
+        self.check(images, target.values.len(), gradient.len());
+        let (target, accumulate) = (Shared::new(target.values), target.accumulate);
+        team.each(images * self.groups() * self.heads, |index, scratch| {
+            self.isa.run(Backward { unit: self.unit(index), values, gradient, target, accumulate, scratch });
         });
     }
 

@@ -68,14 +68,14 @@ pub(super) unsafe fn pack_transposed<L: Lanes>(
 /// # Safety
 /// `from` holds as many floats as `to`.
 #[inline(always)]
-pub(super) unsafe fn put_row<L: Lanes>(from: *const f32, factor: f32, to: &mut [f32], add: bool) {
+pub(super) unsafe fn put_row<L: Lanes>(from: *const f32, factor: f32, to: &mut [f32], accumulate: bool) {
     let (len, to) = (to.len(), to.as_mut_ptr());
     // SAFETY: the last vector is partial.
     unsafe {
         for c in (0..len).step_by(L::N) {
             let part = L::N.min(len - c);
             let mut v = L::mul(load::<L>(from.add(c), part), L::splat(factor));
-            if add {
+            if accumulate {
                 v = L::add(v, load::<L>(to.add(c), part));
             }
             store::<L>(to.add(c), part, v);

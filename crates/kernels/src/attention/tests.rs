@@ -1,6 +1,6 @@
 use super::*;
 use crate::parity::{compare, noise};
-use crate::{Exactness, Isa, Scratch, Workers};
+use crate::{Exactness, Isa, Target, Team};
 use flipcast_tensor::Tolerance;
 
 const IMAGES: usize = 2;
@@ -67,12 +67,11 @@ fn attention_agrees_forward_and_back() {
         let len = setting.len();
         let (values, gradient) = (noise(3 * len, 1), noise(len, 2));
         // Measured: at most 1.5e-7; sums run in an order that depends on the vector width.
-        compare(&format!("attention {shape:?}"), 4 * len, Tolerance::RelativeL2(6e-7), |isa, workers, scratch, out| {
-            let attention = Attention::new(isa, &setting.shape(), Exactness::Fast);
+        compare(&format!("attention {shape:?}"), 4 * len, Tolerance::RelativeL2(6e-7), |team, out| {
+            let attention = Attention::new(team.isa(), &setting.shape(), Exactness::Fast);
             let (forward, back) = out.split_at_mut(len);
-            attention.forward(workers, scratch, IMAGES, &values, forward);
-            let tensors = (values.as_slice(), gradient.as_slice());
-            attention.backward(workers, scratch, IMAGES, tensors, (back, false));
+            attention.forward(team, IMAGES, &values, forward);
+            attention.backward(team, IMAGES, &values, &gradient, Target { values: back, accumulate: false });
         });
     }
 }
@@ -86,9 +85,9 @@ fn every_exactness_equals_the_textbook() {
         let expected = textbook(&setting, &values);
         for exactness in [Exactness::Fast, Exactness::Double] {
             let attention = Attention::new(Isa::detect(), &setting.shape(), exactness);
-            let mut scratch = Scratch::new(2, attention.scratch_floats(), attention.scratch_offsets(), 0);
+            let mut team = Team::new(Isa::detect(), 2, attention.scratch());
             let mut found = vec![0.0; len];
-            attention.forward(&mut Workers::new(2), &mut scratch, IMAGES, &values, &mut found);
+            attention.forward(&mut team, IMAGES, &values, &mut found);
             // Measured: at most 4.3e-7.
             Tolerance::RelativeL2(1e-6).check(&format!("{shape:?} {exactness:?}"), &found, &expected);
         }
@@ -99,12 +98,11 @@ fn every_exactness_equals_the_textbook() {
 fn gradients_are_added_when_asked() {
     let setting = Setting::new([2, 9, 5]);
     let len = setting.len();
-    let (values, gradient) = (noise(3 * len, 1), noise(len, 2));
+    let (input, gradient) = (noise(3 * len, 1), noise(len, 2));
     let attention = Attention::new(Isa::detect(), &setting.shape(), Exactness::Fast);
-    let mut scratch = Scratch::new(1, attention.scratch_floats(), attention.scratch_offsets(), 0);
-    let mut workers = Workers::new(1);
-    let mut run = |target: &mut [f32], add| {
-        attention.backward(&mut workers, &mut scratch, IMAGES, (&values, &gradient), (target, add));
+    let mut team = Team::new(Isa::detect(), 1, attention.scratch());
+    let mut run = |values: &mut [f32], accumulate| {
+        attention.backward(&mut team, IMAGES, &input, &gradient, Target { values, accumulate });
     };
     let (mut plain, mut added) = (vec![f32::NAN; 3 * len], vec![0.5; 3 * len]);
     run(&mut plain, false);

@@ -9,6 +9,13 @@ pub(crate) struct Chunk {
     pub rows: usize,
 }
 
+impl Chunk {
+    /// Rows over all its images.
+    pub fn all_rows(&self) -> usize {
+        self.images * self.rows
+    }
+}
+
 /// Rows or images per chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunking {
@@ -30,7 +37,7 @@ impl Chunking {
         Self { height, rows: height.div_ceil(parts).next_multiple_of(granule), images: 1 }
     }
 
-    /// Rows of a chunk, over all its images.
+    /// Most rows of an image in a chunk.
     pub fn rows(&self) -> usize {
         self.rows.min(self.height)
     }

@@ -1,13 +1,12 @@
 //! Depthwise convolutions: one filter per channel, vectors run along the channels.
 
-use super::call::{Call, Step};
+use super::algorithm::{Algorithm, Step};
 use super::chunks::Chunking;
 use super::pass::{Class, Pass};
 use super::window::Window;
-use crate::Buffer;
 use crate::isa::Isa;
-use crate::lanes::{Lanes, Task, load, store};
-use crate::sink::OutRun;
+use crate::lanes::{Lanes, Task, load, store, vectors};
+use crate::{Buffer, ScratchSize};
 
 /// Floats of window and of output per chunk.
 const CHUNK_FLOATS: usize = 48 << 10;
@@ -17,17 +16,19 @@ const TILE: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Depthwise {
     window: Window,
+    window_floats: usize,
     chunking: Chunking,
     /// Per class: `[tap][channel]`.
     weights: Vec<Buffer>,
-    window_rows: usize,
-    target_row_len: usize,
+    /// Target pixels of a row, and channels of each.
+    width: usize,
+    channels: usize,
 }
 
 impl Depthwise {
-    pub fn new(_: Isa, pass: &Pass, weights: &[f32]) -> Self {
+    pub fn new(pass: &Pass, weights: &[f32]) -> Self {
         let window = Window::new(pass, pass.target.width);
-        let channels = pass.target.channels;
+        let (width, channels) = (pass.target.width, pass.target.channels);
         let weights = pass
             .classes
             .iter()
@@ -41,50 +42,58 @@ impl Depthwise {
                 packed
             })
             .collect();
-        let step = pass.target_step;
-        let input_per_row = window.row_len() * pass.source_step / step;
-        let per_row = input_per_row.max(pass.target.width * channels).max(1);
-        let chunking = Chunking::new(pass.target.height, (CHUNK_FLOATS / per_row).max(2 * step), step);
-        let window_rows = window.rows(pass, chunking.rows());
-        let target_row_len = pass.target.width * channels;
-        Self { window, chunking, weights, window_rows, target_row_len }
-    }
-
-    pub fn chunks(&self, images: usize) -> usize {
-        self.chunking.count(images)
-    }
-
-    fn window_floats(&self) -> usize {
-        (self.chunking.images() * self.window_rows * self.window.row_len()).next_multiple_of(16)
-    }
-
-    pub fn scratch_floats(&self) -> usize {
-        self.window_floats() + self.chunking.images() * self.chunking.rows() * self.target_row_len
-    }
-
-    pub fn weight_bytes(&self) -> usize {
-        4 * self.weights.iter().map(|buffer| buffer.len()).sum::<usize>()
-    }
-
-    pub fn run(&self, call: Call) {
-        call.run_chunks(self, self.chunking);
+        let chunking = window.chunking(pass, width * channels, CHUNK_FLOATS, 2 * pass.target_step);
+        Self { window_floats: window.floats(pass, &chunking), window, chunking, weights, width, channels }
     }
 }
 
-impl Task for Step<'_, Depthwise> {
+impl Algorithm for Depthwise {
+    fn name(&self) -> &'static str {
+        "depthwise"
+    }
+
+    fn scratch(&self) -> ScratchSize {
+        let out = self.chunking.images() * self.chunking.rows() * self.width * self.channels;
+        ScratchSize { floats: self.window_floats + out, ..ScratchSize::default() }
+    }
+
+    fn weight_bytes(&self) -> usize {
+        4 * self.weights.iter().map(|buffer| buffer.len()).sum::<usize>()
+    }
+
+    fn chunks(&self, images: usize) -> usize {
+        self.chunking.count(images)
+    }
+
+    fn chunk_pixels(&self, index: usize, images: usize) -> usize {
+        self.chunking.get(index, images).all_rows() * self.width
+    }
+
+    fn run(&self, isa: Isa, step: Step) {
+        isa.run(DepthwiseStep { depthwise: self, step });
+    }
+}
+
+struct DepthwiseStep<'a> {
+    depthwise: &'a Depthwise,
+    step: Step<'a>,
+}
+
+impl Task for DepthwiseStep<'_> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self { algorithm: depthwise, pass, chunk, .. } = self;
+        let Self { depthwise, step } = self;
+        let (pass, target) = (step.pass, step.pass.target);
+        let chunk = depthwise.chunking.get(step.index, step.images);
+        let run = step.out_run(chunk, target.channels);
         let window_rows = depthwise.window.rows(pass, chunk.rows);
-        let target = pass.target;
-        // SAFETY: `of`: a worker runs one chunk at a time; the scratch has the lengths asked for (checked by slicing).
+        // SAFETY: the scratch has the lengths asked for (checked by slicing).
         unsafe {
-            let scratch = self.scratch.of(self.worker);
-            let (window, out) = scratch.floats.split_at_mut(depthwise.window_floats());
+            let (window, out) = step.scratch.floats.split_at_mut(depthwise.window_floats);
             let out = &mut out[..chunk.images * chunk.rows * target.width * target.channels];
-            depthwise.window.fill::<L>(pass, &self.source, chunk, window_rows, window.as_mut_ptr());
+            depthwise.window.fill::<L>(pass, &step.source, chunk, window_rows, window.as_mut_ptr());
             for (class, weights) in pass.classes.iter().zip(&depthwise.weights) {
                 let rows = pass.class_len(class, 0, chunk.rows);
                 for image in 0..chunk.images {
@@ -104,17 +113,7 @@ impl Task for Step<'_, Depthwise> {
                     }
                 }
             }
-            let run = OutRun {
-                chunk: self.index,
-                opens: true,
-                first: (chunk.image * target.height + chunk.row) * target.width,
-                step: 1,
-                count: chunk.images * chunk.rows * target.width,
-                stride: target.channels,
-                channel: 0,
-                width: target.channels,
-            };
-            self.sink.finish::<L>(out.as_ptr(), run);
+            step.sink.finish::<L>(out.as_ptr(), run);
         }
     }
 }
@@ -158,9 +157,7 @@ impl Line<'_> {
         // SAFETY: see `run`; vectors at the end of the channels are partial.
         unsafe {
             let (from, to) = (self.from.add(x * source), self.to.add(x * target));
-            let mut c = 0;
-            while c < channels {
-                let part = L::N.min(channels - c);
+            for (c, part) in vectors::<L>(channels) {
                 let mut acc = [L::splat(0.0); COUNT];
                 for (t, tap) in self.class.taps.iter().enumerate() {
                     let w = load::<L>(self.weights.add(t * channels + c), part);
@@ -173,7 +170,6 @@ impl Line<'_> {
                     let to = to.add(i * target + c);
                     store::<L>(to, part, sum);
                 }
-                c += L::N;
             }
         }
     }

@@ -4,7 +4,7 @@
 //! the input (with norm and activation folded in) and the sink that writes the output (with statistics gathered):
 //! pointwise (1x1), Winograd (3x3), depthwise, and direct for everything else.
 
-mod call;
+mod algorithm;
 mod chunks;
 mod depthwise;
 mod direct;

@@ -1,14 +1,13 @@
 //! 1x1 convolutions: one matrix product over pixels.
 
 use super::Exactness;
-use super::call::Call;
+use super::algorithm::{Algorithm, Step};
 use super::pass::Pass;
-use crate::Source;
-use crate::gemm::{Packed, Place, Run, Store};
+use crate::ScratchSize;
+use crate::gemm::{Packed, Place, Rows, Run, Store};
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
-use crate::scratch::SharedScratch;
-use crate::sink::{OutRun, Region, SharedSink};
+use crate::sink::OutRun;
 use crate::source::PixelRun;
 
 /// Most pixels per chunk, and the number of chunks to aim for when there are few pixels.
@@ -26,6 +25,8 @@ pub(crate) struct Pointwise {
     grid: [usize; 2],
     source_step: usize,
     target_step: usize,
+    /// Whether every target pixel takes part.
+    everywhere: bool,
     tile_rows: usize,
     input_stride: usize,
 }
@@ -40,9 +41,11 @@ impl Pointwise {
         let along =
             |source: usize, target: usize| source.div_ceil(pass.source_step).min(target.div_ceil(pass.target_step));
         let longest = (0..weights.blocks()).map(|block| weights.block_len(block)).max().unwrap_or(0);
+        let grid = [along(pass.source.height, pass.target.height), along(pass.source.width, pass.target.width)];
         Self {
             weights,
-            grid: [along(pass.source.height, pass.target.height), along(pass.source.width, pass.target.width)],
+            grid,
+            everywhere: grid == [pass.target.height, pass.target.width],
             source_step: pass.source_step,
             target_step: pass.target_step,
             tile_rows: isa.tile_rows(),
@@ -55,53 +58,13 @@ impl Pointwise {
     }
 
     /// Pixels per chunk: whole tiles, fewer when the batch is small.
-    fn chunk_pixels(&self, images: usize) -> usize {
+    fn pixels_per_chunk(&self, images: usize) -> usize {
         let fair = self.pixels(images).div_ceil(CHUNKS).next_multiple_of(self.tile_rows);
         fair.clamp(self.tile_rows, self.most_pixels())
     }
 
     fn most_pixels(&self) -> usize {
         PIXELS.next_multiple_of(self.tile_rows)
-    }
-
-    pub fn chunks(&self, images: usize) -> usize {
-        self.pixels(images).div_ceil(self.chunk_pixels(images))
-    }
-
-    pub fn scratch_floats(&self) -> usize {
-        self.most_pixels() * (self.input_stride + self.group())
-    }
-
-    pub fn scratch_offsets(&self) -> usize {
-        2 * self.most_pixels()
-    }
-
-    pub fn weight_bytes(&self) -> usize {
-        self.weights.bytes()
-    }
-
-    pub fn run(&self, call: Call) {
-        let Call { isa, pass, workers, scratch, images, source, mut sink } = call;
-        let everywhere = self.grid == [pass.target.height, pass.target.width];
-        let target_pixels = images * pass.target.pixels();
-        if !everywhere && !sink.accumulate {
-            // Pixels between the strides receive nothing; the others add to the zero.
-            sink.out[..target_pixels * pass.target.channels].fill(0.0);
-            sink.accumulate = true;
-        }
-        let (pixels, size, chunks) = (self.pixels(images), self.chunk_pixels(images), self.chunks(images));
-        let (scratch, partials) = scratch.split();
-        let region = Region { pixels: target_pixels, channels: pass.target.channels, chunks, partials };
-        sink.receive(
-            workers,
-            region,
-            |sink, chunk, worker| {
-                let first = chunk * size;
-                let count = size.min(pixels - first);
-                isa.run(Step { pointwise: self, pass, scratch, worker, chunk, first, count, source, sink });
-            },
-            |chunk| size.min(pixels - chunk * size),
-        );
     }
 
     /// Columns worked on at once. With the whole summed axis at hand, few enough that their results stay near the core;
@@ -139,6 +102,40 @@ impl Pointwise {
     }
 }
 
+impl Algorithm for Pointwise {
+    fn name(&self) -> &'static str {
+        "pointwise"
+    }
+
+    fn scratch(&self) -> ScratchSize {
+        let pixels = self.most_pixels();
+        ScratchSize { floats: pixels * (self.input_stride + self.group()), offsets: 2 * pixels, partials: 0 }
+    }
+
+    fn weight_bytes(&self) -> usize {
+        self.weights.bytes()
+    }
+
+    fn chunks(&self, images: usize) -> usize {
+        self.pixels(images).div_ceil(self.pixels_per_chunk(images))
+    }
+
+    fn chunk_pixels(&self, index: usize, images: usize) -> usize {
+        let size = self.pixels_per_chunk(images);
+        size.min(self.pixels(images) - index * size)
+    }
+
+    fn covers_target(&self) -> bool {
+        self.everywhere
+    }
+
+    fn run(&self, isa: Isa, step: Step) {
+        let first = step.index * self.pixels_per_chunk(step.images);
+        let count = self.chunk_pixels(step.index, step.images);
+        isa.run(PointwiseStep { pointwise: self, step, first, count });
+    }
+}
+
 /// Pixels in a row, on both sides.
 struct Line {
     image: usize,
@@ -150,34 +147,30 @@ struct Line {
     count: usize,
 }
 
-/// One chunk.
-struct Step<'a> {
+/// The pixels `first..first + count` of the grid.
+struct PointwiseStep<'a> {
     pointwise: &'a Pointwise,
-    pass: &'a Pass,
-    scratch: SharedScratch<'a>,
-    worker: usize,
-    chunk: usize,
+    step: Step<'a>,
     first: usize,
     count: usize,
-    source: Source<'a>,
-    sink: &'a SharedSink<'a>,
 }
 
-impl Task for Step<'_> {
+impl Task for PointwiseStep<'_> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<L: Lanes>(self) {
+    unsafe fn run<L: Lanes>(mut self) {
         let Self { pointwise, count, .. } = self;
         let weights = &pointwise.weights;
         let group = pointwise.group();
-        // SAFETY: `of`: a worker runs one chunk at a time. The scratch has the lengths asked for (checked by slicing),
-        // and every run lies inside the batch the source and the sink were checked for.
+        let (floats, offsets) =
+            (std::mem::take(&mut self.step.scratch.floats), std::mem::take(&mut self.step.scratch.offsets));
+        // SAFETY: the scratch has the lengths asked for (checked by slicing), and every run lies inside the batch the source
+        // and the sink were checked for.
         unsafe {
-            let scratch = self.scratch.of(self.worker);
-            let (input, out) = scratch.floats.split_at_mut(pointwise.most_pixels() * pointwise.input_stride);
+            let (input, out) = floats.split_at_mut(pointwise.most_pixels() * pointwise.input_stride);
             let out = &mut out[..count * group];
-            let (a_rows, c_rows) = scratch.offsets.split_at_mut(pointwise.most_pixels());
+            let (a_rows, c_rows) = offsets.split_at_mut(pointwise.most_pixels());
             for i in 0..count {
                 a_rows[i] = (i * pointwise.input_stride) as u32;
                 c_rows[i] = (i * group) as u32;
@@ -190,49 +183,35 @@ impl Task for Step<'_> {
                     self.fill::<L>(input, channel, width);
                     // The runs of later blocks start at their own channel, the copied rows always at the first.
                     let base = input.as_ptr().wrapping_sub(channel);
-                    weights.multiply_block::<L>(
-                        block,
-                        0..group,
-                        base,
-                        a_rows,
-                        out.as_mut_ptr(),
-                        c_rows,
-                        Store::near(block > 0),
-                    );
+                    let rows = Rows { from: base, from_rows: a_rows, to: out.as_mut_ptr(), to_rows: c_rows };
+                    weights.panels(block, 0..group).multiply::<L>(rows, Store::near(block > 0));
                     channel += width;
                 }
-                self.finish::<L>(out, 0..self.pass.target.channels);
+                self.finish::<L>(out, 0..self.step.pass.target.channels);
                 return;
             }
-            self.fill::<L>(input, 0, self.pass.source.channels);
-            if let Some(store) = self.sink.direct::<L>() {
+            self.fill::<L>(input, 0, self.step.pass.source.channels);
+            if let Some(store) = self.step.sink.direct::<L>() {
                 self.multiply_direct::<L>(input, a_rows, c_rows, store);
                 return;
             }
             let mut column = 0;
             while column < weights.padded_columns() {
                 let end = weights.padded_columns().min(column + group);
-                weights.multiply_block::<L>(
-                    0,
-                    column..end,
-                    input.as_ptr(),
-                    a_rows,
-                    out.as_mut_ptr(),
-                    c_rows,
-                    Store::near(false),
-                );
-                self.finish::<L>(out, column..end.min(self.pass.target.channels));
+                let rows = Rows { from: input.as_ptr(), from_rows: a_rows, to: out.as_mut_ptr(), to_rows: c_rows };
+                weights.panels(0, column..end).multiply::<L>(rows, Store::near(false));
+                self.finish::<L>(out, column..end.min(self.step.pass.target.channels));
                 column = end;
             }
         }
     }
 }
 
-impl Step<'_> {
+impl PointwiseStep<'_> {
     /// Products that go straight to the tensor, from the whole summed axis at hand.
     #[inline(always)]
     unsafe fn multiply_direct<L: Lanes>(&self, input: &[f32], a_rows: &[u32], c_rows: &mut [u32], store: Store) {
-        let Self { pointwise, pass, .. } = self;
+        let (pointwise, pass) = (self.pointwise, self.step.pass);
         let weights = &pointwise.weights;
         let (mut base, mut last) = (None, 0);
         for line in pointwise.lines(pass, self.first, self.count) {
@@ -246,9 +225,9 @@ impl Step<'_> {
         // SAFETY: chunks are runs of pixels in order, so their spans do not overlap; `direct` made sure that rows are whole
         // vectors. The rest as in `run`.
         unsafe {
-            let out = self.sink.pixels(first, last);
-            let columns = 0..weights.padded_columns();
-            weights.multiply_block::<L>(0, columns, input.as_ptr(), a_rows, out, c_rows, store);
+            let out = self.step.sink.pixels(first, last);
+            let rows = Rows { from: input.as_ptr(), from_rows: a_rows, to: out, to_rows: c_rows };
+            weights.panels(0, 0..weights.padded_columns()).multiply::<L>(rows, store);
             if store.place == Place::Past {
                 L::fence();
             }
@@ -258,7 +237,7 @@ impl Step<'_> {
     /// Copies `width` channels from `channel` on of every pixel of the chunk.
     #[inline(always)]
     unsafe fn fill<L: Lanes>(&self, input: &mut [f32], channel: usize, width: usize) {
-        let Self { pointwise, pass, .. } = self;
+        let (pointwise, pass) = (self.pointwise, self.step.pass);
         for line in pointwise.lines(pass, self.first, self.count) {
             let run = PixelRun {
                 first: line.source,
@@ -271,17 +250,17 @@ impl Step<'_> {
             };
             let to = input[line.start * pointwise.input_stride..].as_mut_ptr();
             // SAFETY: see `run`.
-            unsafe { self.source.fill::<L>(run, to, pointwise.input_stride) };
+            unsafe { self.step.source.fill::<L>(run, to, pointwise.input_stride) };
         }
     }
 
     /// Sends the finished `columns` of every pixel of the chunk on their way.
     #[inline(always)]
     unsafe fn finish<L: Lanes>(&self, out: &[f32], columns: std::ops::Range<usize>) {
-        let Self { pointwise, pass, .. } = self;
+        let (pointwise, pass) = (self.pointwise, self.step.pass);
         for line in pointwise.lines(pass, self.first, self.count) {
             let run = OutRun {
-                chunk: self.chunk,
+                chunk: self.step.index,
                 opens: line.start == 0,
                 first: line.target,
                 step: pointwise.target_step,
@@ -291,7 +270,7 @@ impl Step<'_> {
                 width: columns.len(),
             };
             // SAFETY: see `run`.
-            unsafe { self.sink.finish::<L>(out[line.start * pointwise.group()..].as_ptr(), run) };
+            unsafe { self.step.sink.finish::<L>(out[line.start * pointwise.group()..].as_ptr(), run) };
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Conv, ConvShape, Exactness};
 use crate::isa::Isa;
-use crate::{Gather, NormTables, Scratch, Sink, Source, ThroughTables, Workers};
+use crate::{Gather, NormTables, Sink, Source, Team, ThroughTables};
 use flipcast_graph::Activation;
 use flipcast_tensor::Tolerance;
 
@@ -71,9 +71,7 @@ fn products(shape: &ConvShape, images: usize, mut f: impl FnMut(usize, usize, us
 }
 
 fn run(conv: &Conv, threads: usize, images: usize, source: Source, sink: Sink) {
-    let mut workers = Workers::new(threads);
-    let mut scratch = Scratch::new(threads, conv.scratch_floats(), conv.scratch_offsets(), conv.partials(images));
-    conv.run(&mut workers, &mut scratch, images, source, sink);
+    conv.run(&mut Team::new(Isa::detect(), threads, conv.scratch(images)), images, source, sink);
 }
 
 fn cases() -> Vec<(&'static str, ConvShape)> {

@@ -1,6 +1,6 @@
 //! The padded copy of the input rows a chunk needs, where norms and activations are folded in.
 
-use super::chunks::Chunk;
+use super::chunks::{Chunk, Chunking};
 use super::pass::Pass;
 use crate::Source;
 use crate::lanes::Lanes;
@@ -40,6 +40,18 @@ impl Window {
         steps * pass.source_step + (self.max_dy - self.min_dy) as usize + 1
     }
 
+    /// Chunks whose window and whose output, of `out_row` floats per row, each stay within `floats`: at least `least` rows.
+    pub fn chunking(&self, pass: &Pass, out_row: usize, floats: usize, least: usize) -> Chunking {
+        let step = pass.target_step;
+        let per_row = (self.row_len() * pass.source_step / step).max(out_row).max(1);
+        Chunking::new(pass.target.height, (floats / per_row).max(least), step)
+    }
+
+    /// Floats of the windows of a chunk's images, to whole cache lines.
+    pub fn floats(&self, pass: &Pass, chunking: &Chunking) -> usize {
+        (chunking.images() * self.rows(pass, chunking.rows()) * self.row_len()).next_multiple_of(16)
+    }
+
     /// Floats per padded row.
     pub fn row_len(&self) -> usize {
         self.width * self.channels
@@ -53,18 +65,18 @@ impl Window {
     /// Copies the rows the chunk reaches to `to`, image after image, zeros where the image ends.
     ///
     /// # Safety
-    /// `source` was checked for the batch, and `to` has room for `rows` rows per image of the chunk.
+    /// `source` was checked for the batch, and `to` is valid for `rows` rows per image of the chunk.
     #[inline(always)]
     pub unsafe fn fill<L: Lanes>(&self, pass: &Pass, source: &Source, chunk: Chunk, rows: usize, to: *mut f32) {
         let side = pass.source;
         let first = (chunk.row / pass.target_step * pass.source_step) as isize + self.min_dy;
         let left = (-self.min_dx).max(0) as usize;
-        // Columns that exist: from `skip` on, as many as the padded row has room for.
+        // Columns that exist: from `skip` on, as many as the padded row holds.
         let skip = self.min_dx.max(0) as usize;
         let left = left.min(self.width);
         let count = side.width.saturating_sub(skip).min(self.width - left);
         let right = self.width - left - count;
-        // SAFETY: rows and columns are clamped to the image, and `to` has room by the caller's promise.
+        // SAFETY: rows and columns are clamped to the image, and `to` is long enough by the caller's promise.
         unsafe {
             let mut to = to;
             for image in chunk.image..chunk.image + chunk.images {
@@ -72,15 +84,8 @@ impl Window {
                     if row < 0 || row >= side.height as isize {
                         std::ptr::write_bytes(to, 0, self.row_len());
                     } else {
-                        let run = PixelRun {
-                            first: (image * side.height + row as usize) * side.width + skip,
-                            step: 1,
-                            count,
-                            image,
-                            channel: 0,
-                            width: self.channels,
-                            channels: self.channels,
-                        };
+                        let first = (image * side.height + row as usize) * side.width + skip;
+                        let run = PixelRun::whole(image, first, count, self.channels);
                         std::ptr::write_bytes(to, 0, left * self.channels);
                         source.fill::<L>(run, to.add(left * self.channels), self.channels);
                         std::ptr::write_bytes(to.add((left + count) * self.channels), 0, right * self.channels);

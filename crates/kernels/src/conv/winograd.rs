@@ -7,14 +7,15 @@
 //! Reference: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016.
 
 use super::Exactness;
-use super::call::{Call, Step};
+use super::algorithm::{Algorithm, Step};
 use super::chunks::{Chunk, Chunking};
 use super::pass::Pass;
 use super::window::Window;
-use crate::gemm::{Packed, Run};
+use crate::ScratchSize;
+use crate::gemm::{Packed, Rows, Run};
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
-use crate::sink::OutRun;
+use crate::team::cut;
 
 /// Outputs and inputs of a tile along one axis.
 const OUT: usize = 4;
@@ -77,9 +78,7 @@ impl Winograd {
         let run = [Run { offset: 0, len: sources as u32 }];
         let weights = filters
             .chunks_exact(sources * targets)
-            .map(|of_point| {
-                Packed::new(&run, targets, isa.lanes(), Exactness::Fast, |k, out| of_point[out * sources + k])
-            })
+            .map(|filter| Packed::new(&run, targets, isa.lanes(), Exactness::Fast, |k, out| filter[out * sources + k]))
             .collect();
         Self {
             window,
@@ -92,10 +91,6 @@ impl Winograd {
             channels: target.channels,
             width: target.width,
         }
-    }
-
-    pub fn chunks(&self, images: usize) -> usize {
-        self.chunking.count(images)
     }
 
     fn tiles(&self) -> usize {
@@ -121,21 +116,31 @@ impl Winograd {
     fn target_matrix(&self) -> usize {
         self.tiles() * self.target_stride + SKEW
     }
+}
 
-    pub fn scratch_floats(&self) -> usize {
-        self.parts().iter().sum()
+impl Algorithm for Winograd {
+    fn name(&self) -> &'static str {
+        "winograd"
     }
 
-    pub fn scratch_offsets(&self) -> usize {
-        2 * self.tiles()
+    fn scratch(&self) -> ScratchSize {
+        ScratchSize { floats: self.parts().iter().sum(), offsets: 2 * self.tiles(), partials: 0 }
     }
 
-    pub fn weight_bytes(&self) -> usize {
+    fn weight_bytes(&self) -> usize {
         self.weights.iter().map(Packed::bytes).sum()
     }
 
-    pub fn run(&self, call: Call) {
-        call.run_chunks(self, self.chunking);
+    fn chunks(&self, images: usize) -> usize {
+        self.chunking.count(images)
+    }
+
+    fn chunk_pixels(&self, index: usize, images: usize) -> usize {
+        self.chunking.get(index, images).all_rows() * self.width
+    }
+
+    fn run(&self, isa: Isa, step: Step) {
+        isa.run(WinogradStep { winograd: self, step });
     }
 }
 
@@ -178,52 +183,43 @@ fn filter_matrix() -> [[f64; 3]; IN] {
     [row(0.0, a * a * b * b), row(a, norm_a), row(-a, norm_a), row(b, norm_b), row(-b, norm_b), [0.0, 0.0, 1.0]]
 }
 
-impl Task for Step<'_, Winograd> {
+struct WinogradStep<'a> {
+    winograd: &'a Winograd,
+    step: Step<'a>,
+}
+
+impl Task for WinogradStep<'_> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let Self { algorithm: winograd, pass, chunk, .. } = self;
+        let Self { winograd, step } = self;
+        let pass = step.pass;
+        let chunk = winograd.chunking.get(step.index, step.images);
+        let run = step.out_run(chunk, pass.target.channels);
         let down = chunk.rows.div_ceil(OUT);
-        let window_rows = down * OUT + 2;
         let tiles = chunk.images * down * winograd.across;
-        let [window_len, inputs_len, products_len, out_len] = winograd.parts();
-        // SAFETY: `of`: a worker runs one chunk at a time. The parts have the lengths computed for the largest chunk
-        // (checked by slicing), and tiles of this one fill at most that.
+        let [window, inputs, products, out] = cut(step.scratch.floats, winograd.parts());
+        let (a_rows, c_rows) = step.scratch.offsets[..2 * winograd.tiles()].split_at_mut(winograd.tiles());
+        for tile in 0..tiles {
+            a_rows[tile] = (tile * winograd.source_stride) as u32;
+            c_rows[tile] = (tile * winograd.target_stride) as u32;
+        }
+        // SAFETY: the parts have the lengths computed for the largest chunk (checked by cutting), and tiles of this one fill at
+        // most that.
         unsafe {
-            let scratch = self.scratch.of(self.worker);
-            let (window, rest) = scratch.floats.split_at_mut(window_len);
-            let (inputs, rest) = rest.split_at_mut(inputs_len);
-            let (products, rest) = rest.split_at_mut(products_len);
-            let out = &mut rest[..out_len];
-            let (a_rows, c_rows) = scratch.offsets[..2 * winograd.tiles()].split_at_mut(winograd.tiles());
-            for tile in 0..tiles {
-                a_rows[tile] = (tile * winograd.source_stride) as u32;
-                c_rows[tile] = (tile * winograd.target_stride) as u32;
-            }
-            winograd.window.fill::<L>(pass, &self.source, chunk, window_rows, window.as_mut_ptr());
+            winograd.window.fill::<L>(pass, &step.source, chunk, down * OUT + 2, window.as_mut_ptr());
             L::vectorize(Inputs { winograd, pass, chunk, window: window.as_ptr(), to: inputs.as_mut_ptr() });
             for (point, weights) in winograd.weights.iter().enumerate() {
-                weights.multiply::<L>(
-                    inputs.as_ptr().add(point * winograd.source_matrix()),
-                    &a_rows[..tiles],
-                    products.as_mut_ptr().add(point * winograd.target_matrix()),
-                    &c_rows[..tiles],
-                );
+                weights.multiply::<L>(Rows {
+                    from: inputs.as_ptr().add(point * winograd.source_matrix()),
+                    from_rows: &a_rows[..tiles],
+                    to: products.as_mut_ptr().add(point * winograd.target_matrix()),
+                    to_rows: &c_rows[..tiles],
+                });
             }
             L::vectorize(Outputs { winograd, pass, chunk, from: products.as_ptr(), to: out.as_mut_ptr() });
-            let target = pass.target;
-            let run = OutRun {
-                chunk: self.index,
-                opens: true,
-                first: (chunk.image * target.height + chunk.row) * target.width,
-                step: 1,
-                count: chunk.images * chunk.rows * target.width,
-                stride: target.channels,
-                channel: 0,
-                width: target.channels,
-            };
-            self.sink.finish::<L>(out.as_ptr(), run);
+            step.sink.finish::<L>(out.as_ptr(), run);
         }
     }
 }
