@@ -1,12 +1,14 @@
 //! How errors reach the user: what failed, why, and what to do about it.
 
 use crate::commands::corrupt::SettingsError;
+use crate::interrupt::{self, Interrupted};
 use flipcast_adapt::AdaptError;
 use flipcast_corrupt::ccc::{PlanError, TablesError};
 use flipcast_corrupt::write::WriteError;
 use flipcast_corrupt::{CorruptError, FrostError};
 use flipcast_cuda::CudaError;
 use flipcast_exec::ExecError;
+use flipcast_ground::Hint;
 use flipcast_images::dataset::DataError;
 use flipcast_images::decode::DecodeError;
 use flipcast_images::labelspace::LabelError;
@@ -17,6 +19,7 @@ use flipcast_record::predictions::PredictionError;
 use flipcast_report::ReportError;
 use flipcast_run::RunError;
 use flipcast_run::adapt::AffineError;
+use flipcast_run::open::{LabelMatchError, OpenError};
 use std::error::Error;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -81,7 +84,11 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         }
     }
     let mut told: Vec<String> = Vec::new();
-    for hint in error.chain().filter_map(hint) {
+    let with_flags = |cause| match (hint(cause), flags(cause)) {
+        (Some(hint), Some(flags)) => Some(format!("{hint}: {flags}")),
+        (hint, flags) => hint.or(flags),
+    };
+    for hint in error.chain().filter_map(with_flags) {
         if !told.contains(&hint) {
             eprintln!("  hint: {hint}");
             told.push(hint);
@@ -101,10 +108,13 @@ pub fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-/// 1 when a check fired, 3 when the environment is at fault, otherwise 2.
+/// 1 when a check fired, 130 or 143 when a signal ended the work, 3 when the environment is at fault, otherwise 2.
 fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<Fired>() {
         return 1;
+    }
+    if let Some(Interrupted { signal, .. }) = error.downcast_ref() {
+        return interrupt::exit_code(*signal);
     }
     let environment =
         |cause: &(dyn Error + 'static)| cause.is::<Environment>() || cause.is::<CudaError>() || cannot_write(cause);
@@ -140,8 +150,37 @@ fn is_image(path: &Path) -> bool {
     ending.is_some_and(|ending| known.iter().any(|known| ending == *known))
 }
 
+/// The flags that do what the library advises.
+fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(OpenError::NameWithoutFile { name }) = cause.downcast_ref() {
+        return Some(format!("`--model {name} --weights FILE`"));
+    }
+    let text = if let Some(error) = cause.downcast_ref::<OpenError>() {
+        match error {
+            OpenError::NoSplit { .. } => "`--split train`, `--split test` or `--dataset NAME`",
+            _ => return None,
+        }
+    } else if let Some(error) = cause.downcast_ref::<LabelMatchError>() {
+        match error {
+            LabelMatchError::OtherNumbers { .. } => "`--labels auto` or `--labels none`",
+            LabelMatchError::NoNames { .. } => "`--labels none`",
+            LabelMatchError::UnknownNames { .. } => "`--labels index` or `--labels none`",
+            LabelMatchError::OtherOutputs { .. } | LabelMatchError::Space(_) => return None,
+        }
+    } else {
+        return None;
+    };
+    Some(text.to_owned())
+}
+
 /// What one error of a chain advises.
 fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(error) = cause.downcast_ref::<OpenError>() {
+        return error.hint();
+    }
+    if let Some(error) = cause.downcast_ref::<LabelMatchError>() {
+        return error.hint();
+    }
     if let Some(error) = cause.downcast_ref::<Advised>() {
         return Some(error.hint.clone());
     }

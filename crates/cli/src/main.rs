@@ -1,10 +1,12 @@
 //! The `flipcast` program: parse arguments, call the library, print.
 //!
-//! Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a check fired, 2 bad input, 3 environment.
+//! Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a check fired, 2 bad input, 3 environment,
+//! 130 and 143 ended by Ctrl-C and by `kill`.
 #![forbid(unsafe_code)]
 
 mod commands;
 mod failure;
+mod interrupt;
 mod output;
 mod progress;
 mod table;
@@ -48,6 +50,7 @@ enum Command {
     Bench(commands::bench::Args),
     /// Tell what this machine offers and which settings are in force
     Env,
+    Completions(commands::completions::Args),
 }
 
 /// The same with options that take a negative number as their value and refuse it as such, not as an option of its own.
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Command::Runs(args) => commands::runs::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Env => commands::env::run(),
+        Command::Completions(args) => commands::completions::run(&args, Cli::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

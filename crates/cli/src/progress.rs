@@ -1,63 +1,89 @@
-//! A line on stderr that tells how far a long piece of work is.
+//! How far a long piece of work is, on stderr: a line that rewrites itself on a terminal, plain lines elsewhere.
 
 use crate::table::grouped;
-use std::io::{IsTerminal, Write};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Shortest time between two updates.
-const PAUSE: Duration = Duration::from_millis(100);
-/// The same where every update is a line of its own.
-const LINE_PAUSE: Duration = Duration::from_secs(1);
+/// Time between two plain lines.
+const PAUSE: Duration = Duration::from_secs(5);
+/// How long work goes on without a word where nobody asked for plain lines: short runs stay silent in logs.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Updates of a terminal's line per second.
+const RATE: u8 = 10;
 /// Work of less time tells nothing about the pace.
 const WARM: Duration = Duration::from_secs(1);
 
-/// When the line is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// When stderr is a terminal.
-    OnTerminal,
-    /// Always; where stderr is no terminal, as lines of their own.
+/// When progress is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ProgressMode {
+    /// A line that rewrites itself on a terminal; elsewhere a plain line every few seconds, once the work takes long
+    #[default]
+    Auto,
+    /// The same, but elsewhere from the start
     Always,
-    /// Never.
+    /// Not at all
     Never,
+    /// Plain lines from the start, also on a terminal
+    Plain,
 }
 
-/// Rewrites one line while work goes on; silent when stderr is not a terminal. Cleared when dropped.
+/// Progress: flatten into a command's arguments.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct ProgressArgs {
+    /// How progress is shown on stderr
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_value = "auto", default_missing_value = "always")]
+    progress: ProgressMode,
+    /// No progress and no notes
+    #[arg(long, conflicts_with = "progress")]
+    pub quiet: bool,
+}
+
+impl ProgressArgs {
+    /// How it is shown.
+    pub fn mode(&self) -> ProgressMode {
+        if self.quiet { ProgressMode::Never } else { self.progress }
+    }
+
+    /// A line about `what`, which stands in front of the counts.
+    pub fn line(&self, what: impl Into<String>) -> ProgressLine {
+        ProgressLine::new(what, self.mode())
+    }
+}
+
+/// Tells how far work is; a terminal's line is cleared when dropped.
 pub struct ProgressLine {
     what: String,
     started: Instant,
-    /// What was last written; `None` where nothing ever is.
-    last: Option<Mutex<Last>>,
-    rewrites: bool,
+    shown: Shown,
 }
 
-/// When the line was last written and how wide it was.
-struct Last {
-    at: Option<Instant>,
-    width: usize,
+/// Where the line goes.
+enum Shown {
+    Nowhere,
+    Terminal(ProgressBar),
+    /// Plain lines; the next one is due then.
+    Lines(Mutex<Instant>),
 }
 
 impl ProgressLine {
     /// Starts the clock; `what` stands in front of the counts.
-    pub fn new(what: impl Into<String>) -> Self {
-        Self::with(what, Shown::OnTerminal)
-    }
-
-    /// The same, shown as `shown` says.
-    pub fn with(what: impl Into<String>, shown: Shown) -> Self {
-        let rewrites = std::io::stderr().is_terminal();
-        let shows = match shown {
-            Shown::OnTerminal => rewrites,
-            Shown::Always => true,
-            Shown::Never => false,
+    pub fn new(what: impl Into<String>, mode: ProgressMode) -> Self {
+        let started = Instant::now();
+        let is_terminal = std::io::stderr().is_terminal();
+        let shown = match mode {
+            ProgressMode::Never => Shown::Nowhere,
+            ProgressMode::Auto | ProgressMode::Always if is_terminal => {
+                let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(RATE));
+                bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar()));
+                Shown::Terminal(bar)
+            }
+            ProgressMode::Auto => Shown::Lines(Mutex::new(started + PATIENCE)),
+            ProgressMode::Always | ProgressMode::Plain => Shown::Lines(Mutex::new(started)),
         };
-        Self {
-            what: what.into(),
-            started: Instant::now(),
-            last: shows.then(|| Mutex::new(Last { at: None, width: 0 })),
-            rewrites,
-        }
+        Self { what: what.into(), started, shown }
     }
 
     /// Time since the start.
@@ -65,58 +91,65 @@ impl ProgressLine {
         self.started.elapsed()
     }
 
-    /// Tells that `done` of `total` are there, `skipped` of which took no work.
+    /// Tells that `done` of `total` images are there, `skipped` of which took no work.
     pub fn update(&self, done: usize, skipped: usize, total: usize) {
         self.show(|| {
-            let mut text = format!("{} of {} images", grouped(done), grouped(total));
-            if let Some(left) = time_left(self.elapsed(), done, skipped, total) {
-                text += &format!(", about {} left", duration(left));
-            }
-            text
+            let text = format!("{} of {} images", grouped(done), grouped(total));
+            text + &self.left(done, skipped, total)
         });
     }
 
-    /// Writes what `text` gives, unless the last update was a moment ago.
-    pub fn show(&self, text: impl FnOnce() -> String) {
-        let Some(last) = &self.last else { return };
-        // A thread that finds another one writing has nothing newer to say.
-        let Ok(mut last) = last.try_lock() else {
-            return;
-        };
-        let pause = if self.rewrites { PAUSE } else { LINE_PAUSE };
-        if last.at.is_some_and(|at| at.elapsed() < pause) {
-            return;
-        }
-        let text = format!("{}: {}", self.what, text());
-        if self.rewrites {
-            eprint!("\r{text:<pad$}", pad = last.width);
-            last.width = text.chars().count();
-        } else {
-            eprintln!("{text}");
-        }
-        let _ = std::io::stderr().flush();
-        last.at = Some(Instant::now());
+    /// `, about 3 min 20 s left`, once there is a pace.
+    pub fn left(&self, done: usize, skipped: usize, total: usize) -> String {
+        left(self.elapsed(), done, skipped, total)
     }
 
-    /// Clears the line, so that something else can be written; the next update shows it again.
-    pub fn clear(&self) {
-        let Some(last) = &self.last else { return };
-        let mut last = last.lock().unwrap_or_else(|e| e.into_inner());
-        if last.width > 0 {
-            eprint!("\r{:width$}\r", "", width = last.width);
-            last.width = 0;
+    /// Shows what `text` gives; plain lines, if one is due.
+    pub fn show(&self, text: impl FnOnce() -> String) {
+        match &self.shown {
+            Shown::Nowhere => {}
+            Shown::Terminal(bar) => bar.set_message(format!("{}: {}", self.what, text())),
+            Shown::Lines(due) => {
+                // A thread that finds another one writing has nothing newer to say.
+                let Ok(mut due) = due.try_lock() else { return };
+                if Instant::now() >= *due {
+                    eprintln!("{}: {}", self.what, text());
+                    *due = Instant::now() + PAUSE;
+                }
+            }
+        }
+    }
+
+    /// Writes a line that stays, above the one that rewrites itself.
+    pub fn tell(&self, text: &str) {
+        self.suspend(|| eprintln!("{text}"));
+    }
+
+    /// Does `work`, which writes to the terminal, while the line is out of the way.
+    pub fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.shown {
+            Shown::Terminal(bar) => bar.suspend(work),
+            Shown::Nowhere | Shown::Lines(_) => work(),
         }
     }
 }
 
 impl Drop for ProgressLine {
     fn drop(&mut self) {
-        self.clear();
+        if let Shown::Terminal(bar) = &self.shown {
+            bar.finish_and_clear();
+        }
     }
 }
 
+/// `, about 3 min 20 s left`, once there is a pace; `skipped` of what is `done` took no work.
+pub fn left(elapsed: Duration, done: usize, skipped: usize, total: usize) -> String {
+    let left = time_left(elapsed, done, skipped, total);
+    left.map_or_else(String::new, |left| format!(", about {} left", duration(left)))
+}
+
 /// The rest at the pace so far, once there is one.
-pub fn time_left(elapsed: Duration, done: usize, skipped: usize, total: usize) -> Option<Duration> {
+fn time_left(elapsed: Duration, done: usize, skipped: usize, total: usize) -> Option<Duration> {
     let worked = done.checked_sub(skipped).filter(|&n| n > 0)?;
     if elapsed < WARM {
         return None;
@@ -124,7 +157,6 @@ pub fn time_left(elapsed: Duration, done: usize, skipped: usize, total: usize) -
     let share = total.saturating_sub(done) as f64 / worked as f64;
     Duration::try_from_secs_f64(elapsed.as_secs_f64() * share).ok()
 }
-
 /// `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs();

@@ -51,6 +51,11 @@ pub fn counted(n: usize, what: &str) -> String {
     format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
+/// `12.3%`.
+pub fn percent(share: f64) -> String {
+    flipcast_ground::percent(share, 1) + "%"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

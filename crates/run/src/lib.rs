@@ -22,6 +22,7 @@ mod head;
 mod images;
 mod ledger;
 mod load_calibration;
+pub mod open;
 mod published;
 mod scope;
 mod scores;

@@ -19,6 +19,11 @@ impl Scope {
         Self { outputs, space }
     }
 
+    /// When a prediction is right; `None` when labels are absent or ignored.
+    pub fn class_space(&self) -> Option<&ClassSpace> {
+        self.space.as_ref()
+    }
+
     /// Alternatives of a decision.
     pub fn num_classes(&self) -> usize {
         self.space.as_ref().map_or(self.outputs, ClassSpace::num_classes)

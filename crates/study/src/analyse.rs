@@ -2,7 +2,7 @@
 
 use crate::progress::Within;
 use crate::run_model::{ModelRun, Trouble};
-use crate::{AnalysisEntry, AnalysisKind, DataRef, DecisionRule, StudyError, Unit};
+use crate::{AnalysisEntry, AnalysisKind, StudyError, Unit};
 use flipcast_adapt::MethodConfig;
 use flipcast_estimate::embed::TsneConfig;
 use flipcast_record::Protocol;
@@ -22,28 +22,17 @@ impl ModelRun<'_> {
         let started = Instant::now();
         let method = entry.method()?;
         let (name, images) = self.images(&unit.data, unit.seed)?;
-        let request = self.request(name, &images, unit.seed);
+        let request = self.request(name, &images);
         let clean_images = match unit.needed_calibration(self.job.plan) {
-            Some(calibration) if entry.needs_means() => match &calibration.data {
-                Some(template) => {
-                    let data = DataRef {
-                        template: template.clone(),
-                        corruption: None,
-                        dataset: calibration.dataset.clone(),
-                        split: calibration.split.clone(),
-                        labels: calibration.labels,
-                        decision: DecisionRule::Published,
-                        limit: calibration.limit,
-                    };
-                    Some(self.images(&data, unit.seed)?)
-                }
-                None => None,
-            },
+            Some(calibration) if entry.needs_means() => {
+                let data = calibration.data_ref(calibration.limit);
+                data.map(|data| self.images(&data, unit.seed)).transpose()?
+            }
             _ => None,
         };
         let clean = match &clean_images {
             Some((name, images)) => {
-                let request = self.request(name.clone(), images, unit.seed);
+                let request = self.request(name.clone(), images);
                 Some(self.clean_means(entry, &method, request)?)
             }
             None => None,

@@ -1,30 +1,7 @@
 use crate::variables::record_name;
-use serde::{Deserialize, Serialize, Serializer};
+use flipcast_run::open::{DataRequest, DecisionRule, LabelRule};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-
-/// How the classes of a dataset become a model's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LabelRule {
-    /// By name where both have names, otherwise by number.
-    #[default]
-    Auto,
-    /// By number.
-    Index,
-    /// Not at all.
-    None,
-}
-
-/// Which outputs a decision is made between.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DecisionRule {
-    /// Those the dataset's publishers use.
-    #[default]
-    Published,
-    /// All of them.
-    Full,
-}
 
 /// Images that a plan asks for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -65,6 +42,27 @@ impl DataRef {
     /// What records call `images` images from all over it.
     pub fn sample_name(&self, images: usize, seed: u64) -> String {
         self.name_of(&format!("#sample:{images}:{seed}"))
+    }
+
+    /// Where the images are, and what is done to them, once the template's variables have become `path`.
+    pub(crate) fn spec(&self, path: &str) -> String {
+        match &self.corruption {
+            Some(corruption) => format!("{path}@{corruption}"),
+            None => path.to_owned(),
+        }
+    }
+
+    /// What is asked of the images at `spec`.
+    pub(crate) fn request<'a>(&'a self, spec: &'a str, seed: u64) -> DataRequest<'a> {
+        DataRequest {
+            spec,
+            dataset: self.dataset.as_deref(),
+            split: self.split.as_deref(),
+            labels: self.labels,
+            decision: self.decision,
+            limit: self.limit,
+            seed,
+        }
     }
 
     fn name_of(&self, part: &str) -> String {

@@ -1,12 +1,14 @@
 //! The text of a plan and what it must fulfil.
 
-use crate::nearest::nearest_names;
 use crate::refit_entry::{Placed, RefitEntry};
-use crate::{AnalysisEntry, DecisionRule, LabelRule, ProtocolEntry, StudyError};
+use crate::{AnalysisEntry, DataRef, ProtocolEntry, StudyError};
 use flipcast_estimate::Marginal;
+use flipcast_ground::nearest_quoted;
+use flipcast_run::open::{DecisionRule, LabelRule, ModelRequest};
 use flipcast_run::{PAPER_FITS, PaperFit, SCORES, score_info};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 use toml::Spanned;
 
 /// What is to be found out, and with which models, protocols and data.
@@ -243,14 +245,14 @@ impl Plan {
             |what, name: &str, nearest| StudyError::Unknown { line, column, what, name: name.to_owned(), nearest };
         for name in refit.get_ref().estimators() {
             if score_info(name).is_none() {
-                let nearest = nearest_names(name, SCORES.iter().map(|info| info.name));
+                let nearest = nearest_quoted(name, SCORES.iter().map(|info| info.name));
                 return Err(unknown("estimator", name, nearest));
             }
         }
         if let RefitEntry::Transfer { from, to, .. } = refit.get_ref() {
             for name in [from, to] {
                 if !models.contains(&name.as_str()) {
-                    let nearest = nearest_names(name, models.iter().copied());
+                    let nearest = nearest_quoted(name, models.iter().copied());
                     return Err(unknown("model", name, nearest));
                 }
             }
@@ -259,7 +261,31 @@ impl Plan {
     }
 }
 
+impl ModelEntry {
+    /// The model whose weights lie at `weights`.
+    pub(crate) fn request<'a>(&'a self, weights: &'a str) -> ModelRequest<'a> {
+        ModelRequest {
+            architecture: self.architecture.as_deref(),
+            classes: self.classes,
+            ..ModelRequest::new(Path::new(weights))
+        }
+    }
+}
+
 impl CalibrationEntry {
+    /// At most `limit` of its images; `None` where it has none.
+    pub(crate) fn data_ref(&self, limit: Option<usize>) -> Option<DataRef> {
+        Some(DataRef {
+            template: self.data.clone()?,
+            corruption: None,
+            dataset: self.dataset.clone(),
+            split: self.split.clone(),
+            labels: self.labels,
+            decision: DecisionRule::Published,
+            limit,
+        })
+    }
+
     fn check(&self) -> Result<(), StudyError> {
         let refused = |problem: String| Err(StudyError::entry("calibration", &self.name, problem));
         if self.data.is_none() && self.published.is_none() {
@@ -268,7 +294,7 @@ impl CalibrationEntry {
         if let Some(name) = &self.published
             && PaperFit::find(name).is_none()
         {
-            let nearest = nearest_names(name, PAPER_FITS.iter().map(|fit| fit.name));
+            let nearest = nearest_quoted(name, PAPER_FITS.iter().map(|fit| fit.name));
             return refused(format!("no published fit is called `{name}`, expected one such as {nearest}"));
         }
         Ok(())
@@ -332,7 +358,7 @@ fn unknown<'a>(
         column,
         what,
         name: name.get_ref().clone(),
-        nearest: nearest_names(name.get_ref(), known),
+        nearest: nearest_quoted(name.get_ref(), known),
     }
 }
 

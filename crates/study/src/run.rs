@@ -2,11 +2,11 @@
 
 use crate::estimates::done_units;
 use crate::run_model::ModelRun;
-use crate::{Missing, Opener, Plan, Shard, StudyError, StudyWatcher, Unit, Variables, find_missing};
+use crate::{Missing, Plan, Shard, StudyError, StudyWatcher, Unit, Variables, find_missing};
+use flipcast_images::loader::OnBadImage;
 use flipcast_run::analysis::ToyConfig;
 use flipcast_run::{CleanImages, Device, Ledger, ModelIdentity};
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// Cells of a calibration that are known beforehand: clean, and four corruptions at five severities.
@@ -30,8 +30,10 @@ pub struct StudyJob<'a> {
     pub device: Device,
     /// Bytes of images kept in memory by all cells together.
     pub memory_limit: usize,
-    /// Opens models and images.
-    pub opener: &'a dyn Opener,
+    /// What happens when an image cannot be read.
+    pub on_bad_image: OnBadImage,
+    /// Threads that load the images of one cell.
+    pub threads: usize,
 }
 
 /// A cell that could not be made.
@@ -76,12 +78,11 @@ pub fn run_study(job: &StudyJob, ledger: &Ledger, watcher: &dyn StudyWatcher) ->
         let opened = job
             .variables
             .expand(&entry.weights)
-            .map_err(|name| format!("{name} has no value").into())
-            .and_then(|path| job.opener.open_model(entry, Path::new(&path)));
+            .map_err(|name| format!("{name} has no value"))
+            .and_then(|path| entry.request(&path).open().map_err(|error| with_causes(&error)));
         let model = match opened {
             Ok(model) => model,
-            Err(error) => {
-                let problem = with_causes(&*error);
+            Err(problem) => {
                 for unit in units {
                     let title = unit.title(job.plan);
                     watcher.failed(&title, &problem);

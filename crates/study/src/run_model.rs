@@ -5,12 +5,11 @@ use crate::pool::for_each;
 use crate::progress::Within;
 use crate::run::with_causes;
 use crate::unit::least;
-use crate::{
-    CalibrationEntry, DataRef, DecisionRule, Failure, OpenError, OpenedImages, StudyError, StudyJob, StudyWatcher, Unit,
-};
-use flipcast_images::dataset::{Dataset, take_evenly};
+use crate::{CalibrationEntry, DataRef, Failure, StudyError, StudyJob, StudyWatcher, Unit};
+use flipcast_images::dataset::Dataset;
 use flipcast_models::Model;
 use flipcast_record::Protocol;
+use flipcast_run::open::{OpenError, OpenedData};
 use flipcast_run::{
     Basis, Calibration, CalibrationJob, CellRequest, CleanImages, FlipProtocol, Ledger, PaperFit, RunError,
     ScoreOptions, Setting, calibrate, cell_protocol, clean_cell, corrupted, scored_protocol, standard_cells,
@@ -40,7 +39,7 @@ struct Task<'a> {
     seed: u64,
     place: (usize, usize, u64),
     name: String,
-    clean: Option<OpenedImages>,
+    clean: Option<OpenedData>,
     state: Mutex<State>,
 }
 
@@ -64,6 +63,16 @@ pub(crate) enum Trouble {
     Study(StudyError),
 }
 
+impl Trouble {
+    /// What went wrong, causes included.
+    fn problem(&self) -> String {
+        match self {
+            Self::Cell(problem) => problem.clone(),
+            Self::Study(error) => with_causes(error),
+        }
+    }
+}
+
 impl From<RunError> for Trouble {
     fn from(error: RunError) -> Self {
         match error {
@@ -81,7 +90,7 @@ impl From<StudyError> for Trouble {
 
 impl From<OpenError> for Trouble {
     fn from(error: OpenError) -> Self {
-        Self::Cell(with_causes(&*error))
+        Self::Cell(with_causes(&error))
     }
 }
 
@@ -169,39 +178,26 @@ impl ModelRun<'_> {
         if let Some(fit) = entry.published.as_deref().and_then(PaperFit::find) {
             fit.check(self.model).map_err(|error| with_causes(&error))?;
         }
-        let Some(template) = &entry.data else {
+        let Some(data) = entry.data_ref(least(entry.limit, self.job.limit)) else {
             return Ok(());
         };
-        let data = DataRef {
-            template: template.clone(),
-            corruption: None,
-            dataset: entry.dataset.clone(),
-            split: entry.split.clone(),
-            labels: entry.labels,
-            decision: DecisionRule::Published,
-            limit: least(entry.limit, self.job.limit),
-        };
-        let (name, images) = self.images(&data, task.seed).map_err(|e| with_causes(&*e))?;
+        let (name, images) = self.images(&data, task.seed).map_err(|trouble| trouble.problem())?;
         (task.name, task.clean) = (name, Some(images));
         Ok(())
     }
 
     /// Images, and what records call them.
-    pub(crate) fn images(&self, data: &DataRef, seed: u64) -> Result<(String, OpenedImages), OpenError> {
+    pub(crate) fn images(&self, data: &DataRef, seed: u64) -> Result<(String, OpenedData), Trouble> {
         let expanded = self.job.variables.expand(&data.template);
-        let path = expanded.map_err(|name| OpenError::from(format!("{name} has no value")))?;
-        let mut images = self.job.opener.open_images(data, &path, self.model, seed)?;
-        let mut name = data.name();
-        match data.limit {
-            Some(limit) if images.dataset.is_stream() || limit == 0 => {
-                images.config.limit = least(images.config.limit, Some(limit));
-            }
-            Some(limit) if limit < images.dataset.len() => {
-                name = data.sample_name(limit, seed);
-                images.dataset = Arc::new(take_evenly(images.dataset, limit, seed)?);
-            }
-            _ => {}
-        }
+        let path = expanded.map_err(|name| Trouble::Cell(format!("{name} has no value")))?;
+        let spec = data.spec(&path);
+        let mut images = data.request(&spec, seed).open(self.model)?;
+        let name = match images.sample {
+            Some(count) => data.sample_name(count, seed),
+            None => data.name(),
+        };
+        images.config.on_bad_image = self.job.on_bad_image;
+        images.config.threads = self.job.threads;
         images.dataset = self.shared(data, seed, images.dataset);
         Ok((name, images))
     }
@@ -223,16 +219,9 @@ impl ModelRun<'_> {
         Setting { model: self.model, protocol: &task.flips, device: self.job.device }
     }
 
-    pub(crate) fn request<'b>(&self, name: String, images: &'b OpenedImages, seed: u64) -> CellRequest<'b> {
-        CellRequest {
-            data: name,
-            dataset: images.dataset.clone(),
-            config: images.config.clone(),
-            preprocess: &images.preprocess,
-            scope: &images.scope,
-            seed,
-            memory_limit: self.job.memory_limit / self.job.jobs.max(1),
-        }
+    pub(crate) fn request<'b>(&self, name: String, images: &'b OpenedData) -> CellRequest<'b> {
+        let memory_limit = self.job.memory_limit / self.job.jobs.max(1);
+        CellRequest { data: name, memory_limit, ..images.request() }
     }
 
     /// How to calibrate; `None` where the paper's fit is all there is.
@@ -240,7 +229,7 @@ impl ModelRun<'_> {
         let clean = task.clean.as_ref()?;
         Some(CalibrationJob {
             setting: self.setting(task),
-            clean: self.request(task.name.clone(), clean, task.seed),
+            clean: self.request(task.name.clone(), clean),
             options: ScoreOptions { marginal: task.entry.marginal.clone(), temperature: task.entry.temperature },
         })
     }
@@ -314,7 +303,7 @@ impl ModelRun<'_> {
             return Err(Trouble::Cell(format!("its calibration `{name}` cannot be made: {problem}")));
         }
         let (name, images) = self.images(&unit.data, unit.seed)?;
-        let request = self.request(name, &images, unit.seed);
+        let request = self.request(name, &images);
         let setting = self.setting(task);
         let level = self.job.plan.study.level;
         let published = task.entry.published.as_deref().and_then(PaperFit::find);

@@ -1,20 +1,19 @@
-use crate::commands::inputs::{BadImages, DataRequest, Labels, ModelArgs, OpenedData, open_data, open_model};
-use crate::commands::numbers::parse_count;
+use crate::commands::inputs::{BadImages, DataArgs, ModelArgs};
 use crate::commands::scoring::check_writable;
 use crate::commands::{DeviceArgs, thread_count};
-use crate::failure::{Advised, Environment, Fired};
+use crate::failure::{Advised, Fired};
+use crate::interrupt::{Interrupted, StopRequest};
 use crate::output::print;
-use crate::progress::Shown;
+use crate::progress::ProgressArgs;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use flipcast_adapt::{GuardAction, GuardConfig, MethodConfig, Norms, ParamRule, Target};
+use flipcast_adapt::{GuardAction, GuardConfig, MethodConfig, Norms, ParamRule};
 use flipcast_images::loader::{Loader, LoaderConfig, Order};
 use flipcast_models::Model;
 use flipcast_record::predictions::{Format, PredictionWriter};
 use flipcast_record::{RecordStore, RunRecord, Timing};
-use flipcast_run::adapt::{
-    AdaptJob, AdaptSummary, DataIdentity, Ending, SourceRule, load_affine, run as run_job, save_affine,
-};
+use flipcast_run::adapt::{AdaptJob, AdaptSummary, Ending, SourceRule, load_affine, run as run_job, save_affine};
+use flipcast_run::open::{DataRequest, LabelRule, OpenedData};
 use flipcast_tensor::Batch;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -31,20 +30,14 @@ use text::{Finished, describe};
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
-    /// Images: a folder, archive, list, array, Parquet file or shard pattern; `PATH@gaussian_noise:3` also corrupts each
-    #[arg(long)]
-    data: String,
-    /// Take --data as the root of this published dataset; `flipcast data list` shows them
-    #[arg(long, value_name = "DATASET")]
-    dataset: Option<String>,
-    /// The dataset's split, or `train` or `test` where both are stored side by side
-    #[arg(long)]
-    split: Option<String>,
-    /// How the dataset's classes become the model's; labels are only compared with predictions
-    #[arg(long, value_enum, default_value_t = Labels::Auto)]
-    labels: Labels,
     #[command(flatten)]
-    method: MethodArgs,
+    images: DataArgs,
+    /// How the model adapts: source, bn, bn_cumulative, tent, rpl, cpl, eta, eata, rdumb, sar, cotta, roid,
+    /// deyo, come or asr
+    #[arg(long)]
+    method: String,
+    #[command(flatten)]
+    settings: MethodArgs,
     /// Which norm layers adapt, in place of the method's own rule: all-norm, batch-norm, sar (all but the last stage) or
     /// list:NAME,NAME (layers, or all below modules, of these names)
     #[arg(long, value_name = "RULE")]
@@ -64,9 +57,6 @@ pub struct Args {
     /// Images per batch
     #[arg(long, value_name = "N", default_value_t = 64)]
     batch_size: usize,
-    /// Only the first N images of the order
-    #[arg(long, value_name = "N", value_parser = parse_count)]
-    limit: Option<usize>,
     /// The order of the images
     #[arg(long, value_enum, default_value_t = OrderChoice::Auto)]
     order: OrderChoice,
@@ -99,12 +89,8 @@ pub struct Args {
     threads: usize,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Show progress also where stderr is no terminal
-    #[arg(long, conflicts_with = "quiet")]
-    progress: bool,
-    /// No progress and no notes
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    progress: ProgressArgs,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -142,9 +128,10 @@ pub fn run(args: &Args) -> Result<()> {
     let format = args.out.as_deref().map(Format::of).transpose()?;
     let threads = thread_count(args.threads)?;
     let device = args.device.device(threads)?;
-    let model = open_model(&args.model)?;
+    let spec = args.images.only()?;
+    let model = args.model.open()?;
     let method = method(args, &model)?;
-    let data = open_data(request(args, &args.data), &model)?;
+    let data = args.images.request(spec, args.seed).open(&model)?;
     let start = match &args.affine {
         Some(path) => Some(load_affine(path, &model)?),
         None => None,
@@ -157,16 +144,15 @@ pub fn run(args: &Args) -> Result<()> {
     let mut job = AdaptJob {
         model: &model,
         dataset: data.dataset.clone(),
-        data: DataIdentity::of(&*data.dataset, corruption(&data)),
+        data: data.identity(),
         loader: LoaderConfig {
             batch_size: args.batch_size,
             threads,
             order: order(args, &data),
-            limit: args.limit,
             on_bad_image: args.on_bad_image.into(),
-            ..data.loader_config()
+            ..data.config.clone()
         },
-        class_space: data.class_space.as_ref(),
+        class_space: data.scope.class_space(),
         method: &method,
         seed: args.seed,
         epochs: args.epochs,
@@ -188,13 +174,10 @@ pub fn run(args: &Args) -> Result<()> {
     if let (Some(path), Some(format)) = (&args.out, format) {
         job.predictions = Some(PredictionWriter::create(path, format)?);
     }
-    let mut live = Live::new(match (args.progress, args.quiet) {
-        (_, true) => Shown::Never,
-        (true, false) => Shown::Always,
-        (false, false) => Shown::OnTerminal,
-    })?;
+    let stop = StopRequest::listen()?;
+    let mut live = Live::new(args.progress, stop.clone());
     let outcome = run_job(job, &mut live)
-        .with_context(|| format!("cannot adapt `{}` to `{}` with `{}`", model.name(), args.data, method.name()))?;
+        .with_context(|| format!("cannot adapt `{}` to `{}` with `{}`", model.name(), spec, method.name()))?;
     let elapsed = live.finish();
     let summary = outcome.summary;
     if let Some(path) = &args.save_affine {
@@ -202,7 +185,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let finished = Finished {
         model: model.name(),
-        data: &args.data,
+        data: spec,
         method: method.name(),
         key: &key,
         summary: &summary,
@@ -219,24 +202,23 @@ pub fn run(args: &Args) -> Result<()> {
         store.append(RunRecord::new(protocol.clone(), serde_json::to_value(&summary)?, timing))?;
     }
     print(&finished.render(args.json)?)?;
-    if !args.quiet {
+    if !args.progress.quiet {
         text::note_starved(&summary, method.name());
     }
-    end_of(&summary, outcome.partial_predictions.as_deref())
+    end_of(&summary, outcome.partial_predictions.as_deref(), stop.signal().unwrap_or_default())
 }
 
 /// The method asked for, with the norm layers asked for.
 fn method(args: &Args, model: &Model) -> Result<MethodConfig> {
     let table = model.graph().affine_table();
-    let target = Target { num_classes: model.num_classes(), norms: Norms::of(&table), batch_size: args.batch_size };
-    let mut method = args.method.config_on(target)?;
+    let mut method = args.settings.config(&args.method, model, args.batch_size)?;
     if let Some(rule) = &args.params {
         ensure!(method.param_rule().is_some(), "--params is given, but `{}` adapts no norm layer", method.name());
         method = method.with_param_rule(rule.clone());
     }
     let cannot = || format!("cannot adapt `{}` with `{}`", model.name(), method.name());
     method.check_network(&table).with_context(cannot)?;
-    if !args.quiet && target.norms != Norms::Batch && method.param_rule().is_some() {
+    if !args.progress.quiet && Norms::of(&table) != Norms::Batch && method.param_rule().is_some() {
         eprintln!(
             "note: `{}` has no batch norm, hence no running statistics: predictions do not depend on the rest of a batch, and the learning rate is \
              the one for such networks unless --recipe or --lr says otherwise",
@@ -247,12 +229,14 @@ fn method(args: &Args, model: &Model) -> Result<MethodConfig> {
 }
 
 /// How the command ends once everything is written.
-fn end_of(summary: &AdaptSummary, partial: Option<&Path>) -> Result<()> {
+fn end_of(summary: &AdaptSummary, partial: Option<&Path>, signal: i32) -> Result<()> {
     let kept = partial.map_or_else(String::new, |path| format!("; the predictions so far are in `{}`", path.display()));
     let images = crate::table::grouped(summary.images);
     match summary.ending {
         Ending::Complete => Ok(()),
-        Ending::Interrupted => Err(Environment(format!("interrupted after {images} images{kept}")).into()),
+        Ending::Interrupted => {
+            Err(Interrupted { signal, progress: format!("interrupted after {images} images{kept}") }.into())
+        }
         Ending::Collapsed => {
             let last = summary.guard_events.last();
             let reasons = last.map_or_else(String::new, describe);
@@ -262,24 +246,6 @@ fn end_of(summary: &AdaptSummary, partial: Option<&Path>) -> Result<()> {
             .into())
         }
     }
-}
-
-fn request<'a>(args: &'a Args, spec: &'a str) -> DataRequest<'a> {
-    DataRequest {
-        spec,
-        dataset: args.dataset.as_deref(),
-        split: args.split.as_deref(),
-        labels: args.labels,
-        seed: args.seed,
-    }
-}
-
-/// The corruption made in memory and its seed.
-fn corruption(data: &OpenedData) -> Option<(String, u64)> {
-    data.spec.corruption?;
-    let text = data.spec.to_string();
-    let (_, request) = text.rsplit_once('@')?;
-    Some((request.to_owned(), data.seed))
 }
 
 fn order(args: &Args, data: &OpenedData) -> Order {
@@ -315,14 +281,14 @@ fn clean_batches(args: &Args, model: &Model, method: &MethodConfig) -> Result<Ve
     };
     ensure!(method.needs_clean(), "--clean is given, but `{}` makes no use of clean images", method.name());
     ensure!(args.clean_images > 0, "--clean-images is 0, expected at least 1");
-    let clean = open_data(DataRequest { labels: Labels::None, ..DataRequest::new(spec) }, model)?;
+    let clean = DataRequest { labels: LabelRule::None, ..DataRequest::new(spec) }.open(model)?;
     let config = LoaderConfig {
         batch_size: args.batch_size,
         threads: thread_count(args.threads)?,
         order: order(args, &clean),
         limit: Some(args.clean_images),
         on_bad_image: args.on_bad_image.into(),
-        ..clean.loader_config()
+        ..clean.config.clone()
     };
     let mut batches: Vec<Batch> = Vec::new();
     for loaded in Loader::new(clean.dataset.clone(), config)? {
@@ -339,14 +305,14 @@ fn clean_batches(args: &Args, model: &Model, method: &MethodConfig) -> Result<Ve
 fn print_recorded(args: &Args, record: &RunRecord) -> Result<()> {
     let summary: AdaptSummary = serde_json::from_value(record.result.clone())
         .with_context(|| format!("cannot understand the recorded result `{}`", record.key))?;
-    if !args.quiet {
+    if !args.progress.quiet {
         eprintln!("note: this run is recorded as {}; it was not repeated", record.key);
     }
     let settings = &record.protocol.get("method").and_then(|m| m.get("settings"));
     let method = settings.and_then(|s| s.get("method")?.as_str());
     let finished = Finished {
         model: &args.model.model,
-        data: &args.data,
+        data: args.images.only()?,
         method: method.unwrap_or_default(),
         key: &record.key,
         summary: &summary,
@@ -356,7 +322,7 @@ fn print_recorded(args: &Args, record: &RunRecord) -> Result<()> {
         record: args.record.as_deref(),
     };
     print(&finished.render(args.json)?)?;
-    end_of(&summary, None)
+    end_of(&summary, None, 0)
 }
 
 fn now() -> u64 {

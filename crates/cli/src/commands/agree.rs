@@ -1,16 +1,15 @@
 //! `flipcast agree`: how often do two models agree, and what does that say of their accuracy?
 
 use super::estimate::tell_flags;
-use super::inputs::{DataArgs, ModelArgs, OpenedData, open_data, open_model};
+use super::inputs::{DataArgs, ModelArgs};
 use super::scoring::{ScoringArgs, check_level};
 use super::thread_count;
 use crate::failure::Advised;
-use crate::output::print;
-use crate::table::{Align, counted, grouped, render};
+use crate::table::{Align, counted, grouped, percent, render};
 use anyhow::{Context, Result};
 use flipcast_estimate::{Estimate, normal_quantile};
 use flipcast_models::Model;
-use flipcast_run::{Agreement, Scope, Watcher, Witness, measure_agreement};
+use flipcast_run::{Agreement, Watcher, Witness, measure_agreement};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -49,29 +48,25 @@ pub fn run(args: &Args) -> Result<()> {
     check_level(args.level)?;
     let other =
         ModelArgs { model: args.other.clone(), weights: args.other_weights.clone(), classes: args.model.classes };
-    let models = [open_model(&args.model)?, open_model(&other)?];
+    let models = [args.model.open()?, other.open()?];
     check_different(&models)?;
     let mut ledger = args.scoring.ledger()?;
-    let mut watcher = args.scoring.watcher();
-    for (number, spec) in args.images.data.iter().enumerate() {
+    let [one, two] = models.each_ref().map(|model| args.images.open_all(model, args.scoring.seed));
+    let (one, two) = (one?, two?);
+    let mut watcher = args.scoring.watcher("agree");
+    for (number, ((spec, one), (_, two))) in one.iter().zip(&two).enumerate() {
         watcher.cell(spec, number, args.images.data.len());
-        let open = |model: &Model| -> Result<(OpenedData, Scope)> {
-            let data = open_data(args.images.request(spec, args.scoring.seed), model)?;
-            let scope = Scope::new(model.num_classes(), data.class_space.clone());
-            Ok((data, scope))
-        };
-        let [one, two] = [open(&models[0])?, open(&models[1])?];
-        let requests = [args.scoring.request(&one.0, &one.1)?, args.scoring.request(&two.0, &two.1)?];
+        let requests = [args.scoring.request(one), args.scoring.request(two)];
         let witnesses = [0, 1].map(|at| Witness { model: &models[at], request: &requests[at] });
         let agreement = measure_agreement(witnesses, device, &mut ledger, &mut watcher);
         let agreement = agreement.with_context(|| format!("cannot compare the models on `{spec}`"))?;
-        watcher.clear();
         let estimate = estimate(&agreement, args.level);
-        if args.json {
-            print(&(to_json(spec, &agreement, &estimate, args.level).to_string() + "\n"))?;
+        let text = if args.json {
+            to_json(spec, &agreement, &estimate, args.level).to_string() + "\n"
         } else {
-            print(&to_text(spec, &agreement, &estimate, args.level))?;
-        }
+            to_text(spec, &agreement, &estimate, args.level)
+        };
+        watcher.print(&text)?;
     }
     Ok(())
 }
@@ -110,7 +105,6 @@ fn to_json(spec: &str, agreement: &Agreement, estimate: &Estimate, level: f64) -
 }
 
 fn to_text(spec: &str, agreement: &Agreement, estimate: &Estimate, level: f64) -> String {
-    let percent = |x: f64| format!("{:.1}%", 100.0 * x);
     let mut text = format!("{spec}: {}", counted(agreement.images, "image"));
     if agreement.skipped > 0 {
         text += &format!(", {} unreadable", grouped(agreement.skipped));

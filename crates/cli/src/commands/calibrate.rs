@@ -1,6 +1,6 @@
 //! `flipcast calibrate`: labelled clean images become the artefact that estimates need.
 
-use super::inputs::{DataRequest, Labels, ModelArgs, open_data, open_model};
+use super::inputs::{DataArgs, ModelArgs};
 use super::scoring::{ScoringArgs, check_writable, flip_protocol, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
@@ -8,7 +8,8 @@ use crate::output::print;
 use crate::table::{Align, counted, render};
 use anyhow::{Context, Result};
 use flipcast_record::write_atomically;
-use flipcast_run::{Calibration, CalibrationJob, FlipProtocol, Scope, ScoreOptions, Setting, calibrate};
+use flipcast_run::open::LabelRule;
+use flipcast_run::{Calibration, CalibrationJob, FlipProtocol, ScoreOptions, Setting, calibrate};
 use std::path::PathBuf;
 
 /// Below this many images the errors of the fits are mostly chance.
@@ -16,24 +17,14 @@ const FEW_IMAGES: usize = 200;
 
 /// Learn from labelled images how this model's accuracy shows in its outputs.
 ///
-/// Looks at the clean images and at four corruptions of them in five severities, made in memory, and fits what every
+/// --data are clean images with labels. Looks at them and at four corruptions of them in five severities, made in memory, and fits what every
 /// estimator needs. The result belongs to these weights, this preprocessing and this protocol.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
-    /// Clean images with labels: a folder of class folders, an archive, an array or a list file
-    #[arg(long)]
-    data: String,
-    /// The published dataset whose root --data is
-    #[arg(long)]
-    dataset: Option<String>,
-    /// Which split of it
-    #[arg(long)]
-    split: Option<String>,
-    /// How the dataset's classes become the model's
-    #[arg(long, value_enum, default_value = "auto")]
-    labels: Labels,
+    #[command(flatten)]
+    images: DataArgs,
     /// Where the artefact is written
     #[arg(long, value_name = "FILE", default_value = "calibration.json")]
     out: PathBuf,
@@ -58,23 +49,16 @@ pub fn run(args: &Args) -> Result<()> {
     // A misspelt name should not wait for the weights.
     FlipProtocol::named(&args.protocol)?;
     check_writable(&args.out)?;
-    let model = open_model(&args.model)?;
+    let model = args.model.open()?;
     let protocol = flip_protocol(&args.protocol, &model, args.scoring.seed)?;
-    let request = DataRequest {
-        dataset: args.dataset.as_deref(),
-        split: args.split.as_deref(),
-        labels: args.labels,
-        seed: args.scoring.seed,
-        ..DataRequest::new(&args.data)
-    };
-    if args.labels == Labels::None {
+    if args.images.labels == LabelRule::None {
         return Err(Advised {
             problem: "a calibration compares predictions with labels, but `--labels none` ignores them".to_owned(),
             hint: "leave the option out, or match classes by number with `--labels index`".to_owned(),
         }
         .into());
     }
-    let data = open_data(request, &model)?;
+    let data = args.images.request(args.images.only()?, args.scoring.seed).open(&model)?;
     if data.spec.corruption.is_some() {
         return Err(Advised {
             problem: format!("--data is `{}`, with a corruption, but a calibration is made on clean images", data.spec),
@@ -82,17 +66,16 @@ pub fn run(args: &Args) -> Result<()> {
         }
         .into());
     }
-    let scope = Scope::new(model.num_classes(), data.class_space.clone());
     let job = CalibrationJob {
         setting: Setting { model: &model, protocol: &protocol, device },
-        clean: args.scoring.request(&data, &scope)?,
+        clean: args.scoring.request(&data),
         options: ScoreOptions {
             marginal: parse_marginal(&args.marginal, model.num_classes())?,
             temperature: args.temperature,
         },
     };
     let mut ledger = args.scoring.ledger()?;
-    let calibration = calibrate(&job, &mut ledger, &mut args.scoring.watcher())
+    let calibration = calibrate(&job, &mut ledger, &mut args.scoring.watcher("calibrate"))
         .with_context(|| format!("cannot calibrate `{}` on `{}`", model.name(), data.spec))?;
     let text = calibration.to_json()?;
     write_atomically(&args.out, text.as_bytes())?;

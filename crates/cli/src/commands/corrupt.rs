@@ -1,7 +1,7 @@
 use crate::commands::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
-use crate::progress::{ProgressLine, duration};
+use crate::progress::{ProgressArgs, duration};
 use crate::table::grouped;
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
@@ -65,6 +65,8 @@ pub struct Args {
     /// Threads; 0 means one per core. The files do not depend on it
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    #[command(flatten)]
+    progress: ProgressArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -139,7 +141,7 @@ pub fn run(args: &Args) -> Result<()> {
         grouped(source.len()),
         count_names(&specs)
     );
-    let progress = ProgressLine::new("writing");
+    let progress = args.progress.line("writing");
     let options = WriteOptions { threads, on_progress: &|now| progress.update(now.done, now.skipped, now.total) };
     let written = match layout {
         Layout::Folder => write_folder(&args.out, &source, &specs, &corruptor, &options),

@@ -4,17 +4,16 @@ mod assets;
 mod report;
 mod rows;
 
-use super::inputs::{DataRequest, ModelArgs, open_data, open_model};
 use super::scoring::{CellProgress, check_writable};
 use super::{DeviceArgs, thread_count};
 use crate::output::print;
-use crate::progress::duration;
+use crate::progress::{ProgressArgs, duration};
 use anyhow::{Context, Result};
 use flipcast_corrupt::CorruptionSet;
 use flipcast_corrupt::registry::names;
-use flipcast_images::loader::LoaderConfig;
 use flipcast_record::write_atomically;
-use flipcast_run::{Calibration, CellRequest, HELD_OUT, Ledger, MEMORY_LIMIT, Scope, Setting, Watcher};
+use flipcast_run::open::{DataRequest, ModelRequest};
+use flipcast_run::{Calibration, CellRequest, HELD_OUT, Ledger, Setting, Watcher};
 use rows::Row;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -39,6 +38,8 @@ pub struct Args {
     threads: usize,
     #[command(flatten)]
     device: DeviceArgs,
+    #[command(flatten)]
+    progress: ProgressArgs,
 }
 
 /// Runs the command.
@@ -48,14 +49,10 @@ pub fn run(args: &Args) -> Result<()> {
     let device = args.device.device(threads)?;
     check_writable(&args.out)?;
     let folder = assets::unpack(args.keep.as_deref())?;
-    let model = open_model(&ModelArgs {
-        model: folder.weights().to_string_lossy().into_owned(),
-        weights: None,
-        classes: None,
-    })?;
+    let model = ModelRequest::new(&folder.weights()).open()?;
     let calibration = Calibration::load(&folder.calibration())?;
     let setting = Setting { model: &model, protocol: &calibration.protocol, device };
-    let mut watcher = CellProgress::for_terminal();
+    let mut watcher = CellProgress::new(args.progress.line("demo"));
     let mut rows = Vec::new();
     let shifts = shifts();
     for (number, name) in shifts.iter().enumerate() {
@@ -64,18 +61,10 @@ pub fn run(args: &Args) -> Result<()> {
             "clean" => folder.images(),
             shift => format!("{}@{shift}", folder.images()),
         };
-        let data = open_data(DataRequest::new(&spec), &model)?;
-        let scope = Scope::new(model.num_classes(), data.class_space.clone());
-        calibration.check_fits(&model, &data.preprocess, &scope)?;
-        let request = CellRequest {
-            data: name.clone(),
-            dataset: data.dataset.clone(),
-            config: LoaderConfig { threads, ..data.loader_config() },
-            preprocess: &data.preprocess,
-            scope: &scope,
-            seed: 0,
-            memory_limit: MEMORY_LIMIT,
-        };
+        let data = DataRequest::new(&spec).open(&model)?;
+        calibration.check_fits(&model, &data.preprocess, &data.scope)?;
+        let mut request = CellRequest { data: name.clone(), ..data.request() };
+        request.config.threads = threads;
         let mut ledger = Ledger::default();
         let cell = setting
             .cell("demo", &request, &calibration.basis, &mut ledger, &mut watcher)
@@ -109,20 +98,14 @@ mod tests {
     #[test]
     fn a_calibration_fits_images_of_another_size_but_not_of_another_scale() {
         let folder = assets::unpack(None).unwrap();
-        let model = open_model(&ModelArgs {
-            model: folder.weights().to_string_lossy().into_owned(),
-            weights: None,
-            classes: None,
-        })
-        .unwrap();
+        let model = ModelRequest::new(&folder.weights()).open().unwrap();
         let calibration = Calibration::load(&folder.calibration()).unwrap();
-        let data = open_data(DataRequest::new(&folder.images()), &model).unwrap();
-        let scope = Scope::new(model.num_classes(), data.class_space.clone());
+        let data = DataRequest::new(&folder.images()).open(&model).unwrap();
         let mut preprocess = data.preprocess.clone();
         preprocess.resize = Resize::ShortSide(40);
-        calibration.check_fits(&model, &preprocess, &scope).unwrap();
+        calibration.check_fits(&model, &preprocess, &data.scope).unwrap();
         preprocess.normalise = Normalise::imagenet();
-        let refused = calibration.check_fits(&model, &preprocess, &scope);
+        let refused = calibration.check_fits(&model, &preprocess, &data.scope);
         let text = refused.unwrap_err().to_string();
         assert!(text.contains("the normalisation"), "{text}");
     }

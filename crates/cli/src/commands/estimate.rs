@@ -1,17 +1,17 @@
 //! `flipcast estimate`: how accurate is the model on images nobody labelled?
 
-use super::inputs::{DataArgs, ModelArgs, open_data, open_model};
+use super::inputs::{DataArgs, ModelArgs};
 use super::scoring::{ScoringArgs, check_level, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
-use crate::output::print;
-use crate::table::{Align, counted, grouped, render};
+use crate::table::{Align, counted, grouped, percent, render};
 use anyhow::{Context, Result};
 use flipcast_estimate::{Estimate, Flag};
-use flipcast_run::{Calibration, Cell, CellEstimates, Estimates, FlipProtocol, PaperFit, Scope, Setting, Watcher};
+use flipcast_ground::nearest_quoted;
+use flipcast_run::{Calibration, Cell, CellEstimates, Estimates, FlipProtocol, PAPER_FITS, PaperFit, Setting, Watcher};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Estimate a model's accuracy on images without labels.
 ///
@@ -60,14 +60,17 @@ pub fn run(args: &Args) -> Result<()> {
     let published = args.calibration.to_str().and_then(PaperFit::find);
     let calibration = match published {
         Some(_) => None,
-        None => Some(Calibration::load(&args.calibration)?),
+        None => {
+            check_calibration(&args.calibration)?;
+            Some(Calibration::load(&args.calibration)?)
+        }
     };
     let protocol = match &calibration {
         Some(calibration) => calibration.protocol.clone(),
         None => FlipProtocol::named(args.protocol.as_deref().unwrap_or("code"))?,
     };
     check_protocol(args.protocol.as_deref(), &protocol)?;
-    let model = open_model(&args.model)?;
+    let model = args.model.open()?;
     if let Some(fit) = published {
         fit.check(&model)?;
     }
@@ -75,16 +78,15 @@ pub fn run(args: &Args) -> Result<()> {
     let marginal = marginal.map(|text| parse_marginal(text, model.num_classes()));
     let marginal = marginal.transpose()?;
     let mut ledger = args.scoring.ledger()?;
-    let mut watcher = args.scoring.watcher();
-    for (number, spec) in args.images.data.iter().enumerate() {
-        watcher.cell(spec, number, args.images.data.len());
-        let data = open_data(args.images.request(spec, args.scoring.seed), &model)?;
-        let scope = Scope::new(model.num_classes(), data.class_space.clone());
-        let setting = Setting { model: &model, protocol: &protocol, device };
-        let request = args.scoring.request(&data, &scope)?;
+    let setting = Setting { model: &model, protocol: &protocol, device };
+    let images = args.images.open_all(&model, args.scoring.seed)?;
+    let mut watcher = args.scoring.watcher("estimate");
+    for (number, (spec, data)) in images.iter().enumerate() {
+        watcher.cell(spec, number, images.len());
+        let request = args.scoring.request(data);
         let failed = || format!("cannot estimate the accuracy on `{spec}`");
         let (cell, estimates) = if let Some(calibration) = &calibration {
-            calibration.check_fits(&model, &data.preprocess, &scope)?;
+            calibration.check_fits(&model, &data.preprocess, &data.scope)?;
             let mut basis = calibration.basis.clone();
             if let Some(marginal) = &marginal {
                 basis.options.marginal = marginal.clone();
@@ -100,15 +102,32 @@ pub fn run(args: &Args) -> Result<()> {
             let estimates = fit.estimate(&cell, args.level)?;
             (cell, estimates)
         };
-        watcher.clear();
-        if args.json {
-            let object = to_json(spec, &cell, &estimates, &protocol, args.level)?;
-            print(&(object.to_string() + "\n"))?;
+        let text = if args.json {
+            to_json(spec, &cell, &estimates, &protocol, args.level)?.to_string() + "\n"
         } else {
-            print(&to_text(spec, &cell, &estimates, args))?;
-        }
+            to_text(spec, &cell, &estimates, args)
+        };
+        watcher.print(&text)?;
     }
     Ok(())
+}
+
+/// Refuses a file that is not there, with the names that resemble it: files of its folder, and the paper's fits.
+fn check_calibration(path: &Path) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let files: Vec<String> = files.filter(|name| name.ends_with(".json")).collect();
+    let known = files.iter().map(String::as_str).chain(PAPER_FITS.iter().map(|fit| fit.name));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Err(Advised {
+        problem: format!("the calibration `{}` does not exist", path.display()),
+        hint: format!("names like it are {}; `flipcast calibrate` makes one for a model", nearest_quoted(&name, known)),
+    }
+    .into())
 }
 
 fn check_protocol(asked: Option<&str>, made_with: &FlipProtocol) -> Result<()> {
@@ -170,7 +189,6 @@ pub(super) fn tell_flags(flags: impl IntoIterator<Item = Flag>) -> String {
 
 /// The table of one of the two numbers.
 fn part(what: &str, estimates: &Estimates, truth: Option<f64>, args: &Args, flags: &mut BTreeSet<Flag>) -> String {
-    let percent = |x: f64| format!("{:.1}%", 100.0 * x);
     let mut names: Vec<&str> = MAIN.into_iter().filter(|n| estimates.contains_key(*n)).collect();
     if args.all {
         let others = estimates.keys().map(String::as_str).filter(|n| !MAIN.contains(n));

@@ -1,6 +1,5 @@
 //! `flipcast figure`: one figure of a report, for a paper or a slide.
 
-use super::nearest::nearest_names;
 use super::report::{load, tell_unshown};
 use super::scoring::check_writable;
 use crate::failure::Advised;
@@ -8,6 +7,7 @@ use crate::output::print;
 use crate::table::{Align, render};
 use anyhow::Result;
 use clap::ValueEnum;
+use flipcast_ground::nearest_quoted;
 use flipcast_record::write_atomically;
 use flipcast_report::chart::{Size, Theme, to_png, to_svg};
 use flipcast_report::{FIGURES, build_figure};
@@ -86,13 +86,10 @@ fn check_figure(name: &str) -> Result<()> {
     if known().any(|figure| figure == name) {
         return Ok(());
     }
-    let quoted = |names: Vec<&str>| {
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        names.join(", ")
-    };
+    let all: Vec<String> = known().map(|figure| format!("`{figure}`")).collect();
     Err(Advised {
-        problem: format!("there is no figure `{name}`, the nearest are {}", quoted(nearest_names(name, known()))),
-        hint: format!("all figures are {}; `flipcast figure --list` tells what each shows", quoted(known().collect())),
+        problem: format!("there is no figure `{name}`, the nearest are {}", nearest_quoted(name, known())),
+        hint: format!("all figures are {}; `flipcast figure --list` tells what each shows", all.join(", ")),
     }
     .into())
 }

@@ -1,25 +1,19 @@
 //! Arguments and progress that `calibrate`, `estimate` and `agree` share.
 
 use super::DeviceArgs;
-use super::inputs::{BadImages, OpenedData};
-use super::numbers::parse_count;
+use super::inputs::BadImages;
 use crate::failure::Advised;
-use crate::progress::duration;
+use crate::interrupt::end_on_signal;
+use crate::output::print;
+use crate::progress::{ProgressArgs, ProgressLine};
 use crate::table::grouped;
 use anyhow::{Context, Result, bail, ensure};
 use flipcast_estimate::Marginal;
-use flipcast_images::dataset::take_evenly;
-use flipcast_images::loader::LoaderConfig;
 use flipcast_models::Model;
 use flipcast_record::RecordStore;
-use flipcast_run::{CellRequest, FlipProtocol, Ledger, Scope, Watcher};
-use std::io::{IsTerminal, Write};
+use flipcast_run::open::OpenedData;
+use flipcast_run::{CellRequest, FlipProtocol, Ledger, Watcher};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// Exit code of a run that was interrupted.
-const INTERRUPTED: i32 = 3;
 
 /// How cells are made: flatten into a command's arguments.
 #[derive(Clone, Debug, clap::Args)]
@@ -27,9 +21,6 @@ pub struct ScoringArgs {
     /// Seed of corruptions, shuffles and adaptation
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Use at most this many images of a dataset, drawn by the seed from all over it; of a stream, the first
-    #[arg(long, value_name = "N", value_parser = parse_count)]
-    pub limit: Option<usize>,
     /// What to do about images that cannot be read
     #[arg(long, value_enum, default_value = "fail")]
     pub on_bad_image: BadImages,
@@ -44,14 +35,12 @@ pub struct ScoringArgs {
     /// Memory for preprocessed images in MiB; larger datasets are read anew in every pass
     #[arg(long, value_name = "MIB", default_value_t = 2048)]
     pub memory: usize,
-    /// No progress on stderr
-    #[arg(long)]
-    pub quiet: bool,
+    #[command(flatten)]
+    pub progress: ProgressArgs,
 }
 
 impl ScoringArgs {
-    /// Makes Ctrl-C end the program with a word on what is kept. A record is written in one piece, and a torn one is dropped
-    /// when the file is opened again, so the program may end at any moment.
+    /// Makes Ctrl-C end the program with a word on what is kept.
     pub fn end_on_interrupt(&self) -> Result<()> {
         let kept = match &self.record {
             Some(path) => {
@@ -59,11 +48,7 @@ impl ScoringArgs {
             }
             None => "nothing is kept; with `--record FILE` finished cells are".to_owned(),
         };
-        ctrlc::set_handler(move || {
-            eprintln!("\nerror: interrupted\n  hint: {kept}");
-            std::process::exit(INTERRUPTED);
-        })
-        .context("cannot listen to Ctrl-C")
+        end_on_signal(kept)
     }
 
     /// The cells kept so far.
@@ -78,49 +63,19 @@ impl ScoringArgs {
         }
     }
 
-    /// What is asked of opened images, the limit applied.
-    pub fn request<'a>(&self, data: &'a OpenedData, scope: &'a Scope) -> Result<CellRequest<'a>> {
-        let mut request = self.request_all(data, scope);
-        match self.limit {
-            Some(limit) if data.dataset.is_stream() => {
-                request.config.limit = Some(limit);
-            }
-            Some(limit) if limit < data.dataset.len() => {
-                let mut spec = data.spec.clone();
-                spec.path += &format!("#sample:{limit}:{}", self.seed);
-                request.data = spec.to_string();
-                let sample = take_evenly(data.dataset.clone(), limit, self.seed)?;
-                request.dataset = Arc::new(sample);
-            }
-            _ => {}
+    /// What is asked of opened images.
+    pub fn request<'a>(&self, data: &'a OpenedData) -> CellRequest<'a> {
+        let mut request = data.request();
+        request.config.on_bad_image = self.on_bad_image.into();
+        if self.threads > 0 {
+            request.config.threads = self.threads;
         }
-        Ok(request)
+        CellRequest { memory_limit: self.memory << 20, ..request }
     }
 
-    /// The same of all images.
-    pub fn request_all<'a>(&self, data: &'a OpenedData, scope: &'a Scope) -> CellRequest<'a> {
-        let config = data.loader_config();
-        CellRequest {
-            data: data.spec.to_string(),
-            dataset: data.dataset.clone(),
-            config: LoaderConfig {
-                on_bad_image: self.on_bad_image.into(),
-                threads: match self.threads {
-                    0 => config.threads,
-                    threads => threads,
-                },
-                ..config
-            },
-            preprocess: &data.preprocess,
-            scope,
-            seed: self.seed,
-            memory_limit: self.memory << 20,
-        }
-    }
-
-    /// A watcher that tells how far the cells are.
-    pub fn watcher(&self) -> CellProgress {
-        CellProgress::new(!self.quiet && std::io::stderr().is_terminal())
+    /// A watcher that tells how far the cells are; `what` stands in front.
+    pub fn watcher(&self, what: &str) -> CellProgress {
+        CellProgress::new(self.progress.line(what))
     }
 }
 
@@ -191,50 +146,28 @@ pub fn check_writable(path: &Path) -> Result<()> {
     Err(Advised { problem, hint: "give the path of a file in a folder that exists".to_owned() }.into())
 }
 
-/// One line on stderr: which cell, and how far it is.
+/// Which cell, and how far it is.
 pub struct CellProgress {
-    shown: bool,
-    started: Instant,
-    last: Instant,
+    line: ProgressLine,
     cell: (String, usize, usize),
-    width: usize,
 }
 
 impl CellProgress {
-    /// Shown if stderr is a terminal.
-    pub fn for_terminal() -> Self {
-        Self::new(std::io::stderr().is_terminal())
+    pub fn new(line: ProgressLine) -> Self {
+        Self { line, cell: (String::new(), 0, 1) }
     }
 
-    fn new(shown: bool) -> Self {
-        let now = Instant::now();
-        Self { shown, started: now, last: now, cell: (String::new(), 0, 1), width: 0 }
+    /// Prints a result while the line is out of the way.
+    pub fn print(&self, text: &str) -> Result<()> {
+        self.line.suspend(|| print(text))
     }
 
-    /// Wipes the line, so that a result can be printed.
-    pub fn clear(&mut self) {
-        if self.width > 0 {
-            eprint!("\r{:width$}\r", "", width = self.width);
-            self.width = 0;
-        }
-    }
-
-    fn tell(&mut self, doing: &str) {
-        if !self.shown || self.last.elapsed() < Duration::from_millis(100) {
-            return;
-        }
-        self.last = Instant::now();
-        let (name, cell, total) = &self.cell;
-        let mut text = format!("{} of {total}, {name}: {doing}", cell + 1);
-        if *cell > 0 {
-            let pace = self.started.elapsed().as_secs_f64() / *cell as f64;
-            let left = Duration::from_secs_f64(pace * (total - cell) as f64);
-            text += &format!(", about {} left", duration(left));
-        }
-        let width = text.chars().count();
-        eprint!("\r{text:<pad$}", pad = self.width);
-        let _ = std::io::stderr().flush();
-        self.width = width;
+    fn tell(&self, done: usize, total: usize, what: &str) {
+        let (name, cell, cells) = &self.cell;
+        self.line.show(|| {
+            let left = self.line.left(*cell, 0, *cells);
+            format!("{} of {cells}, {name}: {} of {} {what}{left}", cell + 1, grouped(done), grouped(total))
+        });
     }
 }
 
@@ -244,16 +177,10 @@ impl Watcher for CellProgress {
     }
 
     fn predicted(&mut self, images: usize, total: usize) {
-        self.tell(&format!("{} of {} images", grouped(images), grouped(total)));
+        self.tell(images, total, "images");
     }
 
     fn step(&mut self, step: usize, total: usize) {
-        self.tell(&format!("step {} of {}", grouped(step), grouped(total)));
-    }
-}
-
-impl Drop for CellProgress {
-    fn drop(&mut self) {
-        self.clear();
+        self.tell(step, total, "steps");
     }
 }

@@ -1,7 +1,6 @@
 //! `flipcast study`: a plan of many cells, run in parts, resumed at will.
 
 mod merge;
-mod opener;
 mod plans;
 mod progress;
 mod run;

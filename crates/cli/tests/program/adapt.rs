@@ -207,18 +207,20 @@ fn signal(child: &Child, name: &str) {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_the_run_after_the_batch_and_keeps_what_is_there() {
+fn a_signal_ends_the_run_after_the_batch_and_keeps_what_is_there() {
     let (scratch, model) = scene("adapt-ctrl-c");
-    let out = scratch.path("out.csv");
-    let child = start(&scratch, &model, &out);
-    signal(&child, "-INT");
-    let output = child.wait_with_output().expect("it ends");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{stderr}");
-    assert!(stderr.contains("interrupted after") && stderr.contains("out.csv.partial"));
-    assert!(String::from_utf8_lossy(&output.stdout).contains(", interrupted"));
-    assert!(!Path::new(&out).exists());
-    assert!(read(&format!("{out}.partial")).ends_with('\n'));
+    for (name, code) in [("-INT", 130), ("-TERM", 143)] {
+        let out = scratch.path(&format!("out{name}.csv"));
+        let child = start(&scratch, &model, &out);
+        signal(&child, name);
+        let output = child.wait_with_output().expect("it ends");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains("interrupted after") && stderr.contains(".csv.partial"), "{stderr}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains(", interrupted"));
+        assert!(!Path::new(&out).exists());
+        assert!(read(&format!("{out}.partial")).ends_with('\n'));
+    }
 }
 
 #[cfg(unix)]

@@ -208,7 +208,7 @@ fn ctrl_c_says_what_is_kept() {
     Command::new("kill").args(["-INT", &pid]).status().expect("kill is there");
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("interrupted") && stderr.contains("cells.jsonl"), "{stderr}");
     run(&args).expect(0, &[]);
     assert_eq!(lines(), 5, "none lost, none twice");

@@ -1,38 +1,24 @@
 //! What is seen and heard while a model adapts: a progress line, the guard's warnings, and Ctrl-C.
 
 use super::text::describe;
-use crate::failure::Environment;
-use crate::progress::{ProgressLine, Shown, duration, time_left};
+use crate::interrupt::StopRequest;
+use crate::progress::{ProgressArgs, ProgressLine, ProgressMode, left};
 use crate::table::grouped;
-use anyhow::Result;
 use flipcast_adapt::{GuardAction, GuardState};
 use flipcast_run::adapt::{Flow, GuardEvent, Progress, StepWatcher};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// Exit code when a second signal comes before the batch is done.
-const ENVIRONMENT: i32 = 3;
 
 /// Shows how a run goes and ends it when the user asks for that.
 pub struct Live {
     line: ProgressLine,
     quiet: bool,
-    stop: Arc<AtomicBool>,
+    stop: StopRequest,
 }
 
 impl Live {
-    /// Starts the clock, and listens for Ctrl-C: the first ends the run after the batch in flight, the second at once.
-    pub fn new(shown: Shown) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let asked = stop.clone();
-        let handler = move || {
-            if asked.swap(true, Ordering::SeqCst) {
-                std::process::exit(ENVIRONMENT);
-            }
-        };
-        ctrlc::set_handler(handler).map_err(|error| Environment(format!("cannot listen for Ctrl-C: {error}")))?;
-        Ok(Self { line: ProgressLine::with("adapting", shown), quiet: shown == Shown::Never, stop })
+    /// Starts the clock; `stop` ends the run after the batch in flight.
+    pub fn new(progress: ProgressArgs, stop: StopRequest) -> Self {
+        Self { line: progress.line("adapting"), quiet: progress.mode() == ProgressMode::Never, stop }
     }
 
     /// Ends the line; gives the time since the start.
@@ -44,7 +30,7 @@ impl Live {
 impl StepWatcher for Live {
     fn batch(&mut self, now: &Progress) -> Flow {
         self.line.show(|| status(now, self.line.elapsed()));
-        if self.stop.load(Ordering::SeqCst) { Flow::Stop } else { Flow::Continue }
+        if self.stop.signal().is_some() { Flow::Stop } else { Flow::Continue }
     }
 
     fn guard(&mut self, event: &GuardEvent) {
@@ -58,12 +44,8 @@ impl StepWatcher for Live {
             Some(GuardAction::Source) => "the source model predicts from here on",
             _ => "adapting goes on",
         };
-        self.line.clear();
-        eprintln!(
-            "warning: batch {}: the model no longer tells classes apart ({}); {then}",
-            event.batch,
-            describe(event)
-        );
+        let (batch, reasons) = (event.batch, describe(event));
+        self.line.tell(&format!("warning: batch {batch}: the model no longer tells classes apart ({reasons}); {then}"));
     }
 }
 
@@ -83,11 +65,7 @@ fn status(now: &Progress, elapsed: Duration) -> String {
         GuardState::Warning => ", warning",
         GuardState::Collapsed => ", collapsed",
     };
-    let left = now.total.and_then(|total| time_left(elapsed, now.images, 0, total));
-    if let Some(left) = left {
-        text += &format!(", about {} left", duration(left));
-    }
-    text
+    text + &now.total.map_or_else(String::new, |total| left(elapsed, now.images, 0, total))
 }
 
 #[cfg(test)]

@@ -3,25 +3,23 @@
 use crate::failure::Advised;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use flipcast_adapt::{MethodConfig, Recipe, Target};
+use flipcast_adapt::{MethodConfig, Norms, Recipe, Target};
+use flipcast_models::Model;
 use serde_json::Value;
 
-#[derive(clap::Args)]
+/// A method's settings: flatten into a command's arguments.
+#[derive(Clone, Debug, clap::Args)]
 pub struct MethodArgs {
-    /// How the model adapts: source, bn, bn_cumulative, tent, rpl, cpl, eta, eata, rdumb, sar, cotta, roid,
-    /// deyo, come or asr
-    #[arg(long)]
-    pub method: String,
     /// Settings as published for these data; `auto` takes flipcast's own, which depend on the number of classes, on what
     /// normalises the network and on the batch size
     #[arg(long, value_enum, default_value_t = RecipeChoice::Auto)]
-    pub recipe: RecipeChoice,
+    recipe: RecipeChoice,
     /// Reproduce the released code, its quirks included
     #[arg(long)]
-    pub published_code: bool,
+    published_code: bool,
     /// Learning rate, in place of the method's own
     #[arg(long, value_name = "X")]
-    pub lr: Option<f32>,
+    lr: Option<f32>,
 }
 
 /// The data whose published settings are taken.
@@ -38,13 +36,13 @@ pub enum RecipeChoice {
 }
 
 impl MethodArgs {
-    /// The settings asked for, for a model of `num_classes` classes with batch norms, in batches of 64.
-    pub fn config(&self, num_classes: usize) -> Result<MethodConfig> {
-        self.config_on(Target::of_classes(num_classes))
+    /// The settings of `method` that were asked for, for batches of `batch_size` images of `model`.
+    pub fn config(&self, method: &str, model: &Model, batch_size: usize) -> Result<MethodConfig> {
+        let norms = Norms::of(&model.graph().affine_table());
+        self.config_on(method, Target { num_classes: model.num_classes(), norms, batch_size })
     }
 
-    /// The settings asked for, for this network and batch.
-    pub fn config_on(&self, target: Target) -> Result<MethodConfig> {
+    fn config_on(&self, method: &str, target: Target) -> Result<MethodConfig> {
         let num_classes = target.num_classes;
         let recipe = match self.recipe {
             RecipeChoice::Auto if self.published_code => Some(recipe_of(num_classes)?),
@@ -55,8 +53,8 @@ impl MethodArgs {
             RecipeChoice::Cifar100 => Some(Recipe::Cifar100),
         };
         let config = match recipe {
-            Some(recipe) => MethodConfig::published(&self.method, recipe)?,
-            None => MethodConfig::default_on(&self.method, target)?,
+            Some(recipe) => MethodConfig::published(method, recipe)?,
+            None => MethodConfig::default_on(method, target)?,
         };
         let name = config.name();
         let mut settings = serde_json::to_value(&config)?;
@@ -110,34 +108,33 @@ fn set(settings: &mut Value, name: &str, to: &Value) -> usize {
 mod tests {
     use super::*;
 
-    fn args(method: &str) -> MethodArgs {
-        MethodArgs { method: method.to_owned(), recipe: RecipeChoice::Auto, published_code: false, lr: None }
+    const PLAIN: MethodArgs = MethodArgs { recipe: RecipeChoice::Auto, published_code: false, lr: None };
+
+    fn config(args: &MethodArgs, method: &str, classes: usize) -> Result<MethodConfig> {
+        args.config_on(method, Target::of_classes(classes))
     }
 
     #[test]
     fn a_learning_rate_replaces_the_method_s_own() -> Result<()> {
         for method in ["tent", "rdumb", "eata"] {
-            let changed = MethodArgs { lr: Some(0.125), ..args(method) };
-            let changed = serde_json::to_string(&changed.config(10)?)?;
-            let plain = serde_json::to_string(&args(method).config(10)?)?;
+            let changed = MethodArgs { lr: Some(0.125), ..PLAIN };
+            let changed = serde_json::to_string(&config(&changed, method, 10)?)?;
+            let plain = serde_json::to_string(&config(&PLAIN, method, 10)?)?;
             assert!(changed.contains("\"lr\":0.125") && !plain.contains("\"lr\":0.125"));
         }
-        let lr = Some(0.125);
-        assert!(MethodArgs { lr, ..args("bn") }.config(10).is_err());
-        let lr = Some(-1.0);
-        assert!(MethodArgs { lr, ..args("tent") }.config(10).is_err());
+        assert!(config(&MethodArgs { lr: Some(0.125), ..PLAIN }, "bn", 10).is_err());
+        assert!(config(&MethodArgs { lr: Some(-1.0), ..PLAIN }, "tent", 10).is_err());
         Ok(())
     }
 
     #[test]
     fn quirks_come_only_when_asked_for() -> Result<()> {
-        let published = MethodArgs { published_code: true, ..args("eta") };
-        let quirky = serde_json::to_string(&published.config(1000)?)?;
+        let published = MethodArgs { published_code: true, ..PLAIN };
+        let quirky = serde_json::to_string(&config(&published, "eta", 1000)?)?;
         assert!(quirky.contains("\"published_code\":true"), "{quirky}");
-        assert!(published.config(7).is_err());
-        let recipe = RecipeChoice::ImageNet;
-        let plain = MethodArgs { recipe, ..args("eta") };
-        let plain = serde_json::to_string(&plain.config(7)?)?;
+        assert!(config(&published, "eta", 7).is_err());
+        let plain = MethodArgs { recipe: RecipeChoice::ImageNet, ..PLAIN };
+        let plain = serde_json::to_string(&config(&plain, "eta", 7)?)?;
         assert!(plain.contains("\"published_code\":false"), "{plain}");
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What a finished run says about itself.
 
 use crate::progress::duration;
-use crate::table::grouped;
+use crate::table::{grouped, percent};
 use anyhow::Result;
 use flipcast_adapt::GuardState;
 use flipcast_run::adapt::{AdaptSummary, Ending, GuardEvent};
@@ -139,9 +139,4 @@ fn guard(summary: &AdaptSummary) -> String {
         text += &format!("; the source model predicted from batch {batch} on");
     }
     text
-}
-
-/// `12.3%`.
-fn percent(share: f64) -> String {
-    format!("{:.1}%", 100.0 * share)
 }

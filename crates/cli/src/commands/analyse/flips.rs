@@ -27,25 +27,24 @@ pub fn run(args: &Args) -> Result<()> {
     let adapted = subject.adapted("rdumb")?;
     let restriction = args.restriction.choose(&adapted);
     let mut ledger = subject.scoring.ledger()?;
-    let mut watcher = subject.scoring.watcher();
+    let data = subject.open(&adapted)?;
+    let mut watcher = subject.scoring.watcher("flips");
     let mut found: Vec<(&str, FlipPoint)> = Vec::new();
-    for (place, spec) in subject.data.iter().enumerate() {
-        watcher.cell(spec, place, subject.data.len());
-        let images = subject.open(spec, &adapted)?;
+    for (place, (spec, data)) in data.iter().enumerate() {
+        watcher.cell(spec, place, subject.images.data.len());
         let job = FlipsJob {
-            subject: subject.subject(&adapted, &images)?,
+            subject: subject.subject(&adapted, data),
             steps: subject.steps,
             embedding: args.clusters.settings(restriction),
         };
         let point =
             job.recorded(&mut ledger, &mut watcher).with_context(|| format!("cannot analyse the flips on `{spec}`"))?;
         if subject.json {
-            watcher.clear();
-            print(&to_json(spec, &job.protocol()?.key(), &point)?)?;
+            watcher.print(&to_json(spec, &job.protocol()?.key(), &point)?)?;
         }
         found.push((spec, point));
     }
-    watcher.clear();
+    drop(watcher);
     if subject.json {
         return Ok(());
     }

@@ -1,5 +1,4 @@
 use super::subject::{CleanArgs, RestrictionArgs, SubjectArgs, number, percent, to_json};
-use crate::output::print;
 use crate::table::{Align, render};
 use anyhow::{Context, Result};
 use flipcast_run::Watcher;
@@ -42,12 +41,12 @@ pub fn run(args: &Args) -> Result<()> {
     let images = args.clean.open(subject, &adapted)?;
     let clean: Option<Clean> = images.as_ref().map(|images| args.clean.means(subject, &adapted, images, restriction));
     let mut ledger = subject.scoring.ledger()?;
-    let mut watcher = subject.scoring.watcher();
-    for (place, spec) in subject.data.iter().enumerate() {
-        watcher.cell(spec, place, subject.data.len());
-        let images = subject.open(spec, &adapted)?;
+    let data = subject.open(&adapted)?;
+    let mut watcher = subject.scoring.watcher("map");
+    for (place, (spec, data)) in data.iter().enumerate() {
+        watcher.cell(spec, place, subject.images.data.len());
         let job = MapJob {
-            subject: subject.subject(&adapted, &images)?,
+            subject: subject.subject(&adapted, data),
             clean: clean.as_ref(),
             frames: frames.clone(),
             points: args.points,
@@ -58,12 +57,11 @@ pub fn run(args: &Args) -> Result<()> {
         let map = job
             .recorded(&mut ledger, &mut watcher)
             .with_context(|| format!("cannot map the embeddings of `{spec}`"))?;
-        watcher.clear();
-        if subject.json {
-            print(&to_json(spec, &job.protocol()?.key(), &map)?)?;
+        watcher.print(&if subject.json {
+            to_json(spec, &job.protocol()?.key(), &map)?
         } else {
-            print(&to_text(spec, &map))?;
-        }
+            to_text(spec, &map)
+        })?;
     }
     Ok(())
 }

@@ -1,5 +1,4 @@
 use super::subject::{SubjectArgs, number, percent};
-use crate::output::print;
 use crate::table::{Align, render};
 use anyhow::{Context, Result, ensure};
 use flipcast_run::Watcher;
@@ -56,16 +55,16 @@ pub fn run(args: &Args) -> Result<()> {
     let rules = args.rules()?;
     let adapted = subject.adapted("tent")?;
     let mut ledger = subject.scoring.ledger()?;
-    let mut watcher = subject.scoring.watcher();
-    let total = subject.data.len() * rules.len();
-    for (place, spec) in subject.data.iter().enumerate() {
-        let images = subject.open(spec, &adapted)?;
+    let data = subject.open(&adapted)?;
+    let mut watcher = subject.scoring.watcher("omission");
+    let total = data.len() * rules.len();
+    for (place, (spec, data)) in data.iter().enumerate() {
         let mut found: Vec<(OmissionRule, Omission)> = Vec::new();
         for (number, &rule) in rules.iter().enumerate() {
             let name = format!("{spec}, {}", name_of(rule));
             watcher.cell(&name, place * rules.len() + number, total);
             let job = OmissionJob {
-                subject: subject.subject(&adapted, &images)?,
+                subject: subject.subject(&adapted, data),
                 rule,
                 steps: subject.steps,
                 every: args.every,
@@ -75,7 +74,6 @@ pub fn run(args: &Args) -> Result<()> {
                 .recorded(&mut ledger, &mut watcher)
                 .with_context(|| format!("cannot analyse omission on `{name}`"))?;
             if subject.json {
-                watcher.clear();
                 let object = json!({
                     "data": spec,
                     "key": job.protocol()?.key(),
@@ -83,13 +81,12 @@ pub fn run(args: &Args) -> Result<()> {
                     "value": rule.value(),
                     "result": omission,
                 });
-                print(&(object.to_string() + "\n"))?;
+                watcher.print(&(object.to_string() + "\n"))?;
             }
             found.push((rule, omission));
         }
-        watcher.clear();
         if !subject.json {
-            print(&to_text(spec, &found))?;
+            watcher.print(&to_text(spec, &found))?;
         }
     }
     Ok(())

@@ -38,13 +38,13 @@ pub fn run(args: &Args) -> Result<()> {
     let images = args.clean.open(subject, &adapted)?;
     let clean: Option<Clean> = images.as_ref().map(|images| args.clean.means(subject, &adapted, images, restriction));
     let mut ledger = subject.scoring.ledger()?;
-    let mut watcher = subject.scoring.watcher();
+    let data = subject.open(&adapted)?;
+    let mut watcher = subject.scoring.watcher("phases");
     let mut found: Vec<(&str, Phases)> = Vec::new();
-    for (place, spec) in subject.data.iter().enumerate() {
-        watcher.cell(spec, place, subject.data.len());
-        let images = subject.open(spec, &adapted)?;
+    for (place, (spec, data)) in data.iter().enumerate() {
+        watcher.cell(spec, place, subject.images.data.len());
         let job = PhasesJob {
-            subject: subject.subject(&adapted, &images)?,
+            subject: subject.subject(&adapted, data),
             clean: clean.as_ref(),
             checkpoints: checkpoints.clone(),
             embedding: args.clusters.settings(restriction),
@@ -52,12 +52,11 @@ pub fn run(args: &Args) -> Result<()> {
         let phases = job
             .recorded(&mut ledger, &mut watcher)
             .with_context(|| format!("cannot analyse the phases on `{spec}`"))?;
-        watcher.clear();
-        if subject.json {
-            print(&to_json(spec, &job.protocol()?.key(), &phases)?)?;
+        watcher.print(&if subject.json {
+            to_json(spec, &job.protocol()?.key(), &phases)?
         } else {
-            print(&to_text(spec, &phases))?;
-        }
+            to_text(spec, &phases)
+        })?;
         found.push((spec, phases));
     }
     if found.len() > 1 {

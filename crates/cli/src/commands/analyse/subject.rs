@@ -1,7 +1,7 @@
 //! Arguments and steps that all analyses of a model share.
 
-use crate::commands::adapt::method::{MethodArgs, RecipeChoice};
-use crate::commands::inputs::{DataRequest, Labels, ModelArgs, OpenedData, open_data, open_model};
+use crate::commands::adapt::method::MethodArgs;
+use crate::commands::inputs::{DataArgs, ModelArgs};
 use crate::commands::scoring::ScoringArgs;
 use crate::commands::thread_count;
 use crate::failure::Advised;
@@ -10,8 +10,9 @@ use clap::ValueEnum;
 use flipcast_adapt::MethodConfig;
 use flipcast_exec::NormMode;
 use flipcast_models::Model;
+use flipcast_run::Device;
 use flipcast_run::analysis::{Clean, CleanSettings, ClusterSettings, Restriction, Subject, checkpoints};
-use flipcast_run::{Device, Scope};
+use flipcast_run::open::{DataRequest, LabelRule, OpenError, OpenedData};
 use serde::Serialize;
 
 /// Classes of a network for ImageNet.
@@ -22,28 +23,14 @@ const IMAGENET_CLASSES: usize = 1000;
 pub struct SubjectArgs {
     #[command(flatten)]
     pub model: ModelArgs,
-    /// Images, perhaps with a corruption (`DIR@gaussian_noise:3`); may be given several times
-    #[arg(long, required = true)]
-    pub data: Vec<String>,
-    /// The published dataset whose root --data is
-    #[arg(long)]
-    pub dataset: Option<String>,
-    /// Which split of it
-    #[arg(long)]
-    pub split: Option<String>,
-    /// How the dataset's classes become the model's
-    #[arg(long, value_enum, default_value = "auto")]
-    pub labels: Labels,
+    #[command(flatten)]
+    pub images: DataArgs,
     /// How the model adapts, if not as the paper has it: source, bn, bn_cumulative, tent, rpl, cpl, eta, eata, rdumb, sar, cotta,
     /// roid, deyo, come or asr
     #[arg(long)]
     pub method: Option<String>,
-    /// Settings as published for these data; `auto` takes flipcast's own, which depend on the number of classes
-    #[arg(long, value_enum, default_value_t = RecipeChoice::Auto)]
-    pub recipe: RecipeChoice,
-    /// Learning rate, in place of the method's own
-    #[arg(long, value_name = "X")]
-    pub lr: Option<f32>,
+    #[command(flatten)]
+    pub settings: MethodArgs,
     /// Steps of adaptation
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub steps: usize,
@@ -124,26 +111,15 @@ pub struct Adapted {
     pub device: Device,
 }
 
-/// Images and how they reach the model.
-pub struct Images {
-    data: OpenedData,
-    scope: Scope,
-}
-
 impl SubjectArgs {
     /// Loads the model; `method` adapts it unless another is asked for.
     pub fn adapted(&self, method: &str) -> Result<Adapted> {
         let threads = thread_count(self.scoring.threads)?;
         let device = self.scoring.device.device(threads)?;
         self.scoring.end_on_interrupt()?;
-        let model = open_model(&self.model)?;
-        let args = MethodArgs {
-            method: self.method.clone().unwrap_or_else(|| method.to_owned()),
-            recipe: self.recipe,
-            published_code: false,
-            lr: self.lr,
-        };
-        let method = args.config(model.num_classes())?;
+        let model = self.model.open()?;
+        let method = self.method.as_deref().unwrap_or(method);
+        let method = self.settings.config(method, &model, self.batch_size)?;
         if method.needs_clean() {
             return Err(Advised {
                 problem: format!(
@@ -157,30 +133,21 @@ impl SubjectArgs {
         Ok(Adapted { model, method, device })
     }
 
-    /// Opens the images at `spec`.
-    pub fn open(&self, spec: &str, adapted: &Adapted) -> Result<Images> {
-        let request = DataRequest {
-            dataset: self.dataset.as_deref(),
-            split: self.split.as_deref(),
-            labels: self.labels,
-            seed: self.scoring.seed,
-            ..DataRequest::new(spec)
-        };
-        let data = open_data(request, &adapted.model)?;
-        let scope = Scope::new(adapted.model.num_classes(), data.class_space.clone());
-        Ok(Images { data, scope })
+    /// Opens all images, before any work is done.
+    pub fn open<'a>(&'a self, adapted: &Adapted) -> Result<Vec<(&'a str, OpenedData)>, OpenError> {
+        self.images.open_all(&adapted.model, self.scoring.seed)
     }
 
-    /// What an analysis of `images` is about.
-    pub fn subject<'a>(&self, adapted: &'a Adapted, images: &'a Images) -> Result<Subject<'a>> {
-        Ok(Subject {
+    /// What an analysis of `data` is about.
+    pub fn subject<'a>(&self, adapted: &'a Adapted, data: &'a OpenedData) -> Subject<'a> {
+        Subject {
             model: &adapted.model,
-            request: self.scoring.request(&images.data, &images.scope)?,
+            request: self.scoring.request(data),
             method: &adapted.method,
             batch_size: self.batch_size,
             chunk: self.chunk,
             device: adapted.device,
-        })
+        }
     }
 
     /// The steps listed with 0 before them and the last step behind, or the usual ones.
@@ -203,34 +170,28 @@ impl SubjectArgs {
 }
 
 impl CleanArgs {
-    /// Opens the clean images, if there are any.
-    pub fn open(&self, subject: &SubjectArgs, adapted: &Adapted) -> Result<Option<Images>> {
-        let Some(spec) = &self.clean else {
-            return Ok(None);
-        };
-        let request = DataRequest {
-            labels: match subject.labels {
-                Labels::None => Labels::Auto,
+    /// Opens the clean images, if there are any. The limit is about the images that are analysed; clean ones have their own.
+    pub fn open(&self, subject: &SubjectArgs, adapted: &Adapted) -> Result<Option<OpenedData>, OpenError> {
+        let request = |spec| DataRequest {
+            labels: match subject.images.labels {
+                LabelRule::None => LabelRule::Auto,
                 labels => labels,
             },
             seed: subject.scoring.seed,
             ..DataRequest::new(spec)
         };
-        let data = open_data(request, &adapted.model)?;
-        let scope = Scope::new(adapted.model.num_classes(), data.class_space.clone());
-        Ok(Some(Images { data, scope }))
+        self.clean.as_deref().map(|spec| request(spec).open(&adapted.model)).transpose()
     }
 
-    /// Where the source model puts the classes of `images`.
+    /// Where the source model puts the classes of `data`.
     pub fn means<'a>(
         &self,
         subject: &SubjectArgs,
         adapted: &'a Adapted,
-        images: &'a Images,
+        data: &'a OpenedData,
         restriction: Restriction,
     ) -> Clean<'a> {
-        // The limit is about the images that are analysed; clean ones have one of their own.
-        let request = subject.scoring.request_all(&images.data, &images.scope);
+        let request = subject.scoring.request(data);
         let settings = CleanSettings {
             images: self.clean_images,
             statistics: match self.clean_statistics {
@@ -282,5 +243,5 @@ pub fn number(value: Option<f64>, decimals: usize) -> String {
 
 /// A share as a percentage, or a dash.
 pub fn percent(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{:.1}%", 100.0 * value))
+    value.map_or_else(|| "-".to_owned(), crate::table::percent)
 }

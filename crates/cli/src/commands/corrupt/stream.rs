@@ -5,7 +5,6 @@ use super::{Args, clean_images, corruptor, written_line};
 use crate::commands::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
-use crate::progress::ProgressLine;
 use crate::table::grouped;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
@@ -119,7 +118,7 @@ pub fn run(args: &Args) -> Result<()> {
             source.len()
         );
     }
-    let progress = ProgressLine::new("writing");
+    let progress = args.progress.line("writing");
     let options = WriteOptions { threads, on_progress: &|now| progress.update(now.done, now.skipped, now.total) };
     let written = write_shards(&args.out, &source, &plan, args.limit, &corruptor, &options);
     let elapsed = progress.elapsed();

@@ -3,7 +3,7 @@ use super::report::{Report, SplitReport, describe, describe_corruption, problems
 use crate::commands::thread_count;
 use crate::failure::{Advised, Fired};
 use crate::output::print;
-use crate::progress::ProgressLine;
+use crate::progress::ProgressArgs;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use flipcast_corrupt::{CorruptionRequest, DataSpec};
@@ -35,6 +35,8 @@ pub struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    progress: ProgressArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -171,7 +173,7 @@ fn read(split: Opened, args: &Args, corruption: Option<CorruptionRequest>) -> Re
         border: split.border,
         corruption,
     };
-    let progress = ProgressLine::new(format!("checking {}", split.name).trim_end());
+    let progress = args.progress.line(format!("checking {}", split.name).trim_end());
     let pass = read_all(dataset.clone(), &options, progress).map_err(|error| match error {
         error @ LoadError::BadImages { .. } => {
             anyhow::Error::new(error).context(Fired(format!("`{}` is damaged", args.data)))

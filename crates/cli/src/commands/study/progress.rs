@@ -1,6 +1,6 @@
 //! How far a study is, in one line.
 
-use crate::progress::{ProgressLine, Shown, duration, time_left};
+use crate::progress::ProgressLine;
 use crate::table::grouped;
 use flipcast_study::StudyWatcher;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,24 +14,16 @@ pub struct StudyProgress {
 }
 
 impl StudyProgress {
-    pub fn new(name: &str, shown: Shown) -> Self {
-        Self {
-            line: ProgressLine::with(name, shown),
-            total: AtomicUsize::new(0),
-            done: AtomicUsize::new(0),
-            skipped: AtomicUsize::new(0),
-        }
+    pub fn new(line: ProgressLine) -> Self {
+        Self { line, total: AtomicUsize::new(0), done: AtomicUsize::new(0), skipped: AtomicUsize::new(0) }
     }
 
     fn tell(&self, doing: impl FnOnce() -> String) {
         let get = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         let (done, total) = (get(&self.done), get(&self.total));
         self.line.show(|| {
-            let mut text = format!("{} of {} cells", grouped(done), grouped(total));
-            if let Some(left) = time_left(self.line.elapsed(), done, get(&self.skipped), total) {
-                text += &format!(", about {} left", duration(left));
-            }
-            text + "; " + &doing()
+            let left = self.line.left(done, get(&self.skipped), total);
+            format!("{} of {} cells{left}; {}", grouped(done), grouped(total), doing())
         });
     }
 }
@@ -52,8 +44,7 @@ impl StudyWatcher for StudyProgress {
     fn failed(&self, name: &str, problem: &str) {
         self.done.fetch_add(1, Ordering::Relaxed);
         self.skipped.fetch_add(1, Ordering::Relaxed);
-        self.line.clear();
-        eprintln!("failed: {name}: {problem}");
+        self.line.tell(&format!("failed: {name}: {problem}"));
     }
 
     fn within(&self, name: &str, what: &'static str, done: usize, total: usize) {

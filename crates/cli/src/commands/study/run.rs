@@ -1,14 +1,14 @@
 //! `flipcast study run`.
 
-use super::opener::Files;
 use super::progress::StudyProgress;
 use super::status::{failed_file, missing_text};
 use super::{Loaded, PlanArgs};
 use crate::commands::inputs::BadImages;
 use crate::commands::{DeviceArgs, thread_count};
 use crate::failure::{Environment, Fired};
+use crate::interrupt::end_on_signal;
 use crate::output::print;
-use crate::progress::Shown;
+use crate::progress::ProgressArgs;
 use crate::table::grouped;
 use anyhow::{Context, Result};
 use flipcast_record::{RecordError, RecordFolder, RecordStore, write_atomically};
@@ -17,8 +17,6 @@ use flipcast_study::{Failure, Outcome, Shard, StudyJob, Unit, find_missing, read
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Exit code of a run that was interrupted.
-const INTERRUPTED: i32 = 3;
 /// Most cells at once.
 const MAX_JOBS: usize = 256;
 /// Most cells that failed which the error names.
@@ -55,9 +53,8 @@ pub struct Args {
     /// List the cells and run none
     #[arg(long)]
     dry_run: bool,
-    /// No progress on stderr
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    progress: ProgressArgs,
 }
 
 /// Runs the command.
@@ -79,10 +76,10 @@ pub fn run(args: &Args) -> Result<()> {
     std::fs::create_dir_all(&args.out).with_context(cannot)?;
     let path = args.out.join(RecordFolder::file_name(&shard.file_part()));
     let store = open_store(&path, shard)?;
-    end_on_interrupt(&path)?;
+    let kept = path.display();
+    end_on_signal(format!("finished cells are kept in `{kept}`; the same command goes on from there"))?;
     let others = RecordFolder::open(&args.out, Some(&path))?;
     let mut ledger = Ledger::new(store).beside(others);
-    let opener = Files { on_bad_image: args.on_bad_image, threads };
     let job = StudyJob {
         plan: &loaded.plan,
         variables: &loaded.variables,
@@ -92,10 +89,10 @@ pub fn run(args: &Args) -> Result<()> {
         jobs: args.jobs,
         device,
         memory_limit: args.memory << 20,
-        opener: &opener,
+        on_bad_image: args.on_bad_image.into(),
+        threads,
     };
-    let shown = if args.quiet { Shown::Never } else { Shown::Always };
-    let progress = StudyProgress::new(&loaded.plan.study.name, shown);
+    let progress = StudyProgress::new(args.progress.line(&loaded.plan.study.name));
     let outcome = run_study(&job, &ledger, &progress)?;
     drop(progress);
     keep_failures(&failed_file(&args.out, &shard.file_part()), &outcome.failed)?;
@@ -118,17 +115,6 @@ fn open_store(path: &Path, shard: Shard) -> Result<RecordStore> {
             Err(error).with_context(cannot)
         }
     }
-}
-
-fn end_on_interrupt(path: &Path) -> Result<()> {
-    let kept = path.display().to_string();
-    ctrlc::set_handler(move || {
-        eprintln!(
-            "\nerror: interrupted\n  hint: finished cells are kept in `{kept}`; the same command goes on from there"
-        );
-        std::process::exit(INTERRUPTED);
-    })
-    .context("cannot listen to Ctrl-C")
 }
 
 /// The cells of this part, one per line, and what is missing.

@@ -1,13 +1,12 @@
 //! How the classes of a dataset relate to a model's outputs.
 
-use super::Labels;
-use crate::failure::Advised;
-use anyhow::{Result, ensure};
+use super::LabelMatchError;
 use flipcast_images::dataset::Dataset;
 use flipcast_images::labelspace::{
     ClassSpace, Decision, LabelSpace, Rule, SpaceClass, builtin, imagenet_index_of_wnid,
 };
 use flipcast_models::Model;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,49 +15,80 @@ const MAX_NAMED: usize = 5;
 /// Classes of ImageNet-1k, whose WordNet ids are known.
 const IMAGENET_CLASSES: usize = 1000;
 
+/// How the classes of a dataset become a model's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LabelRule {
+    /// By name where both have names, otherwise by number.
+    #[default]
+    Auto,
+    /// By number, whatever the names are.
+    Index,
+    /// Not at all: labels are ignored.
+    None,
+}
+
+/// Which outputs a decision is made between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DecisionRule {
+    /// Those the dataset's publishers use.
+    #[default]
+    Published,
+    /// All of them.
+    Full,
+}
+
 /// When a prediction of `model` is right on `dataset`; `None` when labels are to be ignored.
 pub(super) fn class_space(
     dataset: &dyn Dataset,
     published: Option<&str>,
     model: &Model,
-    labels: Labels,
-) -> Result<Option<ClassSpace>> {
-    let outputs = model.num_classes();
-    if labels == Labels::None {
+    labels: LabelRule,
+    decision: DecisionRule,
+) -> Result<Option<ClassSpace>, LabelMatchError> {
+    if labels == LabelRule::None {
         return Ok(None);
     }
-    if let Some(name) = published {
-        let space = builtin(name)?;
-        ensure!(
-            space.outputs() == outputs,
-            "the classes of `{name}` are outputs of a network with {}, but the model has {outputs}",
-            space.outputs()
-        );
-        let decision = space.upstream_decision();
-        return Ok(Some(ClassSpace::new(space, decision)?));
-    }
-    let classes = dataset.classes();
-    let numbered = classes.iter().all(|name| name.parse::<u32>().is_ok());
-    let space = if classes.is_empty() || (numbered && classes.len() <= outputs) {
-        LabelSpace::index("outputs", outputs)
-    } else if labels == Labels::Auto && !numbered {
-        by_name(classes, model)?
-    } else if classes.len() == outputs {
-        LabelSpace::index("outputs", outputs)
-    } else {
-        return Err(Advised {
-            problem: format!(
-                "the dataset has {} classes, but the model has {outputs}, so that numbers do not match",
-                classes.len()
-            ),
-            hint: "match by name with `--labels auto`, or ignore the labels with `--labels none`".to_owned(),
-        }
-        .into());
+    let space = match published {
+        Some(name) => published_space(name, model.num_classes())?,
+        None => Arc::new(own_space(dataset.classes(), model, labels)?),
     };
-    Ok(Some(ClassSpace::new(Arc::new(space), Decision::Full)?))
+    let decision = match decision {
+        DecisionRule::Published if published.is_some() => space.upstream_decision(),
+        DecisionRule::Published | DecisionRule::Full => Decision::Full,
+    };
+    Ok(Some(ClassSpace::new(space, decision)?))
 }
 
-fn by_name(classes: &[String], model: &Model) -> Result<LabelSpace> {
+fn published_space(name: &str, outputs: usize) -> Result<Arc<LabelSpace>, LabelMatchError> {
+    let space = builtin(name)?;
+    if space.outputs() != outputs {
+        return Err(LabelMatchError::OtherOutputs {
+            space: name.to_owned(),
+            expected: space.outputs(),
+            found: outputs,
+        });
+    }
+    Ok(space)
+}
+
+fn own_space(classes: &[String], model: &Model, labels: LabelRule) -> Result<LabelSpace, LabelMatchError> {
+    let outputs = model.num_classes();
+    let numbered = classes.iter().all(|name| name.parse::<u32>().is_ok());
+    if classes.is_empty() || (numbered && classes.len() <= outputs) {
+        return Ok(LabelSpace::index("outputs", outputs));
+    }
+    if labels == LabelRule::Auto && !numbered {
+        return by_name(classes, model);
+    }
+    if classes.len() == outputs {
+        return Ok(LabelSpace::index("outputs", outputs));
+    }
+    Err(LabelMatchError::OtherNumbers { classes: classes.len(), outputs })
+}
+
+fn by_name(classes: &[String], model: &Model) -> Result<LabelSpace, LabelMatchError> {
     let outputs = model.num_classes();
     if let Some(names) = model.class_names() {
         let known: HashMap<String, u32> = names.iter().map(|name| plain(name)).zip(0..).collect();
@@ -69,7 +99,7 @@ fn by_name(classes: &[String], model: &Model) -> Result<LabelSpace> {
         }
         // Folders of ImageNet are called by WordNet ids, its classes by words.
         if outputs != IMAGENET_CLASSES || !are_wnids(classes) {
-            return Err(unknown_classes(&missing, classes.len()));
+            return Err(unknown_names(&missing, classes.len()));
         }
     }
     if outputs == IMAGENET_CLASSES && are_wnids(classes) {
@@ -78,10 +108,14 @@ fn by_name(classes: &[String], model: &Model) -> Result<LabelSpace> {
     if classes.len() == outputs {
         return Ok(LabelSpace::index("outputs", outputs));
     }
-    Err(other_count(classes.len(), outputs))
+    Err(LabelMatchError::NoNames { classes: classes.len(), outputs })
 }
 
-fn named_space(classes: &[String], outputs: usize, place: impl Fn(&String) -> Option<u32>) -> Result<LabelSpace> {
+fn named_space(
+    classes: &[String],
+    outputs: usize,
+    place: impl Fn(&String) -> Option<u32>,
+) -> Result<LabelSpace, LabelMatchError> {
     let class = |name: &String| SpaceClass {
         name: name.clone(),
         wnid: None,
@@ -101,26 +135,9 @@ fn plain(name: &str) -> String {
     name.trim().to_lowercase().replace(['_', '-'], " ")
 }
 
-fn other_count(found: usize, outputs: usize) -> anyhow::Error {
-    Advised {
-        problem: format!("the dataset has {found} classes, but the model has {outputs} and no names to match them by"),
-        hint: "give the model's card the class names, or ignore the labels with `--labels none`".to_owned(),
-    }
-    .into()
-}
-
-fn unknown_classes(missing: &[&String], classes: usize) -> anyhow::Error {
+fn unknown_names(missing: &[&String], classes: usize) -> LabelMatchError {
     let named: Vec<String> = missing.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
-    Advised {
-        problem: format!(
-            "{} of the dataset's {classes} classes are not among the model's, such as {}",
-            missing.len(),
-            named.join(", ")
-        ),
-        hint: "rename the class folders; if only the names differ, match by number with `--labels index`; or ignore the labels with `--labels none`"
-            .to_owned(),
-    }
-    .into()
+    LabelMatchError::UnknownNames { missing: missing.len(), classes, examples: named.join(", ") }
 }
 
 #[cfg(test)]
@@ -154,12 +171,17 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    fn space(classes: &[&str], names: Option<&[&str]>, outputs: usize, labels: Labels) -> Result<Option<ClassSpace>> {
+    fn space(
+        classes: &[&str],
+        names: Option<&[&str]>,
+        outputs: usize,
+        labels: LabelRule,
+    ) -> Result<Option<ClassSpace>, Box<dyn std::error::Error>> {
         let mut model = Model::random("cifar_resnet20", outputs, 1)?;
         if let Some(names) = names {
             model = model.with_class_names(owned(names))?;
         }
-        class_space(&Classes(owned(classes)), None, &model, labels)
+        Ok(class_space(&Classes(owned(classes)), None, &model, labels, DecisionRule::Published)?)
     }
 
     fn right(space: &ClassSpace, output: usize, class: u32) -> Option<bool> {
@@ -167,8 +189,8 @@ mod tests {
     }
 
     #[test]
-    fn names_decide_and_not_their_rank() -> Result<()> {
-        let found = space(&["Polar_Bear", "ant"], Some(&["ant", "bee", "polar bear"]), 3, Labels::Auto)?;
+    fn names_decide_and_not_their_rank() -> Result<(), Box<dyn std::error::Error>> {
+        let found = space(&["Polar_Bear", "ant"], Some(&["ant", "bee", "polar bear"]), 3, LabelRule::Auto)?;
         let found = found.expect("labels are used");
         assert_eq!(right(&found, 2, 0), Some(true));
         assert_eq!(right(&found, 0, 1), Some(true));
@@ -178,27 +200,27 @@ mod tests {
 
     #[test]
     fn names_the_model_does_not_have_are_refused() {
-        let refused = space(&["ant", "cow"], Some(&["ant", "bee"]), 2, Labels::Auto);
+        let refused = space(&["ant", "cow"], Some(&["ant", "bee"]), 2, LabelRule::Auto);
         let text = refused.expect_err("`cow` is unknown").to_string();
         assert!(text.contains("1 of the dataset's 2 classes") && text.contains("`cow`"));
-        let found = space(&["ant", "cow"], Some(&["ant", "bee"]), 2, Labels::Index);
+        let found = space(&["ant", "cow"], Some(&["ant", "bee"]), 2, LabelRule::Index);
         assert!(found.expect("by number").is_some());
     }
 
     #[test]
     fn without_names_the_counts_must_agree() {
-        assert!(space(&["a", "b"], None, 2, Labels::Auto).is_ok());
-        let text = space(&["a", "b"], None, 3, Labels::Auto).expect_err("2 of 3").to_string();
+        assert!(space(&["a", "b"], None, 2, LabelRule::Auto).is_ok());
+        let text = space(&["a", "b"], None, 3, LabelRule::Auto).expect_err("2 of 3").to_string();
         assert!(text.contains("2 classes") && text.contains("has 3"));
-        assert!(matches!(space(&["a", "b"], None, 3, Labels::None), Ok(None)));
+        assert!(matches!(space(&["a", "b"], None, 3, LabelRule::None), Ok(None)));
     }
 
     #[test]
-    fn numbers_are_outputs() -> Result<()> {
-        let found = space(&["0", "1"], Some(&["x", "y", "z"]), 3, Labels::Auto)?;
+    fn numbers_are_outputs() -> Result<(), Box<dyn std::error::Error>> {
+        let found = space(&["0", "1"], Some(&["x", "y", "z"]), 3, LabelRule::Auto)?;
         let found = found.expect("labels are used");
         assert_eq!(right(&found, 1, 1), Some(true));
-        assert!(space(&["0", "1", "2"], None, 2, Labels::Auto).is_err());
+        assert!(space(&["0", "1", "2"], None, 2, LabelRule::Auto).is_err());
         Ok(())
     }
 }

@@ -1,0 +1,132 @@
+//! What all commands have in common: early refusals, progress, completions, defaults.
+
+use crate::run::flipcast;
+use crate::scratch::{Scratch, picture};
+use crate::tiny_model::{NAMES, write_model, write_weights};
+use flipcast_models::Model;
+use serde_json::{Value, json};
+use std::fs;
+
+const ASSETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo");
+
+#[test]
+fn a_misspelt_second_dataset_is_noticed_before_any_work() {
+    let scratch = Scratch::with_pictures("second-typo", 32);
+    let tiny = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    let other = write_model(&scratch, "other", 2, &json!(NAMES));
+    let (good, typo) = (scratch.path("data"), scratch.path("dta"));
+    let data = ["--data", &good, "--data", &typo];
+    let demo_model = format!("{ASSETS}/resnet20.fashion_mnist.safetensors");
+    let calibration = format!("{ASSETS}/calibration.json");
+    let commands: [&[&str]; 4] = [
+        &["estimate", "--model", &demo_model, "--calibration", &calibration, "--labels", "none"],
+        &["agree", "--model", &tiny, "--other", &other],
+        &["analyse", "phases", "--model", &tiny, "--steps", "1"],
+        &["analyse", "omission", "--model", &tiny, "--steps", "1", "--top-k", "1"],
+    ];
+    for command in commands {
+        let record = scratch.path("records.jsonl");
+        let outcome = flipcast(&[command, &data[..], &["--record", &record]].concat());
+        let outcome = outcome.expect(2, &["dta"]);
+        assert_eq!(outcome.stdout, "", "{command:?}");
+        assert_eq!(fs::read_to_string(&record).unwrap_or_default(), "", "{command:?}");
+    }
+}
+
+#[test]
+fn commands_for_one_dataset_refuse_a_second_one() {
+    let scratch = Scratch::with_pictures("one-dataset", 32);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    let data = scratch.path("data");
+    let data = ["--model", &model, "--data", &data, "--data", &data];
+    flipcast(&[&["adapt", "--method", "bn"], &data[..]].concat()).expect(2, &["--data is given 2 times"]);
+    flipcast(&[&["calibrate"], &data[..]].concat()).expect(2, &["--data is given 2 times"]);
+}
+
+#[test]
+fn a_limit_is_an_even_sample_everywhere() {
+    let scratch = Scratch::new("even-limit");
+    for number in 0..40 {
+        scratch.write(&format!("data/{}/{number:02}.jpg", NAMES[number / 20]), &picture(32, number));
+    }
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    let (data, out) = (scratch.path("data"), scratch.path("out.csv"));
+    let fixed = ["adapt", "--model", &model, "--data", &data, "--method", "source", "--order", "stored"];
+    flipcast(&[&fixed[..], &["--limit", "4", "--out", &out]].concat()).expect(0, &[]);
+    let text = fs::read_to_string(&out).expect("written");
+    // Images are stored as cat/20 to cat/39, then dog/00 to dog/19: one of every ten.
+    let ids: Vec<&str> = text.lines().skip(1).filter_map(|row| row.split(',').next()).collect();
+    let tens: Vec<&str> = ids.iter().map(|id| &id[..5]).collect();
+    assert_eq!(tens, ["cat/2", "cat/3", "dog/0", "dog/1"], "{ids:?}");
+}
+
+#[test]
+fn a_transformer_adapts_at_the_same_rate_in_adapt_and_analyse() {
+    let scratch = Scratch::with_pictures("vit-rate", 64);
+    let model = Model::random("vit_tiny_p8", 2, 1).expect("a known architecture");
+    let card = json!({
+        "flipcast_model": 1,
+        "architecture": "vit_tiny_p8",
+        "classes": NAMES,
+        "mean": [0.5, 0.5, 0.5],
+        "std": [0.25, 0.25, 0.25],
+        "resize": "none",
+        "crop": 64,
+        "interpolation": "bilinear",
+    });
+    let model = write_weights(&scratch, "vit", &model, &card);
+    let data = scratch.path("data");
+    let settings = |command: &[&str], file: &str| {
+        let record = scratch.path(file);
+        let fixed = ["--model", &model, "--data", &data, "--batch-size", "4", "--steps", "1", "--record", &record];
+        flipcast(&[command, &fixed[..]].concat()).expect(0, &[]);
+        let text = fs::read_to_string(&record).expect("written");
+        let record: Value = serde_json::from_str(text.lines().next().expect("a record")).expect("JSON");
+        let found = find(&record["protocol"], "lr").cloned();
+        found.unwrap_or_else(|| panic!("no learning rate in {}", record["protocol"]))
+    };
+    let adapted = settings(&["adapt", "--method", "tent"], "adapt.jsonl");
+    let omission = ["analyse", "omission", "--method", "tent", "--top-k", "0", "--every", "1", "--holdout", "2"];
+    let analysed = settings(&omission, "omission.jsonl");
+    assert_eq!(adapted, analysed);
+}
+
+/// The first field called `name`.
+fn find<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    let fields = value.as_object()?;
+    fields.get(name).or_else(|| fields.values().find_map(|value| find(value, name)))
+}
+
+#[test]
+fn progress_is_told_as_asked_for() {
+    let scratch = Scratch::with_pictures("progress", 32);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    let data = scratch.path("data");
+    let fixed = ["adapt", "--model", &model, "--data", &data, "--method", "bn"];
+    for (how, told) in [("auto", false), ("always", true), ("never", false), ("plain", true)] {
+        let outcome = flipcast(&[&fixed[..], &["--progress", how]].concat()).expect(0, &[]);
+        assert_eq!(outcome.stderr.contains("adapting: "), told, "{how}: {}", outcome.stderr);
+    }
+    flipcast(&[&fixed[..], &["--progress", "loud"]].concat()).expect(2, &["auto, always, never, plain"]);
+    flipcast(&[&fixed[..], &["--progress", "plain", "--quiet"]].concat()).expect(2, &["cannot be used with"]);
+    flipcast(&["data", "check", &data, "--progress", "plain"]).expect(0, &["checking"]);
+}
+
+#[test]
+fn a_missing_calibration_is_told_with_its_neighbours() {
+    let scratch = Scratch::new("calibration-typo");
+    scratch.write("resnet.json", b"{}");
+    let estimate = |calibration: &str| {
+        flipcast(&["estimate", "--model", "m.safetensors", "--data", "d", "--calibration", calibration])
+    };
+    estimate(&scratch.path("resnt.json")).expect(2, &["resnt.json` does not exist", "`resnet.json`"]);
+    estimate("paper-resnet5").expect(2, &["`paper-resnet5` does not exist", "`paper-resnet50`"]);
+}
+
+#[test]
+fn completions_are_printed_for_every_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        flipcast(&["completions", shell]).expect(0, &[]).prints(&["flipcast", "calibrate", "progress"]);
+    }
+    flipcast(&["completions", "csh"]).expect(2, &["bash"]);
+}

@@ -1,0 +1,156 @@
+use super::{DecisionRule, LabelRule, OpenError, labels};
+use crate::adapt::DataIdentity;
+use crate::{CellRequest, MEMORY_LIMIT, Scope};
+use flipcast_corrupt::{CorruptionStep, Corruptor, DataSpec};
+use flipcast_images::dataset::{DataError, Dataset, OpenOptions, Split, open_with, take_evenly};
+use flipcast_images::loader::LoaderConfig;
+use flipcast_images::preprocess::Preprocess;
+use flipcast_images::registry::{CountRule, open_named};
+use flipcast_models::Model;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Which images, and what is known about them.
+#[derive(Clone, Copy, Debug)]
+pub struct DataRequest<'a> {
+    /// A path or shard pattern, and perhaps a corruption: `PATH@gaussian_noise:3`.
+    pub spec: &'a str,
+    /// The published dataset whose root the path is.
+    pub dataset: Option<&'a str>,
+    /// Its split, or `train` or `test` where both are stored side by side.
+    pub split: Option<&'a str>,
+    /// How labels are understood.
+    pub labels: LabelRule,
+    /// Which outputs a decision is made between.
+    pub decision: DecisionRule,
+    /// Use at most this many images: an even sample of the dataset, drawn by the seed; of a stream, the first.
+    pub limit: Option<usize>,
+    /// Seed of the corruption and of the sample.
+    pub seed: u64,
+}
+
+/// Opened images and how they reach the model.
+#[derive(Clone)]
+pub struct OpenedData {
+    /// What was asked for; a sample is part of its path.
+    pub spec: DataSpec,
+    /// The images, the limit applied.
+    pub dataset: Arc<dyn Dataset>,
+    /// How they are loaded, corruption included; batch size, threads and order are still the defaults.
+    pub config: LoaderConfig,
+    /// The weights' rule as it applies to these images, corruption left aside.
+    pub preprocess: Preprocess,
+    /// Which outputs count, and what labels mean.
+    pub scope: Scope,
+    /// How many images were drawn, where the limit left some out.
+    pub sample: Option<usize>,
+    /// Seed of the corruption and of the sample.
+    pub seed: u64,
+}
+
+impl<'a> DataRequest<'a> {
+    /// All images at `spec`, about which nothing else is known.
+    pub fn new(spec: &'a str) -> Self {
+        Self {
+            spec,
+            dataset: None,
+            split: None,
+            labels: LabelRule::Auto,
+            decision: DecisionRule::Published,
+            limit: None,
+            seed: 0,
+        }
+    }
+
+    /// Opens the images for `model`, whose preprocessing must be known.
+    pub fn open(&self, model: &Model) -> Result<OpenedData, OpenError> {
+        let spec: DataSpec =
+            self.spec.parse().map_err(|source| OpenError::Spec { spec: self.spec.to_owned(), source })?;
+        let rule = model
+            .require_preprocess()
+            .map_err(|source| OpenError::Preprocess { model: model.name().to_owned(), source })?;
+        let cannot_open = |source| OpenError::Data { path: spec.path.clone(), source };
+        let (dataset, preprocess, border, published_space) = match self.dataset {
+            Some(name) => {
+                let split = self.split.unwrap_or_default();
+                let named =
+                    open_named(name, Path::new(&spec.path), split, CountRule::Published).map_err(cannot_open)?;
+                let pixels = named.info.pixels;
+                let space = Some(named.info.class_space).filter(|space| !space.is_empty());
+                (named.dataset, pixels.adapt(rule), pixels.border(), space)
+            }
+            None => {
+                let (place, options) = self.place(&spec.path)?;
+                (open_with(&place, &options).map_err(cannot_open)?, rule.clone(), 0, None)
+            }
+        };
+        let space = labels::class_space(&*dataset, published_space, model, self.labels, self.decision)
+            .map_err(|source| OpenError::Labels { data: spec.path.clone(), model: model.name().to_owned(), source })?;
+        let mut config = LoaderConfig { border, ..LoaderConfig::new(preprocess.clone()) };
+        if let Some(corruption) = spec.corruption {
+            config = CorruptionStep::join(config, corruption, Arc::new(Corruptor::new(self.seed)));
+        }
+        let scope = Scope::new(model.num_classes(), space);
+        let opened =
+            OpenedData { spec, dataset: Arc::from(dataset), config, preprocess, scope, sample: None, seed: self.seed };
+        match self.limit {
+            Some(limit) => opened.limited_to(limit),
+            None => Ok(opened),
+        }
+    }
+
+    /// Where the split of the dataset at `path` lies: a folder or array below it, or `train` or `test` within it.
+    fn place(&self, path: &str) -> Result<(String, OpenOptions), OpenError> {
+        let mut options = OpenOptions::default();
+        let Some(split) = self.split else {
+            return Ok((path.to_owned(), options));
+        };
+        let below = Path::new(path).join(split);
+        let array = Path::new(path).join(format!("{split}.npy"));
+        let place = match split {
+            _ if below.exists() => below,
+            _ if array.exists() => array,
+            "train" | "test" => {
+                options.split = if split == "train" { Split::Train } else { Split::Test };
+                PathBuf::from(path)
+            }
+            _ => return Err(OpenError::NoSplit { path: path.to_owned(), split: split.to_owned() }),
+        };
+        Ok((place.to_string_lossy().into_owned(), options))
+    }
+}
+
+impl OpenedData {
+    /// What a cell of these images asks for. Records call them by path, sample and corruption.
+    pub fn request(&self) -> CellRequest<'_> {
+        CellRequest {
+            data: self.spec.to_string(),
+            dataset: self.dataset.clone(),
+            config: self.config.clone(),
+            preprocess: &self.preprocess,
+            scope: &self.scope,
+            seed: self.seed,
+            memory_limit: MEMORY_LIMIT,
+        }
+    }
+
+    /// What tells these images apart from others, wherever they lie. Reads a few of them.
+    pub fn identity(&self) -> DataIdentity {
+        let text = self.spec.to_string();
+        let corruption = self.spec.corruption.and(text.rsplit_once('@'));
+        DataIdentity::of(&*self.dataset, corruption.map(|(_, request)| (request.to_owned(), self.seed)))
+    }
+
+    fn limited_to(mut self, limit: usize) -> Result<Self, OpenError> {
+        if self.dataset.is_stream() || limit == 0 {
+            self.config.limit = Some(limit);
+        } else if limit < self.dataset.len() {
+            let sample = take_evenly(self.dataset, limit, self.seed)
+                .map_err(|source: DataError| OpenError::Data { path: self.spec.path.clone(), source })?;
+            self.dataset = Arc::new(sample);
+            self.spec.path += &format!("#sample:{limit}:{}", self.seed);
+            self.sample = Some(limit);
+        }
+        Ok(self)
+    }
+}

@@ -1,0 +1,14 @@
+//! What opens models, images and their labels: a request in words becomes something that runs.
+//!
+//! A [`ModelRequest`] names weights, a [`DataRequest`] names images; both check everything they can before any work is
+//! done. The labels of a dataset become the classes of a model by a [`LabelRule`].
+
+mod data;
+mod error;
+mod labels;
+mod model;
+
+pub use data::{DataRequest, OpenedData};
+pub use error::{LabelMatchError, OpenError};
+pub use labels::{DecisionRule, LabelRule};
+pub use model::ModelRequest;
