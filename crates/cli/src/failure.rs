@@ -2,21 +2,13 @@
 
 use crate::commands::corrupt::SettingsError;
 use crate::interrupt::{self, Interrupted};
-use flipcast_adapt::AdaptError;
-use flipcast_corrupt::ccc::{PlanError, TablesError};
 use flipcast_corrupt::write::WriteError;
-use flipcast_corrupt::{CorruptError, FrostError};
 use flipcast_cuda::CudaError;
 use flipcast_exec::ExecError;
-use flipcast_ground::Hint;
 use flipcast_images::dataset::DataError;
-use flipcast_images::decode::DecodeError;
-use flipcast_images::labelspace::LabelError;
 use flipcast_images::loader::LoadError;
-use flipcast_models::{ImportError, ModelError};
 use flipcast_record::RecordError;
 use flipcast_record::predictions::PredictionError;
-use flipcast_report::ReportError;
 use flipcast_run::RunError;
 use flipcast_run::adapt::AffineError;
 use flipcast_run::open::{LabelMatchError, OpenError};
@@ -84,11 +76,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         }
     }
     let mut told: Vec<String> = Vec::new();
-    let with_flags = |cause| match (hint(cause), flags(cause)) {
-        (Some(hint), Some(flags)) => Some(format!("{hint}: {flags}")),
-        (hint, flags) => hint.or(flags),
-    };
-    for hint in error.chain().filter_map(with_flags) {
+    for hint in error.chain().filter_map(hint) {
         if !told.contains(&hint) {
             eprintln!("  hint: {hint}");
             told.push(hint);
@@ -150,13 +138,25 @@ fn is_image(path: &Path) -> bool {
     ending.is_some_and(|ending| known.iter().any(|known| ending == *known))
 }
 
-/// The flags that do what the library advises.
-fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
-    if let Some(OpenError::NameWithoutFile { name }) = cause.downcast_ref() {
-        return Some(format!("`--model {name} --weights FILE`"));
+/// What one error of a chain advises: in words of the library, then the flags that do it.
+fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(error) = cause.downcast_ref::<Advised>() {
+        return Some(error.hint.clone());
     }
+    if let Some(error) = cause.downcast_ref::<SettingsError>() {
+        return error.hint().map(|hint| hint.to_string());
+    }
+    match (flipcast::hint(cause), flags(cause)) {
+        (Some(hint), Some(flags)) => Some(format!("{hint}: {flags}")),
+        (hint, flags) => hint.or(flags),
+    }
+}
+
+/// The flags and commands that do what the library advises, by error.
+fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
     let text = if let Some(error) = cause.downcast_ref::<OpenError>() {
         match error {
+            OpenError::NameWithoutFile { name } => return Some(format!("`--model {name} --weights FILE`")),
             OpenError::NoSplit { .. } => "`--split train`, `--split test` or `--dataset NAME`",
             _ => return None,
         }
@@ -167,90 +167,53 @@ fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
             LabelMatchError::UnknownNames { .. } => "`--labels index` or `--labels none`",
             LabelMatchError::OtherOutputs { .. } | LabelMatchError::Space(_) => return None,
         }
+    } else if let Some(error) = cause.downcast_ref::<RunError>() {
+        match error {
+            RunError::OutsideClassSpace { .. } => "`flipcast data check` says what it holds",
+            RunError::CalibrationJson { .. } | RunError::OtherCalibration { .. } => "`flipcast calibrate`",
+            _ => return None,
+        }
+    } else if let Some(AffineError::NotAffine { .. }) = cause.downcast_ref() {
+        "`--save-affine` writes one"
+    } else if let Some(error) = cause.downcast_ref::<ExecError>() {
+        match error {
+            ExecError::NonFiniteLogits { .. } | ExecError::NonFiniteGradient { .. } => {
+                "`--lr` lowers the learning rate, `--guard reset` catches a collapse before it comes to this"
+            }
+            ExecError::OutOfMemory { .. } => "`--batch-size`, or `--batch` for `bench`, makes the batches smaller",
+            _ => return None,
+        }
+    } else if let Some(error) = cause.downcast_ref::<DataError>() {
+        match error {
+            _ if flipcast::hint(error).is_some() => return None,
+            DataError::Io { path, source } if source.kind() == ErrorKind::NotFound => {
+                if path.to_string_lossy().contains('@') {
+                    "check the path; a corruption is added as in `DATA@gaussian_noise:3`"
+                } else {
+                    "check the path"
+                }
+            }
+            DataError::UnknownDataset { .. } | DataError::UnknownSplit { .. } => {
+                "`flipcast data list` shows the known datasets, `flipcast data list NAME` the splits of one"
+            }
+            DataError::UnknownLayout { path, .. } if is_image(path) => {
+                "this is one image; give the folder that holds it"
+            }
+            DataError::NoImages { .. } => "give the folder that holds the images or the class folders",
+            _ => return None,
+        }
     } else {
         return None;
     };
     Some(text.to_owned())
 }
 
-/// What one error of a chain advises.
-fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
-    if let Some(error) = cause.downcast_ref::<OpenError>() {
-        return error.hint();
-    }
-    if let Some(error) = cause.downcast_ref::<LabelMatchError>() {
-        return error.hint();
-    }
-    if let Some(error) = cause.downcast_ref::<Advised>() {
-        return Some(error.hint.clone());
-    }
-    if let Some(error) = cause.downcast_ref::<CudaError>() {
-        return error.hint();
-    }
-    if let Some(error) = cause.downcast_ref::<ModelError>() {
-        return error.hint();
-    }
-    if let Some(error) = cause.downcast_ref::<ImportError>() {
-        return error.hint();
-    }
-    if let Some(error) = cause.downcast_ref::<DataError>() {
-        return error.hint().or_else(|| match error {
-            DataError::Io { path, source } if source.kind() == ErrorKind::NotFound => {
-                Some(if path.to_string_lossy().contains('@') {
-                    "check the path; a corruption is added as in `DATA@gaussian_noise:3`".into()
-                } else {
-                    "check the path".into()
-                })
-            }
-            DataError::UnknownDataset { .. } | DataError::UnknownSplit { .. } => Some(
-                "`flipcast data list` shows the known datasets, `flipcast data list NAME` the splits of one".into(),
-            ),
-            DataError::UnknownLayout { path, .. } if is_image(path) => {
-                Some("this is one image; give the folder that holds it".into())
-            }
-            DataError::NoImages { .. } => Some("give the folder that holds the images or the class folders".into()),
-            _ => None,
-        });
-    }
-    if let Some(error) = cause.downcast_ref::<RunError>() {
-        return error.hint();
-    }
-    if let Some(error) = cause.downcast_ref::<ReportError>() {
-        return error.hint();
-    }
-    if let Some(ExecError::NonFiniteLogits { .. } | ExecError::NonFiniteGradient { .. }) = cause.downcast_ref() {
-        return Some(
-            "lower the learning rate with `--lr`, or let `--guard reset` catch a collapse before it comes to this"
-                .into(),
-        );
-    }
-    if let Some(ExecError::OutOfMemory { .. }) = cause.downcast_ref() {
-        return Some("make the batches smaller: `--batch-size`, or `--batch` for `bench`".into());
-    }
-    if let Some(error) = cause.downcast_ref::<WriteError>() {
-        return error.hint().map(str::to_owned);
-    }
-    let fixed = [
-        cause.downcast_ref::<DecodeError>().and_then(DecodeError::hint),
-        cause.downcast_ref::<LabelError>().and_then(LabelError::hint),
-        cause.downcast_ref::<LoadError>().and_then(LoadError::hint),
-        cause.downcast_ref::<CorruptError>().and_then(CorruptError::hint),
-        cause.downcast_ref::<FrostError>().map(FrostError::hint),
-        cause.downcast_ref::<PlanError>().map(PlanError::hint),
-        cause.downcast_ref::<TablesError>().and_then(TablesError::hint),
-        cause.downcast_ref::<AdaptError>().and_then(AdaptError::hint),
-        cause.downcast_ref::<AffineError>().and_then(AffineError::hint),
-        cause.downcast_ref::<RecordError>().and_then(RecordError::hint),
-        cause.downcast_ref::<PredictionError>().and_then(PredictionError::hint),
-        cause.downcast_ref::<SettingsError>().and_then(SettingsError::hint),
-    ];
-    fixed.into_iter().flatten().next().map(str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use anyhow::Context;
+    use flipcast_corrupt::CorruptError;
+    use flipcast_images::decode::DecodeError;
 
     #[test]
     fn exit_codes_tell_checks_input_and_environment_apart() {

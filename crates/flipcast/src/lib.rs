@@ -1,7 +1,93 @@
 //! How accurate is an image classifier on images nobody labelled, and how does it adapt to them?
 //!
-//! One crate to depend on; each module is one stage of the flow from image to report.
+//! This is the crate to depend on. What flows through it:
+//!
+//! | you have | you call | you get |
+//! |---|---|---|
+//! | a weight file | [`ModelRequest`]`::open` | a [`Model`]: graph, weights, preprocessing |
+//! | images, in files or in memory | [`DataRequest`]`::open`, [`OpenedData::new`] | a [`Dataset`], and how it reaches the model |
+//! | a model and a [`Device`] | [`Device::network`] | a network that predicts batches ([`Executor`]) |
+//! | a network and batches | [`MethodConfig::build`], [`Adapter::step`] | predictions while the norm layers adapt |
+//! | labelled clean images | [`calibrate`] | a [`Calibration`] of this model |
+//! | images without labels | [`Setting::cell`], [`Calibration::estimate`] | an accuracy, an interval, warnings ([`Estimate`]) |
+//! | clean images | [`corrupt`] | the published corruptions of them |
+//! | results | [`RecordStore`], [`report`] | a file that outlives the run, a page with tables and figures |
+//!
+//! Labels enter accuracies and calibrations and nothing else. Equal seeds give equal results on every machine and with any
+//! number of threads. Errors say what was found and what was expected; [`hint`] says what would help.
+//!
+//! The whole way, with a random network and pictures made on the spot (real ones come from [`ModelRequest`] and
+//! [`DataRequest`]):
+//!
+//! ```
+//! use flipcast::images::preprocess::{Normalise, Preprocess};
+//! use flipcast::{
+//!     Calibration, CalibrationJob, Device, FlipProtocol, Image, InMemory, Label, Ledger, Model, OpenedData, ScoreOptions,
+//!     Setting, Unwatched, calibrate,
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let model = Model::random("cifar_resnet20", 2, 1)?.with_preprocess(Preprocess::normalise_only(Normalise::half()));
+//! let picture = |i: usize| {
+//!     let rgb = (0..32 * 32 * 3).map(|j| ((i * 37 + j * (1 + i % 2)) % 256) as u8).collect();
+//!     Some((Image::new(32, 32, rgb)?, Label::Class((i % 2) as u32)))
+//! };
+//! let images: Vec<(Image, Label)> = (0..24).filter_map(picture).collect();
+//! let labelled = OpenedData::new("clean", InMemory::new(images.clone()), &model)?;
+//!
+//! // Once per model: what its outputs say about its accuracy.
+//! let protocol = FlipProtocol::for_network("statistics", model.graph())?;
+//! let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
+//! let job = CalibrationJob { setting, clean: labelled.request(), options: ScoreOptions::default() };
+//! let calibration: Calibration = calibrate(&job, &mut Ledger::default(), &mut Unwatched)?;
+//!
+//! // For every set of images that nobody labelled.
+//! let unlabelled = images.into_iter().map(|(image, _)| (image, Label::Unknown));
+//! let data = OpenedData::new("new", InMemory::new(unlabelled), &model)?;
+//! let request = data.request();
+//! let cell = job.setting.cell("estimate", &request, &calibration.basis, &mut Ledger::default(), &mut Unwatched)?;
+//! let estimate = &calibration.estimate(&cell, 0.9).source["combined"];
+//! assert!(estimate.low <= estimate.accuracy && estimate.accuracy <= estimate.high);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/` shows three longer programs: `estimate_accuracy`, `adapt_stream` and `own_corruptions`.
 #![forbid(unsafe_code)]
+
+mod hint;
+
+pub use hint::{hint, hints};
+
+#[doc(inline)]
+pub use flipcast_adapt::{Adapter, METHODS, MethodConfig, Recipe, StepOutput};
+#[doc(inline)]
+pub use flipcast_corrupt::{Corruptor, DataSpec};
+#[doc(inline)]
+pub use flipcast_estimate::{Estimate, Flag};
+#[doc(inline)]
+pub use flipcast_exec::{Executor, Logits, NormMode, Purpose};
+#[doc(inline)]
+pub use flipcast_ground::Hint;
+#[doc(inline)]
+pub use flipcast_images::dataset::{Dataset, InMemory, Sample};
+#[doc(inline)]
+pub use flipcast_images::loader::{Loader, LoaderConfig};
+#[doc(inline)]
+pub use flipcast_images::{Image, Label};
+#[doc(inline)]
+pub use flipcast_models::Model;
+#[doc(inline)]
+pub use flipcast_record::{Protocol, RecordStore, RunRecord};
+#[doc(inline)]
+pub use flipcast_run::open::{DataRequest, LabelRule, ModelRequest, OpenedData};
+#[doc(inline)]
+pub use flipcast_run::{
+    Calibration, CalibrationJob, Cell, CellEstimates, CellRequest, Device, FlipProtocol, Ledger, ScoreOptions, Setting,
+    Unwatched, Watcher, calibrate,
+};
+#[doc(inline)]
+pub use flipcast_tensor::Batch;
 
 pub use flipcast_adapt as adapt;
 pub use flipcast_corrupt as corrupt;
@@ -12,4 +98,3 @@ pub use flipcast_record as record;
 pub use flipcast_report as report;
 pub use flipcast_run as run;
 pub use flipcast_study as study;
-pub use flipcast_tensor as tensor;

@@ -53,7 +53,7 @@ pub fn calibrate(
     while let Some((name, group)) = plan.get(next).cloned() {
         watcher.cell(&name, cells.len(), 1 + plan.len());
         let request = corrupted(&job.clean, &name)?;
-        let cell = setting.cell_of("calibrate", &request, &basis, &images, ledger, watcher)?;
+        let cell = setting.cell_sharing("calibrate", &request, &basis, &images, ledger, watcher)?;
         cells.push(CalibrationCell { name, group, cell });
         next += 1;
         if next == 5 * HELD_OUT.len() && spans_too_little(&cells, job.clean.scope.num_classes()) {
@@ -93,9 +93,9 @@ pub fn clean_cell(
         return Ok(found);
     }
     let scope = job.clean.scope;
-    let look = setting.look_with(&job.clean, images, watcher)?;
-    let basis = Basis::fit(&look.source, scope, job.options.clone())?;
-    let cell = Cell::score(&look, scope, setting, &basis)?;
+    let seen = setting.observe_sharing(&job.clean, images, watcher)?;
+    let basis = Basis::fit(&seen.source, scope, job.options.clone())?;
+    let cell = Cell::score(&seen, scope, setting, &basis)?;
     let clean = CleanCell { basis, cell };
     ledger.keep(protocol, &clean, clean.cell.seconds.total())?;
     Ok(clean)

@@ -47,7 +47,7 @@ pub struct CellRequest<'a> {
 }
 
 /// Everything that was seen of a dataset, labels aside.
-pub struct Look {
+pub struct Observation {
     /// The source model's pass.
     pub source: SourcePass,
     /// The flips.
@@ -130,11 +130,11 @@ impl Setting<'_> {
         watcher: &mut dyn Watcher,
     ) -> Result<Cell, RunError> {
         let alone = CleanImages::default();
-        self.cell_of(kind, request, basis, &alone, ledger, watcher)
+        self.cell_sharing(kind, request, basis, &alone, ledger, watcher)
     }
 
     /// [`Setting::cell`] with clean images that other cells may have read.
-    pub fn cell_of(
+    pub fn cell_sharing(
         &self,
         kind: &str,
         request: &CellRequest,
@@ -147,36 +147,36 @@ impl Setting<'_> {
         if let Some(cell) = ledger.find(&protocol)? {
             return Ok(cell);
         }
-        let look = self.look_with(request, clean, watcher)?;
-        let cell = Cell::score(&look, request.scope, self, basis)?;
+        let seen = self.observe_sharing(request, clean, watcher)?;
+        let cell = Cell::score(&seen, request.scope, self, basis)?;
         ledger.keep(protocol, &cell, cell.seconds.total())?;
         Ok(cell)
     }
 
     /// Opens the images of `request` and looks at them.
-    pub fn open_and_look(&self, request: &CellRequest, watcher: &mut dyn Watcher) -> Result<Look, RunError> {
-        self.look_with(request, &CleanImages::default(), watcher)
+    pub fn observe(&self, request: &CellRequest, watcher: &mut dyn Watcher) -> Result<Observation, RunError> {
+        self.observe_sharing(request, &CleanImages::default(), watcher)
     }
 
-    /// [`Setting::open_and_look`] with clean images that other cells may have read.
-    pub(crate) fn look_with(
+    /// [`Setting::observe`] with clean images that other cells may have read.
+    pub(crate) fn observe_sharing(
         &self,
         request: &CellRequest,
         clean: &CleanImages,
         watcher: &mut dyn Watcher,
-    ) -> Result<Look, RunError> {
-        let (dataset, config) = self.limited(request)?;
+    ) -> Result<Observation, RunError> {
+        let (dataset, config) = self.sampled(request)?;
         let limit = request.memory_limit;
         let images = match self.device {
             Device::Cuda { .. } => clean.open(dataset, config, limit)?,
             // The processor would have to hold the clean images beside those it looks at.
             _ => Images::open(dataset, config, limit)?,
         };
-        self.look(&images, request.scope, watcher)
+        self.observe_images(&images, request.scope, watcher)
     }
 
     /// The images of `request` that the protocol uses: all, some from all over the dataset, or the first of a stream.
-    fn limited(&self, request: &CellRequest) -> Result<(Arc<dyn Dataset>, LoaderConfig), RunError> {
+    fn sampled(&self, request: &CellRequest) -> Result<(Arc<dyn Dataset>, LoaderConfig), RunError> {
         let mut config = request.config.clone();
         let dataset = request.dataset.clone();
         let Some(limit) = self.protocol.image_limit else {
@@ -195,7 +195,12 @@ impl Setting<'_> {
     }
 
     /// Looks at `images`: one pass of the source model, then the flips.
-    pub fn look(&self, images: &Images, scope: &Scope, watcher: &mut dyn Watcher) -> Result<Look, RunError> {
+    pub fn observe_images(
+        &self,
+        images: &Images,
+        scope: &Scope,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Observation, RunError> {
         self.protocol.check()?;
         let started = Instant::now();
         let source = run_source(self.model, images, scope, self.device, watcher)?;
@@ -210,7 +215,7 @@ impl Setting<'_> {
         if images.is_stream() && is_class_sorted(&source.outputs.classes_predicted()) {
             flags.push(Flag::ClassSortedStream);
         }
-        Ok(Look { source, flips, skipped: images.skipped(), flags, seconds })
+        Ok(Observation { source, flips, skipped: images.skipped(), flags, seconds })
     }
 }
 
@@ -236,34 +241,34 @@ fn is_class_sorted(classes: &[usize]) -> bool {
 
 impl Cell {
     /// Scores what was seen. Labels enter the two accuracies and nothing else.
-    pub fn score(look: &Look, scope: &Scope, setting: &Setting, basis: &Basis) -> Result<Self, RunError> {
+    pub fn score(seen: &Observation, scope: &Scope, setting: &Setting, basis: &Basis) -> Result<Self, RunError> {
         let started = Instant::now();
-        let source = score_source(look, setting, basis)?;
-        let adapted = score_adapted(look, basis)?;
-        let mut cell = Self::from_scores(look, scope, source);
+        let source = score_source(seen, setting, basis)?;
+        let adapted = score_adapted(seen, basis)?;
+        let mut cell = Self::from_scores(seen, scope, source);
         cell.adapted = summarise(adapted);
         cell.seconds.estimators = started.elapsed().as_secs_f64();
         Ok(cell)
     }
 
     /// A cell with these scores for the source model, and none for the adapted one.
-    pub(crate) fn from_scores(look: &Look, scope: &Scope, source: Scores) -> Self {
+    pub(crate) fn from_scores(seen: &Observation, scope: &Scope, source: Scores) -> Self {
         Self {
-            images: look.source.outputs.images(),
-            skipped: look.skipped,
-            accuracy: look.source.accuracy(scope),
-            adapted_accuracy: look.adapted_accuracy(scope),
+            images: seen.source.outputs.images(),
+            skipped: seen.skipped,
+            accuracy: seen.source.accuracy(scope),
+            adapted_accuracy: seen.adapted_accuracy(scope),
             source: summarise(source),
             adapted: BTreeMap::new(),
-            probe_images: look.flips.probe.len(),
-            adaptation: look.flips.adaptation,
-            flags: look.flags.clone(),
-            seconds: look.seconds,
+            probe_images: seen.flips.probe.len(),
+            adaptation: seen.flips.adaptation,
+            flags: seen.flags.clone(),
+            seconds: seen.seconds,
         }
     }
 }
 
-impl Look {
+impl Observation {
     /// Accuracy of the adapted model on the probe, if its labels are known.
     fn adapted_accuracy(&self, scope: &Scope) -> Option<f64> {
         let stop = self.flips.stops.last()?;
@@ -344,7 +349,7 @@ mod tests {
                 seed: 0,
                 memory_limit: 0,
             };
-            let (dataset, config) = setting.limited(&request).unwrap();
+            let (dataset, config) = setting.sampled(&request).unwrap();
             let ids: Vec<String> = (0..dataset.len()).map(|i| dataset.id(i)).collect();
             (ids, config.limit)
         };

@@ -9,7 +9,6 @@ use flipcast_record::Protocol;
 
 /// Where networks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Device {
     /// The processor.
     Cpu {

@@ -3,6 +3,7 @@ use flipcast_corrupt::CorruptError;
 use flipcast_estimate::EstimateError;
 use flipcast_estimate::embed::EmbedError;
 use flipcast_exec::ExecError;
+use flipcast_ground::Hint;
 use flipcast_images::dataset::DataError;
 use flipcast_images::labelspace::LabelError;
 use flipcast_images::loader::LoadError;
@@ -12,7 +13,6 @@ use std::path::PathBuf;
 
 /// Why a run could not be made.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum RunError {
     /// There is nothing to look at.
     #[error("there are no images, expected at least one that can be read")]
@@ -147,24 +147,17 @@ pub enum RunError {
     Data(#[from] DataError),
 }
 
-impl RunError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Unlabelled { .. } => Some(
-                "answers are needed here: give a dataset with labels, such as class folders or a list file".to_owned(),
-            ),
-            Self::OutsideClassSpace { .. } => Some(
-                "check that the dataset has the model's classes; `flipcast data check` says what it holds".to_owned(),
-            ),
-            Self::CalibrationJson { .. } => Some("make one with `flipcast calibrate`".to_owned()),
-            Self::OtherCalibration { .. } => Some(
-                "calibrate this model again with `flipcast calibrate`, or use the artefact that belongs to it"
-                    .to_owned(),
-            ),
-            Self::Estimate(error) => error.hint().map(str::to_owned),
-            Self::Embed(error) => error.hint().map(str::to_owned),
-            _ => None,
-        }
+impl Hint for RunError {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Unlabelled { .. } => {
+                "answers are needed here: give a dataset with labels, such as class folders or a list file"
+            }
+            Self::OutsideClassSpace { .. } => "check that the dataset has the model's classes",
+            Self::CalibrationJson { .. } => "calibrate the model, which writes such a file",
+            Self::OtherCalibration { .. } => "calibrate this model again, or use the artefact that belongs to it",
+            _ => return None,
+        };
+        Some(text.to_owned())
     }
 }

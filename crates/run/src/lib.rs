@@ -33,7 +33,7 @@ pub use agreement::{Agreement, Witness, measure_agreement};
 pub use basis::{Basis, ScoreOptions};
 pub use calibrate::{CalibrationJob, CleanCell, HELD_OUT, calibrate, clean_cell, corrupted, standard_cells};
 pub use calibration::{CALIBRATION_FORMAT, Calibration, CalibrationCell, Fits, ModelIdentity};
-pub use cell::{Cell, CellRequest, Look, ScoreSummary, Seconds, Setting};
+pub use cell::{Cell, CellRequest, Observation, ScoreSummary, Seconds, Setting};
 pub use clean_images::CleanImages;
 pub use device::Device;
 pub use error::RunError;

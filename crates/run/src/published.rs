@@ -115,8 +115,8 @@ impl Setting<'_> {
         if let Some(cell) = ledger.find(&protocol)? {
             return Ok(cell);
         }
-        let look = self.open_and_look(request, watcher)?;
-        let cell = Cell::from_scores(&look, request.scope, score_without_basis(&look)?);
+        let seen = self.observe(request, watcher)?;
+        let cell = Cell::from_scores(&seen, request.scope, score_without_basis(&seen)?);
         ledger.keep(protocol, &cell, cell.seconds.total())?;
         Ok(cell)
     }

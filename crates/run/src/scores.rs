@@ -2,7 +2,7 @@
 
 use crate::RunError;
 use crate::basis::Basis;
-use crate::cell::{Look, Setting};
+use crate::cell::{Observation, Setting};
 use crate::flips::STARVED;
 use crate::head::aetta_of;
 use flipcast_estimate::{
@@ -89,7 +89,7 @@ pub fn score_info(name: &str) -> Option<&'static ScoreInfo> {
 }
 
 /// Scores for the accuracy of the source model.
-pub(crate) fn score_source(look: &Look, setting: &Setting, basis: &Basis) -> Result<Scores, RunError> {
+pub(crate) fn score_source(look: &Observation, setting: &Setting, basis: &Basis) -> Result<Scores, RunError> {
     let outputs = &look.source.outputs;
     let mut scores = score_outputs(&basis.warm(outputs), basis)?;
     let predicted = outputs.classes_predicted();
@@ -142,7 +142,7 @@ pub(crate) fn score_source(look: &Look, setting: &Setting, basis: &Basis) -> Res
 }
 
 /// Scores that need no labelled images: batch-anchored flips, AC, and COT with uniform class shares.
-pub(crate) fn score_without_basis(look: &Look) -> Result<Scores, RunError> {
+pub(crate) fn score_without_basis(look: &Observation) -> Result<Scores, RunError> {
     let outputs = &look.source.outputs;
     let classes = outputs.classes();
     let mut scores = Scores::new();
@@ -160,7 +160,7 @@ pub(crate) fn score_without_basis(look: &Look) -> Result<Scores, RunError> {
 }
 
 /// Scores for the accuracy of the adapted model, from its outputs on the probe.
-pub(crate) fn score_adapted(look: &Look, basis: &Basis) -> Result<Scores, RunError> {
+pub(crate) fn score_adapted(look: &Observation, basis: &Basis) -> Result<Scores, RunError> {
     let Some(stop) = look.flips.stops.last() else {
         return Ok(Scores::new());
     };
@@ -219,7 +219,7 @@ fn insert(scores: &mut Scores, name: &'static str, score: Result<Score, Estimate
     }
 }
 
-impl Look {
+impl Observation {
     /// Flips of the probe from batch statistics before adapting, as published.
     fn batch_anchored(&self, initial: &[usize], adapted: &[usize]) -> Result<Score, EstimateError> {
         weighted_flips(initial, &self.flips.initial.confidences(), adapted)

@@ -74,16 +74,16 @@ fn corrupted_cells_are_the_same_wherever_they_are_corrupted() {
             seed: 8,
             memory_limit: 1 << 30,
         };
-        let on_device = setting.open_and_look(&request, &mut Unwatched);
+        let on_device = setting.observe(&request, &mut Unwatched);
         let on_device = on_device.expect("it runs");
         for memory_limit in [1 << 30, 0] {
             let images = Images::open(Arc::new(Pictures), config.clone(), memory_limit);
-            let on_host = setting.look(&images.expect("readable"), &scope, &mut Unwatched);
+            let on_host = setting.observe_images(&images.expect("readable"), &scope, &mut Unwatched);
             let on_host = on_host.expect("it runs");
             assert_eq!(on_device.source.outputs, on_host.source.outputs, "{name}");
             assert_eq!(on_device.flips.initial, on_host.flips.initial, "{name}");
-            let stops = |look: &flipcast_run::Look| {
-                let stops = look.flips.stops.iter();
+            let stops = |seen: &flipcast_run::Observation| {
+                let stops = seen.flips.stops.iter();
                 stops.map(|stop| stop.outputs.clone()).collect::<Vec<_>>()
             };
             assert_eq!(stops(&on_device), stops(&on_host), "{name}");

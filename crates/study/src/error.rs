@@ -3,7 +3,6 @@ use flipcast_run::RunError;
 
 /// Why a study cannot be planned or go on.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum StudyError {
     /// The plan is no TOML, or not a plan.
     #[error("line {line}, column {column} of the plan: {message}")]

@@ -273,7 +273,7 @@ impl ModelRun<'_> {
         let mut within = self.within(&request.data);
         let mut ledger = self.ledger.clone();
         let setting = &job.setting;
-        setting.cell_of("calibrate", &request, basis, &self.clean, &mut ledger, &mut within)?;
+        setting.cell_sharing("calibrate", &request, basis, &self.clean, &mut ledger, &mut within)?;
         self.watcher.finished(&request.data, !is_known);
         Ok(state)
     }
@@ -321,7 +321,7 @@ impl ModelRun<'_> {
             }
             let basis = &calibration.basis;
             let cell_key = scored_protocol("estimate", &setting, &request, basis)?.key();
-            let cell = setting.cell_of("estimate", &request, basis, &self.clean, &mut ledger, &mut within)?;
+            let cell = setting.cell_sharing("estimate", &request, basis, &self.clean, &mut ledger, &mut within)?;
             if let Some(fit) = published {
                 let protocol = self.estimates_protocol(unit, &setting, &request, fit.name)?;
                 if !self.is_known(&protocol)? {

@@ -23,6 +23,8 @@ pub enum Layout {
     Npz,
     /// PNG files with one image per pixel row.
     PngRows,
+    /// Images that are already in memory.
+    Memory,
 }
 
 impl std::fmt::Display for Layout {
@@ -39,6 +41,7 @@ impl std::fmt::Display for Layout {
             Self::Idx => "idx",
             Self::Npz => "npz archive",
             Self::PngRows => "PNG rows",
+            Self::Memory => "memory",
         })
     }
 }

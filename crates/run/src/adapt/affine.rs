@@ -1,5 +1,6 @@
 //! The affine vector as a file: one tensor per scale and shift, bound to the weights it was adapted from.
 
+use flipcast_ground::Hint;
 use flipcast_models::{ImportError, Model, WeightFile};
 use flipcast_record::{RecordError, write_atomically};
 use flipcast_tensor::{DType, Shape};
@@ -19,7 +20,6 @@ const ALIGNMENT: usize = 8;
 
 /// Why an affine vector could not be read.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum AffineError {
     /// The file is no tensor file.
     #[error("cannot read the affine vector `{path}`")]
@@ -86,15 +86,15 @@ pub enum AffineError {
     },
 }
 
-impl AffineError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::NotAffine { .. } => Some("give a file that `--save-affine` wrote"),
-            Self::OtherModel { .. } => Some("an adapted vector fits only the weights it was adapted from"),
-            Self::Version { .. } => Some("use the newer flipcast that wrote it"),
-            _ => None,
-        }
+impl Hint for AffineError {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::NotAffine { .. } => "give a file that an adaptation run saved",
+            Self::OtherModel { .. } => "an adapted vector fits only the weights it was adapted from",
+            Self::Version { .. } => "use the newer flipcast that wrote it",
+            _ => return None,
+        };
+        Some(text.to_owned())
     }
 }
 

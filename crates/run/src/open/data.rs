@@ -6,7 +6,7 @@ use flipcast_images::dataset::{DataError, Dataset, OpenOptions, Split, open_with
 use flipcast_images::loader::LoaderConfig;
 use flipcast_images::preprocess::Preprocess;
 use flipcast_images::registry::{CountRule, open_named};
-use flipcast_models::Model;
+use flipcast_models::{Model, ModelError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -66,9 +66,7 @@ impl<'a> DataRequest<'a> {
     pub fn open(&self, model: &Model) -> Result<OpenedData, OpenError> {
         let spec: DataSpec =
             self.spec.parse().map_err(|source| OpenError::Spec { spec: self.spec.to_owned(), source })?;
-        let rule = model
-            .require_preprocess()
-            .map_err(|source| OpenError::Preprocess { model: model.name().to_owned(), source })?;
+        let rule = preprocess_of(model)?;
         let cannot_open = |source| OpenError::Data { path: spec.path.clone(), source };
         let (dataset, preprocess, border, published_space) = match self.dataset {
             Some(name) => {
@@ -84,19 +82,30 @@ impl<'a> DataRequest<'a> {
                 (open_with(&place, &options).map_err(cannot_open)?, rule.clone(), 0, None)
             }
         };
-        let space = labels::class_space(&*dataset, published_space, model, self.labels, self.decision)
-            .map_err(|source| OpenError::Labels { data: spec.path.clone(), model: model.name().to_owned(), source })?;
+        let scope = self.scope(&*dataset, published_space, model, &spec.path)?;
         let mut config = LoaderConfig { border, ..LoaderConfig::new(preprocess.clone()) };
         if let Some(corruption) = spec.corruption {
             config = CorruptionStep::join(config, corruption, Arc::new(Corruptor::new(self.seed)));
         }
-        let scope = Scope::new(model.num_classes(), space);
         let opened =
             OpenedData { spec, dataset: Arc::from(dataset), config, preprocess, scope, sample: None, seed: self.seed };
         match self.limit {
             Some(limit) => opened.limited_to(limit),
             None => Ok(opened),
         }
+    }
+
+    /// When a prediction of `model` is right on `dataset`, which errors call `data`.
+    fn scope(
+        &self,
+        dataset: &dyn Dataset,
+        published_space: Option<&str>,
+        model: &Model,
+        data: &str,
+    ) -> Result<Scope, OpenError> {
+        let space = labels::class_space(dataset, published_space, model, self.labels, self.decision);
+        let cannot = |source| OpenError::Labels { data: data.to_owned(), model: model.name().to_owned(), source };
+        Ok(Scope::new(model.num_classes(), space.map_err(cannot)?))
     }
 
     /// Where the split of the dataset at `path` lies: a folder or array below it, or `train` or `test` within it.
@@ -121,6 +130,17 @@ impl<'a> DataRequest<'a> {
 }
 
 impl OpenedData {
+    /// Images at hand, such as those of an [`InMemory`](flipcast_images::dataset::InMemory), for `model`. Records call them
+    /// `name`; labels become the model's classes by [`LabelRule::Auto`].
+    pub fn new(name: &str, dataset: impl Dataset + 'static, model: &Model) -> Result<Self, OpenError> {
+        let preprocess = preprocess_of(model)?.clone();
+        let spec = DataSpec { path: name.to_owned(), corruption: None };
+        let request = DataRequest::new(name);
+        let scope = request.scope(&dataset, None, model, name)?;
+        let config = LoaderConfig::new(preprocess.clone());
+        Ok(Self { spec, dataset: Arc::new(dataset), config, preprocess, scope, sample: None, seed: 0 })
+    }
+
     /// What a cell of these images asks for. Records call them by path, sample and corruption.
     pub fn request(&self) -> CellRequest<'_> {
         CellRequest {
@@ -153,4 +173,9 @@ impl OpenedData {
         }
         Ok(self)
     }
+}
+
+fn preprocess_of(model: &Model) -> Result<&Preprocess, OpenError> {
+    let cannot = |source: ModelError| OpenError::Preprocess { model: model.name().to_owned(), source: source.into() };
+    model.require_preprocess().map_err(cannot)
 }

@@ -2,10 +2,11 @@ use flipcast_corrupt::CorruptError;
 use flipcast_ground::Hint;
 use flipcast_images::dataset::DataError;
 use flipcast_images::labelspace::LabelError;
-use flipcast_models::ModelError;
 use std::path::PathBuf;
 
 /// Why a model or images cannot be opened.
+///
+/// A [`ModelError`](flipcast_models::ModelError) is large, so it is boxed as a cause.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// A name that stands for weights, without the weights.
@@ -23,7 +24,7 @@ pub enum OpenError {
         architecture: Option<String>,
         /// Why not.
         #[source]
-        source: ModelError,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Neither a path nor a path with a corruption.
     #[error("cannot understand `{spec}`")]
@@ -41,7 +42,7 @@ pub enum OpenError {
         model: String,
         /// What is missing.
         #[source]
-        source: ModelError,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The images cannot be opened.
     #[error("cannot open `{path}`")]

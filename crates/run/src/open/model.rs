@@ -32,7 +32,7 @@ impl<'a> ModelRequest<'a> {
         Model::load(request).map_err(|source| OpenError::Model {
             path: self.weights.to_owned(),
             architecture: self.architecture.map(str::to_owned),
-            source,
+            source: source.into(),
         })
     }
 }

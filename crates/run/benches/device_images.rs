@@ -1,6 +1,6 @@
 //! Times how images reach a GPU: as a set of bytes or of floats that lies there, or sent batch by batch.
 //!
-//! `device_images MODEL CLASSES BATCH SIZE PRECISION IMAGES STEPS` makes a network with random weights and pictures in memory,
+//! `cargo bench -p flipcast-run --bench device_images -- MODEL CLASSES BATCH SIZE PRECISION IMAGES STEPS` makes a network with random weights and pictures in memory,
 //! and prints, for bytes and for floats: how long reading took, what the set takes, the first step, which copies it to the
 //! device, and the steps after it; then steps on batches that are sent one by one; then flips, and cells of corrupted images.
 
@@ -50,7 +50,7 @@ impl Dataset for Pictures {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let [name, classes, batch, side, precision, images, steps] = args.as_slice() else {
         return Err("expected: MODEL CLASSES BATCH SIZE PRECISION IMAGES STEPS".into());
     };
@@ -104,11 +104,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let setting = Setting { model: &model, protocol: &protocol, device };
         let start = Instant::now();
-        let look = setting.open_and_look(&request, &mut Unwatched)?;
+        let seen = setting.observe(&request, &mut Unwatched)?;
         let seconds = start.elapsed().as_secs_f64();
         println!(
             "cell {name}: {seconds:.2} s, {:.2} s of them before the network's passes",
-            seconds - look.seconds.total()
+            seconds - seen.seconds.total()
         );
     }
     Ok(())

@@ -1,0 +1,80 @@
+use flipcast_adapt::AdaptError;
+use flipcast_corrupt::ccc::{PlanError, TablesError};
+use flipcast_corrupt::write::WriteError;
+use flipcast_corrupt::{CorruptError, FrostError};
+use flipcast_cuda::CudaError;
+use flipcast_estimate::EstimateError;
+use flipcast_estimate::embed::EmbedError;
+use flipcast_ground::Hint;
+use flipcast_images::dataset::DataError;
+use flipcast_images::decode::DecodeError;
+use flipcast_images::labelspace::LabelError;
+use flipcast_images::loader::LoadError;
+use flipcast_models::{CardError, ImportError, ModelError};
+use flipcast_record::RecordError;
+use flipcast_record::predictions::PredictionError;
+use flipcast_report::ReportError;
+use flipcast_run::RunError;
+use flipcast_run::adapt::AffineError;
+use flipcast_run::open::{LabelMatchError, OpenError};
+use std::error::Error;
+
+/// Asks one kind of error for advice; `None` if it is of another kind.
+type Adviser = fn(&(dyn Error + 'static)) -> Option<String>;
+
+/// Every error of the library that advises, one row each.
+const ADVISERS: &[Adviser] = &[
+    |error| error.downcast_ref::<AdaptError>()?.hint().map(|hint| hint.to_string()),
+    ask::<AffineError>,
+    |error| error.downcast_ref::<CardError>()?.hint().map(|hint| hint.to_string()),
+    |error| error.downcast_ref::<CorruptError>()?.hint().map(|hint| hint.to_string()),
+    |error| error.downcast_ref::<CudaError>()?.hint().map(|hint| hint.to_string()),
+    |error| error.downcast_ref::<DataError>()?.hint().map(|hint| hint.to_string()),
+    |error| error.downcast_ref::<DecodeError>()?.hint().map(|hint| hint.to_string()),
+    |error| error.downcast_ref::<EmbedError>()?.hint().map(|hint| hint.to_string()),
+    |error| error.downcast_ref::<EstimateError>()?.hint().map(|hint| hint.to_string()),
+    |error| Some(error.downcast_ref::<FrostError>()?.hint().to_owned()),
+    |error| error.downcast_ref::<ImportError>()?.hint().map(|hint| hint.to_string()),
+    |error| error.downcast_ref::<LabelError>()?.hint().map(|hint| hint.to_string()),
+    ask::<LabelMatchError>,
+    |error| error.downcast_ref::<LoadError>()?.hint().map(|hint| hint.to_string()),
+    |error| error.downcast_ref::<ModelError>()?.hint().map(|hint| hint.to_string()),
+    ask::<OpenError>,
+    |error| Some(error.downcast_ref::<PlanError>()?.hint().to_owned()),
+    |error| error.downcast_ref::<PredictionError>()?.hint().map(|hint| hint.to_string()),
+    |error| error.downcast_ref::<RecordError>()?.hint().map(|hint| hint.to_string()),
+    |error| error.downcast_ref::<ReportError>()?.hint().map(|hint| hint.to_string()),
+    ask::<RunError>,
+    |error| error.downcast_ref::<TablesError>()?.hint().map(|hint| hint.to_string()),
+    |error| error.downcast_ref::<WriteError>()?.hint().map(|hint| hint.to_string()),
+];
+
+fn ask<E: Error + Hint + 'static>(error: &(dyn Error + 'static)) -> Option<String> {
+    error.downcast_ref::<E>()?.hint()
+}
+
+/// What `error` itself advises, its causes left aside. The advice names no flag and no argument: a program that has
+/// such adds them.
+pub fn hint(error: &(dyn Error + 'static)) -> Option<String> {
+    ADVISERS.iter().find_map(|adviser| adviser(error))
+}
+
+/// What `error` and its causes advise, the outermost first and nothing twice.
+///
+/// ```
+/// let request = flipcast::DataRequest::new("photos@fogg:3");
+/// let model = flipcast::Model::random("cifar_resnet20", 10, 1)?;
+/// let error = request.open(&model).err().expect("no corruption is called `fogg`");
+/// assert_eq!(error.to_string(), "cannot understand `photos@fogg:3`");
+/// assert!(flipcast::hints(&error)[0].contains("spelling"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn hints(error: &(dyn Error + 'static)) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        found.extend(hint(error).filter(|hint| !found.contains(hint)));
+        next = error.source();
+    }
+    found
+}
