@@ -1,5 +1,6 @@
-use crate::{AdaptError, entropies};
-use flipcast_exec::{Executor, Logits, NormMode, StepResult};
+use crate::AdaptError;
+use flipcast_executor::loss::mean_entropy;
+use flipcast_executor::{Executor, Logits, NormMode, StepResult};
 use flipcast_tensor::Batch;
 
 /// What one step saw and did.
@@ -25,14 +26,7 @@ impl<'a> StepOutput<'a> {
 
     /// Of a step that moved no parameters.
     pub(crate) fn unchanged(logits: Logits<'a>) -> Self {
-        let entropies = entropies(logits);
-        Self {
-            logits,
-            mean_entropy: entropies.iter().sum::<f64>() / entropies.len() as f64,
-            reliable: logits.images(),
-            used: 0,
-            reset: false,
-        }
+        Self::new(logits, StepResult { mean_entropy: mean_entropy(logits), reliable: logits.images(), used: 0 })
     }
 }
 
@@ -41,7 +35,7 @@ pub trait Adapter {
     /// Predicts `batch`, then may update the adapted parameters. The logits returned are those from
     /// before the update unless the method documents otherwise.
     fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError>;
-    /// Restores source parameters and forgets all state, the optimiser's included.
+    /// Restores source parameters and forgets all state, the optimizer's included.
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError>;
     /// Measures on clean batches what the method must know before its first step; most need nothing.
     fn prepare(&mut self, net: &mut dyn Executor, clean: &[Batch]) -> Result<(), AdaptError> {

@@ -1,11 +1,8 @@
-use crate::adapter::Kept;
-use crate::entropy::log_softmax;
-use crate::eta::EtaCore;
-use crate::{
-    AdaptError, Adapter, EtaConfig, Optimiser, OptimiserConfig, SgdConfig, StepOutput, TentConfig,
-    mean_entropy_gradient,
-};
-use flipcast_exec::{Executor, Logits, NormMode};
+use crate::method::{Method, Recipe, SharedSettings};
+use crate::minimizer::{Minimizer, Objective};
+use crate::{AdaptError, Adapter, EtaConfig, OptimizerConfig, SgdConfig, StepOutput, TentConfig};
+use flipcast_executor::loss::log_softmax_entropy;
+use flipcast_executor::{Executor, Logits, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +18,15 @@ pub enum AsrStep {
     Eta(EtaConfig),
     /// Tent.
     Tent(TentConfig),
+}
+
+impl AsrStep {
+    fn objective(&self, num_classes: usize) -> Objective<'_> {
+        match self {
+            Self::Eta(config) => config.objective(num_classes, None),
+            Self::Tent(config) => config.objective(),
+        }
+    }
 }
 
 /// Settings of [`Asr`].
@@ -46,7 +52,7 @@ impl AsrConfig {
     /// 0.5 less 20 per nat, batches of 64.
     pub fn imagenet() -> Self {
         let eta = EtaConfig {
-            optimiser: OptimiserConfig::Sgd(SgdConfig { lr: 2.5e-4, momentum: 0.9, nesterov: true }),
+            optimizer: OptimizerConfig::Sgd(SgdConfig { lr: 2.5e-4, momentum: 0.9, nesterov: true }),
             ..EtaConfig::imagenet()
         };
         Self {
@@ -69,11 +75,12 @@ impl AsrConfig {
         Self { step: AsrStep::Eta(EtaConfig::cifar100()), ..Self::imagenet() }
     }
 
-    /// The optimiser of the method that is reset.
-    pub fn optimiser(&self) -> &OptimiserConfig {
-        match &self.step {
-            AsrStep::Eta(config) => &config.optimiser,
-            AsrStep::Tent(config) => &config.optimiser,
+    /// As published for the data of `recipe`.
+    pub fn published(recipe: Recipe) -> Self {
+        match recipe {
+            Recipe::ImageNet | Recipe::ImageNetVit => Self::imagenet(),
+            Recipe::Cifar10 => Self::cifar10(),
+            Recipe::Cifar100 => Self::cifar100(),
         }
     }
 
@@ -124,7 +131,7 @@ impl Default for AsrConfig {
 /// follows and the more the parameters are held to where they did well before.
 /// *Formula.* `h` is the entropy of the softmax of the batch's mean logits, `r` the share of its predictions that differ from the source
 /// model's, `c` the threshold, `ln(a0 K)` at first. If `h < c`, the first `max(r0 - r1 (c - h), 0)` of the parameters are kept, the others
-/// restored, the optimiser and the threshold start anew; else `c <- m c + (1 - m) h` with `m = 1 - m0 + m0 r`. Between
+/// restored, the optimizer and the threshold start anew; else `c <- m c + (1 - m) h` with `m = 1 - m0 + m0 r`. Between
 /// resets the method's loss is joined by `p0 r^2 sum_j F_j (theta_j - mu_j)^2`, `r` being that of the batch before: `F` and `mu` are the mean square
 /// gradient and mean parameter between two resets, averaged over resets with 0.9 of the old.
 /// *Reference.* Lim, Hwang and Lee, "When and Where to Reset Matters for Long-Term Test-Time Adaptation", ICLR 2026.
@@ -134,43 +141,24 @@ impl Default for AsrConfig {
 #[derive(Debug)]
 pub struct Asr {
     config: AsrConfig,
-    core: Core,
+    minimizer: Minimizer,
     penalty: Penalty,
     /// `None` before the first step.
     threshold: Option<f64>,
     saved: Vec<f32>,
 }
 
-/// The method between resets.
-#[derive(Debug)]
-enum Core {
-    Eta(Box<EtaCore>),
-    Tent {
-        config: TentConfig,
-        optimiser: Box<Optimiser>,
-        kept: Kept,
-        mean_entropy: f64,
-        logit_gradient: Vec<f32>,
-        gradient: Vec<f32>,
-    },
-}
-
 impl Asr {
     /// An adapter with these settings.
     pub fn new(config: AsrConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        let core = match config.step.clone() {
-            AsrStep::Eta(config) => Core::Eta(Box::new(EtaCore::new(config)?)),
-            AsrStep::Tent(config) => Core::Tent {
-                optimiser: Box::new(Optimiser::new(config.optimiser)),
-                config,
-                kept: Kept::default(),
-                mean_entropy: 0.0,
-                logit_gradient: Vec::new(),
-                gradient: Vec::new(),
-            },
-        };
-        Ok(Self { config, core, penalty: Penalty::default(), threshold: None, saved: Vec::new() })
+        Ok(Self {
+            config,
+            minimizer: Minimizer::default(),
+            penalty: Penalty::default(),
+            threshold: None,
+            saved: Vec::new(),
+        })
     }
 
     /// Share of the last predictions that differ from the source model's. The network keeps its parameters, whether the
@@ -181,7 +169,7 @@ impl Asr {
         net.reset_affine();
         let source = net.forward(batch).map(|logits| logits.argmax());
         net.affine_mut().copy_from_slice(&self.saved);
-        let adapted = self.core.output().logits.argmax();
+        let adapted = self.minimizer.logits().argmax();
         let flips = adapted.iter().zip(&source?).filter(|(a, b)| a != b).count();
         Ok(flips as f64 / adapted.len() as f64)
     }
@@ -190,7 +178,8 @@ impl Asr {
     fn restore(&mut self, net: &mut dyn Executor, share: f64) {
         self.saved.clear();
         self.saved.extend_from_slice(net.affine());
-        self.core.reset(net);
+        self.minimizer.reset(net);
+        self.minimizer.forget_average();
         let names = 2 * net.affine_table().entries().len();
         // In whole scales and shifts, as the published code counts parameters.
         let keeps = |&(place, _): &(usize, _)| (place as f64) < share * names as f64;
@@ -203,13 +192,18 @@ impl Asr {
 
 impl Adapter for Asr {
     fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
+        let objective = self.config.step.objective(net.num_classes());
         let penalty = &mut self.penalty;
-        self.core.step(net, batch, |affine, gradient| {
+        let result = self.minimizer.step_penalized(net, batch, &objective, |affine, gradient| {
             penalty.see(affine, gradient);
             penalty.add_gradient(affine, gradient);
         })?;
+        if result.used == 0 {
+            // A step without a loss has a gradient of zeros, as in the published code.
+            self.penalty.see(net.affine(), &vec![0.0; net.affine().len()]);
+        }
         let flip_rate = self.flip_rate(net, batch)?;
-        let entropy = entropy_of_mean_logits(self.core.output().logits);
+        let entropy = entropy_of_mean_logits(self.minimizer.logits());
         let start = (self.config.start_share * net.num_classes() as f64).ln();
         let threshold = *self.threshold.get_or_insert(start);
         self.penalty.strength = self.config.penalty * flip_rate * flip_rate;
@@ -224,11 +218,12 @@ impl Adapter for Asr {
             let keep = rate * flip_rate + 1.0 - rate;
             self.threshold = Some(keep * threshold + (1.0 - keep) * entropy);
         }
-        Ok(StepOutput { reset, ..self.core.output() })
+        Ok(StepOutput { reset, ..StepOutput::new(self.minimizer.logits(), result) })
     }
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
-        self.core.reset(net);
+        self.minimizer.reset(net);
+        self.minimizer.forget_average();
         self.penalty = Penalty::default();
         self.threshold = None;
         Ok(())
@@ -239,65 +234,20 @@ impl Adapter for Asr {
     }
 }
 
-impl Core {
-    /// One step. `penalise` sees the affine vector and the loss's gradient, which it may add to; where no image is used, a
-    /// gradient of zeros that leads to no update.
-    fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-        mut penalise: impl FnMut(&[f32], &mut [f32]),
-    ) -> Result<(), AdaptError> {
-        match self {
-            Self::Eta(core) => {
-                let mut seen = false;
-                core.step(net, batch, |net, gradient| {
-                    seen = true;
-                    penalise(net.affine(), gradient);
-                })?;
-                if !seen {
-                    penalise(net.affine(), &mut vec![0.0; net.affine().len()]);
-                }
-            }
-            Self::Tent { config, optimiser, kept, mean_entropy, logit_gradient, gradient } => {
-                config.param_rule.check(net)?;
-                net.set_norm_mode(config.norm_mode)?;
-                kept.keep(net.forward(batch)?);
-                *mean_entropy = mean_entropy_gradient(kept.logits(), logit_gradient);
-                gradient.clear();
-                gradient.extend_from_slice(net.backward(logit_gradient)?);
-                penalise(net.affine(), gradient);
-                config.param_rule.mask(net, gradient);
-                optimiser.step(net.affine_mut(), gradient);
-            }
-        }
-        Ok(())
+impl Method for AsrConfig {
+    fn name(&self) -> &'static str {
+        "asr"
     }
 
-    fn output(&self) -> StepOutput<'_> {
-        match self {
-            Self::Eta(core) => core.output(),
-            Self::Tent { kept, mean_entropy, .. } => StepOutput {
-                logits: kept.logits(),
-                mean_entropy: *mean_entropy,
-                reliable: kept.logits().images(),
-                used: kept.logits().images(),
-                reset: false,
-            },
+    fn shared(&mut self) -> Option<SharedSettings<'_>> {
+        match &mut self.step {
+            AsrStep::Eta(config) => config.shared(),
+            AsrStep::Tent(config) => config.shared(),
         }
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) {
-        match self {
-            Self::Eta(core) => {
-                core.reset(net);
-                core.forget_average();
-            }
-            Self::Tent { optimiser, .. } => {
-                net.reset_affine();
-                optimiser.reset();
-            }
-        }
+    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(Box::new(Asr::new(self.clone())?))
     }
 }
 
@@ -310,7 +260,7 @@ fn entropy_of_mean_logits(logits: Logits) -> f64 {
         }
     }
     let mean: Vec<f32> = mean.into_iter().map(|z| z as f32).collect();
-    log_softmax(&mean, &mut Vec::new())
+    log_softmax_entropy(&mean, &mut Vec::new())
 }
 
 #[cfg(test)]

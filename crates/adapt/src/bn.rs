@@ -1,6 +1,7 @@
 use crate::adapter::Kept;
+use crate::method::Method;
 use crate::{AdaptError, Adapter, StepOutput};
-use flipcast_exec::{Executor, NormMode};
+use flipcast_executor::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -76,5 +77,23 @@ impl Adapter for Bn {
 
     fn norm_mode(&self) -> NormMode {
         self.config.norm_mode()
+    }
+}
+
+impl Method for BnConfig {
+    fn name(&self) -> &'static str {
+        "bn"
+    }
+
+    fn norm_mode(&mut self) -> NormMode {
+        BnConfig::norm_mode(self)
+    }
+
+    fn replaces_statistics(&self) -> bool {
+        true
+    }
+
+    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(Box::new(Bn::new(*self)?))
     }
 }

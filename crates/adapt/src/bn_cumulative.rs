@@ -1,6 +1,7 @@
 use crate::adapter::Kept;
+use crate::method::Method;
 use crate::{AdaptError, Adapter, StepOutput};
-use flipcast_exec::{Executor, NormMode};
+use flipcast_executor::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +80,24 @@ impl Adapter for BnCumulative {
 
     fn norm_mode(&self) -> NormMode {
         self.config.mode_after(self.seen, 1)
+    }
+}
+
+impl Method for BnCumulativeConfig {
+    fn name(&self) -> &'static str {
+        "bn_cumulative"
+    }
+
+    fn norm_mode(&mut self) -> NormMode {
+        BnCumulativeConfig::norm_mode(self)
+    }
+
+    fn replaces_statistics(&self) -> bool {
+        true
+    }
+
+    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(Box::new(BnCumulative::new(*self)?))
     }
 }
 

@@ -1,7 +1,7 @@
-use crate::adapter::Kept;
-use crate::entropy::log_softmax;
-use crate::{AdaptError, Adapter, Optimiser, OptimiserConfig, ParamRule, StepOutput, entropies};
-use flipcast_exec::{Executor, Logits, NormMode};
+use crate::method::{Method, Recipe, SharedSettings};
+use crate::minimizer::{Minimizer, Objective};
+use crate::{AdaptError, Adapter, OptimizerConfig, ParamRule, StepOutput, Target};
+use flipcast_executor::{Executor, NormMode, StepLoss};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct ComeConfig {
     /// What moves the scales and shifts.
-    pub optimiser: OptimiserConfig,
+    #[serde(rename = "optimiser")]
+    pub optimizer: OptimizerConfig,
     /// Which statistics batch norms use while adapting.
     pub norm_mode: NormMode,
     /// Which norm layers adapt.
@@ -21,22 +22,47 @@ pub struct ComeConfig {
 impl ComeConfig {
     /// Tent's settings for ImageNet: SGD 2.5e-4, momentum 0.9, batches of 64.
     pub fn imagenet() -> Self {
-        Self { optimiser: OptimiserConfig::sgd(2.5e-4), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
+        Self { optimizer: OptimizerConfig::sgd(2.5e-4), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
     }
 
     /// Tent's settings for CIFAR: Adam 1e-3, batches of 200.
     pub fn cifar() -> Self {
-        Self { optimiser: OptimiserConfig::adam(1e-3), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
+        Self { optimizer: OptimizerConfig::adam(1e-3), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
     }
 
     /// Tent's settings for a ViT-B: SGD 1e-3, momentum 0.9, batches of 64.
     pub fn imagenet_vit() -> Self {
-        Self { optimiser: OptimiserConfig::sgd(1e-3), ..Self::imagenet() }
+        Self { optimizer: OptimizerConfig::sgd(1e-3), ..Self::imagenet() }
+    }
+
+    /// Tent's settings for the data of `recipe`.
+    pub fn published(recipe: Recipe) -> Self {
+        match recipe {
+            Recipe::ImageNet => Self::imagenet(),
+            Recipe::ImageNetVit => Self::imagenet_vit(),
+            Recipe::Cifar10 | Recipe::Cifar100 => Self::cifar(),
+        }
+    }
+
+    /// The settings this crate proposes for `target`.
+    pub fn for_target(target: Target) -> Self {
+        let published = Self::imagenet();
+        Self { optimizer: target.optimizer(published.optimizer), ..published }
     }
 
     /// Refuses settings outside their range.
     pub fn check(&self) -> Result<(), AdaptError> {
-        self.optimiser.check()
+        Ok(self.optimizer.check()?)
+    }
+
+    fn objective(&self) -> Objective<'_> {
+        Objective {
+            loss: StepLoss::OpinionEntropy,
+            optimizer: self.optimizer,
+            norm_mode: self.norm_mode,
+            param_rule: &self.param_rule,
+            pull: None,
+        }
     }
 }
 
@@ -54,45 +80,24 @@ impl ComeConfig {
 #[derive(Debug)]
 pub struct Come {
     config: ComeConfig,
-    optimiser: Optimiser,
-    kept: Kept,
-    logit_gradient: Vec<f32>,
-    gradient: Vec<f32>,
+    minimizer: Minimizer,
 }
 
 impl Come {
     /// An adapter with these settings.
     pub fn new(config: ComeConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        let optimiser = Optimiser::new(config.optimiser);
-        Ok(Self { config, optimiser, kept: Kept::default(), logit_gradient: Vec::new(), gradient: Vec::new() })
+        Ok(Self { config, minimizer: Minimizer::default() })
     }
 }
 
 impl Adapter for Come {
     fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
-        self.config.param_rule.check(net)?;
-        net.set_norm_mode(self.config.norm_mode)?;
-        self.kept.keep(net.forward(batch)?);
-        let logits = self.kept.logits();
-        opinion_entropy_gradient(logits, &mut self.logit_gradient);
-        self.gradient.clear();
-        self.gradient.extend_from_slice(net.backward(&self.logit_gradient)?);
-        self.config.param_rule.mask(net, &mut self.gradient);
-        self.optimiser.step(net.affine_mut(), &self.gradient);
-        let entropies = entropies(logits);
-        Ok(StepOutput {
-            logits,
-            mean_entropy: entropies.iter().sum::<f64>() / entropies.len() as f64,
-            reliable: batch.images(),
-            used: batch.images(),
-            reset: false,
-        })
+        self.minimizer.step(net, batch, &self.config.objective())
     }
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
-        net.reset_affine();
-        self.optimiser.reset();
+        self.minimizer.reset(net);
         Ok(())
     }
 
@@ -101,85 +106,26 @@ impl Adapter for Come {
     }
 }
 
-/// The mean entropy of the opinions of a batch, as [`Come`] has it; `gradient` receives its gradient with respect to the
-/// logits, their lengths held constant.
-pub fn opinion_entropy_gradient(logits: Logits, gradient: &mut Vec<f32>) -> f64 {
-    let images = logits.images() as f64;
-    let none_of_these = (logits.classes() as f64).ln() as f32;
-    let (mut outcomes, mut log_probs) = (Vec::new(), Vec::new());
-    let mut total = 0.0;
-    gradient.clear();
-    for row in logits.rows() {
-        outcomes.clear();
-        outcomes.extend_from_slice(row);
-        outcomes.push(none_of_these);
-        let entropy = log_softmax(&outcomes, &mut log_probs);
-        total += entropy;
-        let pull = |log_p: &f64| -log_p.exp() * (log_p + entropy) / images;
-        let (mut along, mut square) = (0.0, 0.0);
-        for (&z, log_p) in row.iter().zip(&log_probs) {
-            along += f64::from(z) * pull(log_p);
-            square += f64::from(z).powi(2);
-        }
-        let share = if square > 0.0 { along / square } else { 0.0 };
-        gradient.extend(
-            row.iter()
-                .zip(&log_probs)
-                .map(|(&z, log_p)| if square > 0.0 { (pull(log_p) - share * f64::from(z)) as f32 } else { 0.0 }),
-        );
+impl Method for ComeConfig {
+    fn name(&self) -> &'static str {
+        "come"
     }
-    total / images
+
+    fn shared(&mut self) -> Option<SharedSettings<'_>> {
+        Some(SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode))
+    }
+
+    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(Box::new(Come::new(self.clone())?))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::behaviour::assert_adapts;
-    use crate::check_gradient::{CLASSES, LOGITS};
-
-    /// The loss with the logits scaled to the lengths they have in `LOGITS`, as the stopped gradient has it, in `f64`.
-    fn loss_at_length(logits: &[f64]) -> f64 {
-        let mut total = 0.0;
-        for (row, start) in logits.chunks_exact(CLASSES).zip(LOGITS.chunks_exact(CLASSES)) {
-            let length = |square: f64| square.sqrt();
-            let held = length(start.iter().map(|&z| f64::from(z).powi(2)).sum());
-            let scale = held / length(row.iter().map(|z| z * z).sum());
-            let strength = row.iter().map(|z| (z * scale).exp()).sum::<f64>() + CLASSES as f64;
-            let outcomes = row.iter().map(|z| (z * scale).exp()).chain([CLASSES as f64]);
-            total -= outcomes.map(|e| e / strength * (e / strength).ln()).sum::<f64>();
-        }
-        total / 2.0
-    }
-
-    #[test]
-    fn the_gradient_equals_differences_with_lengths_held() {
-        let mut gradient = Vec::new();
-        let loss = opinion_entropy_gradient(Logits::new(&LOGITS, CLASSES), &mut gradient);
-        let at_start = LOGITS.map(f64::from);
-        // The extra logit ln K is rounded to single precision.
-        assert!((loss - loss_at_length(&at_start)).abs() < 1e-7);
-        for (i, &found) in gradient.iter().enumerate() {
-            let at = |step: f64| {
-                let mut moved = at_start;
-                moved[i] += step;
-                loss_at_length(&moved)
-            };
-            let expected = (at(1e-5) - at(-1e-5)) / 2e-5;
-            assert!((f64::from(found) - expected).abs() < 2e-7, "{i}: {found} {expected}");
-        }
-    }
-
-    #[test]
-    fn huge_logits_do_not_overflow_and_zero_ones_have_no_gradient() {
-        let mut gradient = Vec::new();
-        let logits = [3000.0f32, -50.0, 2990.0, 0.0, 0.0, 0.0];
-        let loss = opinion_entropy_gradient(Logits::new(&logits, 3), &mut gradient);
-        assert!(loss.is_finite() && gradient.iter().all(|g| g.is_finite()));
-        assert!(gradient[3..].iter().all(|g| *g == 0.0));
-        // Equal shares of b, and u as much as all three of them: H = ln 2 + (ln 3) / 2.
-        let zeros = opinion_entropy_gradient(Logits::new(&[0.0; 3], 3), &mut gradient);
-        assert!((zeros - (2f64.ln() + 3f64.ln() / 2.0)).abs() < 1e-6, "{zeros}");
-    }
+    use flipcast_executor::Logits;
+    use flipcast_executor::loss::opinion_entropy_gradient;
 
     #[test]
     fn steps_lower_the_loss_reset_restores_and_runs_repeat() {

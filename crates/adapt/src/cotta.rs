@@ -1,12 +1,13 @@
 use crate::adapter::Kept;
 use crate::augment::augment;
 use crate::cross_entropy::{Prediction, add_cross_entropy_gradient, add_symmetric_gradient};
-use crate::predictions::Predictions;
+use crate::method::{Method, Recipe, SharedSettings};
 use crate::random::{Draws, Purpose};
 use crate::{
-    AdaptError, Adapter, AugmentConfig, Optimiser, OptimiserConfig, ParamRule, PixelSpace, SgdConfig, StepOutput,
+    AdaptError, Adapter, AugmentConfig, Optimizer, OptimizerConfig, ParamRule, PixelSpace, SgdConfig, StepOutput,
 };
-use flipcast_exec::{Executor, Logits, NormMode};
+use flipcast_executor::loss::Predictions;
+use flipcast_executor::{Executor, Logits, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +26,8 @@ pub enum CottaLoss {
 #[serde(deny_unknown_fields)]
 pub struct CottaConfig {
     /// What moves the student's scales and shifts.
-    pub optimiser: OptimiserConfig,
+    #[serde(rename = "optimiser")]
+    pub optimizer: OptimizerConfig,
     /// Which statistics batch norms use while adapting.
     pub norm_mode: NormMode,
     /// Which norm layers adapt.
@@ -49,7 +51,7 @@ impl CottaConfig {
     /// As published for ImageNet: SGD 0.01 with Nesterov 0.9, threshold 0.1, 32 augmentations, restore 0.001, batches of 64.
     pub fn imagenet() -> Self {
         Self {
-            optimiser: OptimiserConfig::Sgd(SgdConfig { lr: 0.01, momentum: 0.9, nesterov: true }),
+            optimizer: OptimizerConfig::Sgd(SgdConfig { lr: 0.01, momentum: 0.9, nesterov: true }),
             norm_mode: NormMode::Batch,
             param_rule: ParamRule::AllNorm,
             loss: CottaLoss::Symmetric,
@@ -64,7 +66,7 @@ impl CottaConfig {
     /// As published for CIFAR-10: Adam 1e-3, threshold 0.92, restore 0.01, batches of 200; the networks normalise on their own.
     pub fn cifar10() -> Self {
         Self {
-            optimiser: OptimiserConfig::adam(1e-3),
+            optimizer: OptimizerConfig::adam(1e-3),
             loss: CottaLoss::CrossEntropy,
             confidence_threshold: 0.92,
             augment: AugmentConfig::cotta(PixelSpace::AsIs),
@@ -89,6 +91,15 @@ impl CottaConfig {
         Self { confidence_threshold: threshold.unwrap_or(imagenet.confidence_threshold), ..imagenet }
     }
 
+    /// As published for the data of `recipe`.
+    pub fn published(recipe: Recipe) -> Self {
+        match recipe {
+            Recipe::ImageNet | Recipe::ImageNetVit => Self::imagenet(),
+            Recipe::Cifar10 => Self::cifar10(),
+            Recipe::Cifar100 => Self::cifar100(),
+        }
+    }
+
     /// Refuses settings outside their range.
     pub fn check(&self) -> Result<(), AdaptError> {
         let shares = [
@@ -103,7 +114,7 @@ impl CottaConfig {
         let count = self.augmentations as f64;
         AdaptError::unless(count >= 1.0, "augmentations", count, "at least 1")?;
         self.augment.check()?;
-        self.optimiser.check()
+        Ok(self.optimizer.check()?)
     }
 }
 
@@ -128,7 +139,7 @@ pub struct Cotta {
     config: CottaConfig,
     seed: u64,
     steps: u64,
-    optimiser: Optimiser,
+    optimizer: Optimizer,
     kept: Kept,
     /// Empty before the first step, when it equals the network's.
     student: Vec<f32>,
@@ -144,7 +155,7 @@ impl Cotta {
     pub fn new(config: CottaConfig, seed: u64) -> Result<Self, AdaptError> {
         config.check()?;
         Ok(Self {
-            optimiser: Optimiser::new(config.optimiser),
+            optimizer: Optimizer::new(config.optimizer),
             config,
             seed,
             steps: 0,
@@ -175,7 +186,7 @@ impl Cotta {
         follow_gradient(&self.predictions, &self.targets, self.config.loss, &mut self.logit_gradient);
         let mut gradient = net.backward(&self.logit_gradient)?.to_vec();
         self.config.param_rule.mask(net, &mut gradient);
-        self.optimiser.step(&mut self.student, &gradient);
+        self.optimizer.step(&mut self.student, &gradient);
         Ok(())
     }
 
@@ -239,7 +250,7 @@ impl Adapter for Cotta {
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
-        self.optimiser.reset();
+        self.optimizer.reset();
         self.student.clear();
         self.teacher.clear();
         self.steps = 0;
@@ -248,6 +259,24 @@ impl Adapter for Cotta {
 
     fn norm_mode(&self) -> NormMode {
         self.config.norm_mode
+    }
+}
+
+impl Method for CottaConfig {
+    fn name(&self) -> &'static str {
+        "cotta"
+    }
+
+    fn shared(&mut self) -> Option<SharedSettings<'_>> {
+        Some(SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode))
+    }
+
+    fn set_pixels(&mut self, pixels: PixelSpace) {
+        self.augment.pixels = pixels;
+    }
+
+    fn build(&self, seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(Box::new(Cotta::new(self.clone(), seed)?))
     }
 }
 
@@ -274,13 +303,13 @@ fn follow_gradient(student: &Predictions, teacher: &Predictions, loss: CottaLoss
 mod tests {
     use super::*;
     use crate::behaviour::{assert_adapts, residual_network};
-    use crate::check_gradient::{CLASSES, assert_gradient};
     use crate::cross_entropy::{cross_entropy, symmetric_cross_entropy};
     use crate::entropies;
+    use flipcast_testkit::{CLASSES, assert_gradient};
 
     fn config(confidence_threshold: f64) -> CottaConfig {
         CottaConfig {
-            optimiser: OptimiserConfig::sgd(1e-3),
+            optimizer: OptimizerConfig::sgd(1e-3),
             confidence_threshold,
             augmentations: 3,
             teacher_momentum: 0.9,

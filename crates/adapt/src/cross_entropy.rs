@@ -1,6 +1,6 @@
 //! Cross-entropy between two predictions and its gradient, in double precision.
 
-use crate::predictions::Predictions;
+use flipcast_executor::loss::Predictions;
 
 /// One prediction: probabilities and their logarithms.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +52,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check_gradient::{CLASSES, LOGITS, assert_gradient};
-    use flipcast_exec::Logits;
+    use flipcast_executor::Logits;
+    use flipcast_testkit::{CLASSES, LOGITS, assert_gradient};
 
     fn other() -> Predictions {
         let mut other = Predictions::default();

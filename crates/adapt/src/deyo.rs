@@ -1,9 +1,10 @@
 use crate::adapter::Kept;
 use crate::augment::{shuffle_patches, take_images};
-use crate::predictions::Predictions;
+use crate::method::{Method, Recipe, SharedSettings};
 use crate::random::{Draws, Purpose};
-use crate::{AdaptError, Adapter, EntropyMargin, Optimiser, OptimiserConfig, ParamRule, StepOutput};
-use flipcast_exec::{Executor, NormMode};
+use crate::{AdaptError, Adapter, EntropyMargin, Optimizer, OptimizerConfig, ParamRule, StepOutput, Target};
+use flipcast_executor::loss::Predictions;
+use flipcast_executor::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct DeyoConfig {
     /// What moves the scales and shifts.
-    pub optimiser: OptimiserConfig,
+    #[serde(rename = "optimiser")]
+    pub optimizer: OptimizerConfig,
     /// Which statistics batch norms use while adapting.
     pub norm_mode: NormMode,
     /// Images with a higher entropy are left out.
@@ -32,7 +34,7 @@ impl DeyoConfig {
     /// threshold 0.3, 4 x 4 patches, batches of 64.
     pub fn imagenet() -> Self {
         Self {
-            optimiser: OptimiserConfig::sgd(2.5e-4),
+            optimizer: OptimizerConfig::sgd(2.5e-4),
             norm_mode: NormMode::Batch,
             entropy_margin: EntropyMargin::Share(0.5),
             weight_margin: EntropyMargin::Share(0.4),
@@ -49,12 +51,28 @@ impl DeyoConfig {
 
     /// As compared on CIFAR: Adam 1e-3, threshold 0.2, batches of 200.
     pub fn cifar() -> Self {
-        Self { optimiser: OptimiserConfig::adam(1e-3), ..Self::wild() }
+        Self { optimizer: OptimizerConfig::adam(1e-3), ..Self::wild() }
     }
 
-    /// As published for a ViT-B: threshold 0.2; SGD 1e-3 for batches of 64, a rate taken from memory of the released code.
+    /// As published for a ViT-B: threshold 0.2; SGD 1e-3 for batches of 64 and in proportion for others (`main.py` of
+    /// github.com/Jhyun17/DeYO at abfa82e).
     pub fn imagenet_vit() -> Self {
-        Self { optimiser: OptimiserConfig::sgd(1e-3), ..Self::wild() }
+        Self { optimizer: OptimizerConfig::sgd(1e-3), ..Self::wild() }
+    }
+
+    /// As published for the data of `recipe`.
+    pub fn published(recipe: Recipe) -> Self {
+        match recipe {
+            Recipe::ImageNet => Self::imagenet(),
+            Recipe::ImageNetVit => Self::imagenet_vit(),
+            Recipe::Cifar10 | Recipe::Cifar100 => Self::cifar(),
+        }
+    }
+
+    /// The default with the learning rate that suits `target`.
+    pub fn for_target(target: Target) -> Self {
+        let default = Self::default();
+        Self { optimizer: target.optimizer(default.optimizer), ..default }
     }
 
     /// Refuses settings outside their range.
@@ -66,7 +84,7 @@ impl DeyoConfig {
         AdaptError::unless(ok, "PLPD threshold", plpd, "-1 or more, and less than 1")?;
         let grid = self.grid as f64;
         AdaptError::unless(self.grid >= 2, "patches along a side", grid, "at least 2")?;
-        self.optimiser.check()
+        Ok(self.optimizer.check()?)
     }
 }
 
@@ -94,7 +112,7 @@ pub struct Deyo {
     config: DeyoConfig,
     seed: u64,
     steps: u64,
-    optimiser: Optimiser,
+    optimizer: Optimizer,
     kept: Kept,
     predictions: Predictions,
     /// Predictions of the shuffled images.
@@ -110,7 +128,7 @@ impl Deyo {
     pub fn new(config: DeyoConfig, seed: u64) -> Result<Self, AdaptError> {
         config.check()?;
         Ok(Self {
-            optimiser: Optimiser::new(config.optimiser),
+            optimizer: Optimizer::new(config.optimizer),
             config,
             seed,
             steps: 0,
@@ -170,7 +188,7 @@ impl Adapter for Deyo {
             self.gradient.clear();
             self.gradient.extend_from_slice(net.backward(&self.logit_gradient)?);
             self.config.param_rule.mask(net, &mut self.gradient);
-            self.optimiser.step(net.affine_mut(), &self.gradient);
+            self.optimizer.step(net.affine_mut(), &self.gradient);
         }
         Ok(StepOutput {
             logits: self.kept.logits(),
@@ -183,7 +201,7 @@ impl Adapter for Deyo {
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
-        self.optimiser.reset();
+        self.optimizer.reset();
         self.steps = 0;
         Ok(())
     }
@@ -193,17 +211,31 @@ impl Adapter for Deyo {
     }
 }
 
+impl Method for DeyoConfig {
+    fn name(&self) -> &'static str {
+        "deyo"
+    }
+
+    fn shared(&mut self) -> Option<SharedSettings<'_>> {
+        Some(SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode))
+    }
+
+    fn build(&self, seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(Box::new(Deyo::new(self.clone(), seed)?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::behaviour::{assert_adapts, residual_network};
     use crate::entropies;
-    use flipcast_exec::Logits;
+    use flipcast_executor::Logits;
 
     /// Settings under which some images of a random network pass both filters.
     fn lenient() -> DeyoConfig {
         DeyoConfig {
-            optimiser: OptimiserConfig::sgd(1e-3),
+            optimizer: OptimizerConfig::sgd(1e-3),
             entropy_margin: EntropyMargin::Nats(50.0),
             plpd_threshold: -0.999,
             ..DeyoConfig::imagenet()

@@ -1,7 +1,8 @@
-use crate::eta::EtaCore;
-use crate::predictions::Predictions;
-use crate::{AdaptError, Adapter, EtaConfig, StepOutput};
-use flipcast_exec::{Executor, NormMode};
+use crate::method::{Method, Recipe, SharedSettings};
+use crate::minimizer::Minimizer;
+use crate::{AdaptError, Adapter, EtaConfig, StepOutput, Target};
+use flipcast_executor::loss::Predictions;
+use flipcast_executor::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -37,9 +38,21 @@ impl EataConfig {
         Self { eta: EtaConfig::cifar100(), fisher_alpha: 1.0 }
     }
 
-    /// ETA's default settings with the weight published for the nearer number of classes: 1 up to 100, 2000 above.
-    pub fn for_classes(num_classes: usize) -> Self {
-        Self { eta: EtaConfig::default(), fisher_alpha: if num_classes <= 100 { 1.0 } else { 2000.0 } }
+    /// As published for the data of `recipe`, with the quirks of the released code.
+    pub fn published(recipe: Recipe) -> Self {
+        let fisher_alpha = match recipe {
+            Recipe::ImageNet => Self::imagenet().fisher_alpha,
+            Recipe::ImageNetVit => Self::imagenet_vit().fisher_alpha,
+            Recipe::Cifar10 => Self::cifar10().fisher_alpha,
+            Recipe::Cifar100 => Self::cifar100().fisher_alpha,
+        };
+        Self { eta: EtaConfig::published(recipe), fisher_alpha }
+    }
+
+    /// ETA's settings for `target` with the weight published for the nearer number of classes: 1 up to 100, 2000 above.
+    pub fn for_target(target: Target) -> Self {
+        let fisher_alpha = if target.num_classes <= 100 { 1.0 } else { 2000.0 };
+        Self { eta: EtaConfig::for_target(target), fisher_alpha }
     }
 
     /// Refuses settings outside their range.
@@ -63,7 +76,7 @@ impl EataConfig {
 #[derive(Debug)]
 pub struct Eata {
     config: EataConfig,
-    core: EtaCore,
+    minimizer: Minimizer,
     /// Per parameter `2 alpha F`, the slope of the penalty; empty until prepared.
     pull: Arc<[f64]>,
 }
@@ -72,7 +85,7 @@ impl Eata {
     /// An adapter with these settings.
     pub fn new(config: EataConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        Ok(Self { core: EtaCore::new(config.eta.clone())?, config, pull: Arc::default() })
+        Ok(Self { config, minimizer: Minimizer::default(), pull: Arc::default() })
     }
 }
 
@@ -81,17 +94,20 @@ impl Adapter for Eata {
         if self.pull.len() != net.affine().len() {
             return Err(AdaptError::NotPrepared { method: "eata" });
         }
-        self.core.step_pulled(net, batch, Some(&self.pull))?;
-        Ok(self.core.output())
+        let objective = self.config.eta.objective(net.num_classes(), Some(&self.pull));
+        self.minimizer.step(net, batch, &objective)
     }
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
-        self.core.reset(net);
+        self.minimizer.reset(net);
+        if !self.config.eta.published_code {
+            self.minimizer.forget_average();
+        }
         Ok(())
     }
 
     fn prepare(&mut self, net: &mut dyn Executor, clean: &[Batch]) -> Result<(), AdaptError> {
-        self.core.config.param_rule.check(net)?;
+        self.config.eta.param_rule.check(net)?;
         let batches = clean.len() as f64;
         AdaptError::unless(batches > 0.0, "number of clean batches", batches, "at least 1")?;
         net.reset_affine();
@@ -112,7 +128,25 @@ impl Adapter for Eata {
     }
 
     fn norm_mode(&self) -> NormMode {
-        self.core.config.norm_mode
+        self.config.eta.norm_mode
+    }
+}
+
+impl Method for EataConfig {
+    fn name(&self) -> &'static str {
+        "eata"
+    }
+
+    fn shared(&mut self) -> Option<SharedSettings<'_>> {
+        self.eta.shared()
+    }
+
+    fn needs_clean(&self) -> bool {
+        true
+    }
+
+    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(Box::new(Eata::new(self.clone())?))
     }
 }
 
@@ -136,9 +170,10 @@ fn own_label_loss(predictions: &Predictions, gradient: &mut Vec<f32>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check_gradient::assert_gradient;
     use crate::small_network::small_network;
     use crate::{EntropyMargin, Eta, RedundancyMargin};
+    use flipcast_ground::Hint;
+    use flipcast_testkit::assert_gradient;
 
     /// Everything is kept.
     fn open() -> EtaConfig {

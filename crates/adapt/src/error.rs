@@ -1,22 +1,15 @@
-use flipcast_exec::ExecError;
+use flipcast_executor::{ExecError, SettingError};
+use flipcast_ground::Hint;
 
 /// Why a step could not be made.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum AdaptError {
     /// The network failed.
     #[error("the network could not run the batch")]
     Exec(#[from] ExecError),
     /// A setting is outside its range.
-    #[error("{setting} is {found}, expected {expected}")]
-    Setting {
-        /// The setting.
-        setting: &'static str,
-        /// Its value.
-        found: f64,
-        /// The allowed range.
-        expected: &'static str,
-    },
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// The network has no norm layer with a scale and shift, or the method leaves all of them alone.
     #[error("the network has no normalisation layer the method may change, so there is nothing to adapt")]
     NothingToAdapt,
@@ -31,12 +24,12 @@ pub enum AdaptError {
         kinds: String,
     },
     /// A listed layer does not exist.
-    #[error("the network has no norm layer `{name}` and none below it; the nearest names are {}", quoted(nearest))]
+    #[error("the network has no norm layer `{name}` and none below it; the nearest names are {nearest}")]
     UnknownLayer {
         /// The name asked for.
         name: String,
-        /// The most similar names.
-        nearest: Vec<String>,
+        /// The most similar names, quoted.
+        nearest: String,
     },
     /// There is no rule of this name for what adapts.
     #[error("there is no rule `{name}` for what adapts, expected `all-norm`, `batch-norm`, `sar` or `list:` and names")]
@@ -57,41 +50,36 @@ pub enum AdaptError {
         method: &'static str,
     },
     /// There is no method of this name.
-    #[error("there is no method `{name}`; the nearest names are {}", quoted(nearest))]
+    #[error("there is no method `{name}`; the nearest names are {nearest}")]
     UnknownMethod {
         /// The name asked for.
         name: String,
-        /// The most similar names.
-        nearest: Vec<&'static str>,
+        /// The most similar names, quoted.
+        nearest: String,
     },
 }
 
-impl AdaptError {
-    /// What to do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::NotPrepared { .. } => Some("give it batches of clean images first, or use `eta`, which needs none"),
-            Self::NothingToAdapt => Some("use `source`, which changes nothing"),
-            Self::NothingSelected { .. } => Some("let every norm layer adapt with `all-norm`"),
-            Self::UnknownParamRule { .. } => Some("a list holds layers or modules: `list:layer1,layer2.0.bn1`"),
-            Self::NoStatistics { .. } => Some(
+impl Hint for AdaptError {
+    fn hint(&self) -> Option<String> {
+        let advice = match self {
+            Self::NotPrepared { .. } => "give it batches of clean images first, or use `eta`, which needs none",
+            Self::NothingToAdapt => "use `source`, which changes nothing",
+            Self::NothingSelected { .. } => "let every norm layer adapt with `all-norm`",
+            Self::UnknownParamRule { .. } => "a list holds layers or modules: `list:layer1,layer2.0.bn1`",
+            Self::NoStatistics { .. } => {
                 "layer and group norms take their statistics from the image itself: use `source`, or a method that changes \
-                 scales and shifts, such as `tent`",
-            ),
-            Self::Exec(_) | Self::Setting { .. } | Self::UnknownMethod { .. } | Self::UnknownLayer { .. } => None,
-        }
-    }
-
-    /// An error that names the setting, unless it is `ok`.
-    pub(crate) fn unless(ok: bool, setting: &'static str, found: f64, expected: &'static str) -> Result<(), Self> {
-        if ok {
-            return Ok(());
-        }
-        Err(Self::Setting { setting, found, expected })
+                 scales and shifts, such as `tent`"
+            }
+            // What failed inside gives its own advice, further down the chain.
+            Self::Exec(_) | Self::Setting(_) | Self::UnknownMethod { .. } | Self::UnknownLayer { .. } => return None,
+        };
+        Some(advice.to_owned())
     }
 }
 
-fn quoted<S: std::fmt::Display>(names: &[S]) -> String {
-    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
+impl AdaptError {
+    /// An error that names the setting, unless it is `ok`.
+    pub(crate) fn unless(ok: bool, setting: &'static str, found: f64, expected: &'static str) -> Result<(), Self> {
+        Ok(SettingError::unless(ok, setting, found, expected)?)
+    }
 }

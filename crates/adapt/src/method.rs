@@ -1,16 +1,74 @@
-use crate::nearest::nearest_names;
 use crate::{
-    AdaptError, Adapter, Asr, AsrConfig, AsrStep, Bn, BnConfig, BnCumulative, BnCumulativeConfig, Come, ComeConfig,
-    Cotta, CottaConfig, Cpl, CplConfig, Deyo, DeyoConfig, Eata, EataConfig, Eta, EtaConfig, Norms, OptimiserConfig,
-    ParamRule, PixelSpace, Rdumb, RdumbConfig, Roid, RoidConfig, Rpl, RplConfig, Sar, SarConfig, Source, Target, Tent,
+    AdaptError, Adapter, AsrConfig, BnConfig, BnCumulativeConfig, ComeConfig, CottaConfig, CplConfig, DeyoConfig,
+    EataConfig, EtaConfig, ParamRule, PixelSpace, RdumbConfig, RoidConfig, RplConfig, SarConfig, SourceConfig, Target,
     TentConfig,
 };
-use flipcast_exec::NormMode;
+use flipcast_executor::{NormMode, OptimizerConfig};
 use flipcast_graph::AffineTable;
+use flipcast_ground::nearest_quoted;
 use serde::{Deserialize, Serialize};
 
+/// The settings of one method, as everything outside its file needs them.
+pub trait Method {
+    /// The method's name in [`METHODS`].
+    fn name(&self) -> &'static str;
+
+    /// The settings that methods which move parameters share; `None` for the others.
+    fn shared(&mut self) -> Option<SharedSettings<'_>> {
+        None
+    }
+
+    /// The statistics batch norms use in its forward passes.
+    fn norm_mode(&mut self) -> NormMode {
+        self.shared().map_or(NormMode::Running, |shared| *shared.norm_mode)
+    }
+
+    /// Whether it replaces running statistics, and so needs a network that has some.
+    fn replaces_statistics(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Adapter::prepare`] must see clean batches before the first step.
+    fn needs_clean(&self) -> bool {
+        false
+    }
+
+    /// Steps from one return to the source to the next, for methods that return at fixed intervals.
+    fn reset_every(&self) -> Option<u64> {
+        None
+    }
+
+    /// Says how the network's values relate to pixels; only methods that augment images care.
+    fn set_pixels(&mut self, pixels: PixelSpace) {
+        let _ = pixels;
+    }
+
+    /// The adapter, unless a setting is outside its range. Methods that draw random numbers draw them from `seed`.
+    fn build(&self, seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError>;
+}
+
+/// Settings that most methods have, to change.
+#[derive(Debug)]
+pub struct SharedSettings<'a> {
+    /// What moves the scales and shifts.
+    pub optimizer: &'a mut OptimizerConfig,
+    /// Which norm layers adapt.
+    pub param_rule: &'a mut ParamRule,
+    /// Which statistics batch norms use while adapting.
+    pub norm_mode: &'a mut NormMode,
+    /// Whether to follow the quirks of the released code, where there are any.
+    pub published_code: Option<&'a mut bool>,
+}
+
+impl<'a> SharedSettings<'a> {
+    /// Of a method whose released code has no quirks.
+    pub fn new(optimizer: &'a mut OptimizerConfig, param_rule: &'a mut ParamRule, norm_mode: &'a mut NormMode) -> Self {
+        Self { optimizer, param_rule, norm_mode, published_code: None }
+    }
+}
+
 /// What the table of methods says of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct MethodInfo {
     /// Published name, lower case.
     pub name: &'static str,
@@ -18,26 +76,121 @@ pub struct MethodInfo {
     pub summary: &'static str,
     /// Where it was published; empty for the baseline.
     pub reference: &'static str,
+    /// The settings published for the data of a recipe.
+    pub published: fn(Recipe) -> MethodConfig,
+    /// The settings this crate proposes for a network and batch size.
+    pub default: fn(Target) -> MethodConfig,
 }
 
-/// All methods, one line each.
-#[rustfmt::skip]
+use MethodConfig as M;
+
+/// All methods. A new one has a file of its own, a row here, and a variant with its arm in [`MethodConfig`].
 pub const METHODS: &[MethodInfo] = &[
-    MethodInfo { name: "source", summary: "no adaptation", reference: "" },
-    MethodInfo { name: "bn", summary: "statistics of the batch, source scales and shifts", reference: "Nado et al. 2020; Schneider et al., NeurIPS 2020" },
-    MethodInfo { name: "bn_cumulative", summary: "statistics gathered over the stream, source scales and shifts", reference: "Schneider et al., NeurIPS 2020" },
-    MethodInfo { name: "tent", summary: "entropy minimisation on every image", reference: "Wang et al., ICLR 2021" },
-    MethodInfo { name: "rpl", summary: "robust loss against the predicted classes", reference: "Rusak et al., TMLR 2022" },
-    MethodInfo { name: "cpl", summary: "the PolyLoss against its conjugate pseudo-labels", reference: "Goyal et al., NeurIPS 2022" },
-    MethodInfo { name: "eta", summary: "entropy minimisation on reliable images that are not redundant", reference: "Niu et al., ICML 2022" },
-    MethodInfo { name: "eata", summary: "ETA with a penalty on changing what mattered on clean images", reference: "Niu et al., ICML 2022" },
-    MethodInfo { name: "rdumb", summary: "ETA that returns to the source every 1000 steps", reference: "Press et al., NeurIPS 2023" },
-    MethodInfo { name: "sar", summary: "entropy minimisation on reliable images, towards flat minima", reference: "Niu et al., ICLR 2023" },
-    MethodInfo { name: "cotta", summary: "a student follows a slow teacher and now and then forgets", reference: "Wang et al., CVPR 2022" },
-    MethodInfo { name: "roid", summary: "likelihood ratios of certain and rare images, consistency, a pull to the source", reference: "Marsden et al., WACV 2024" },
-    MethodInfo { name: "deyo", summary: "entropy minimisation on images whose class depends on their shape", reference: "Lee et al., ICLR 2024" },
-    MethodInfo { name: "come", summary: "Tent with an entropy that leaves room for not knowing", reference: "Zhang et al., ICLR 2025" },
-    MethodInfo { name: "asr", summary: "ETA that resets when, and as deeply as, predictions concentrate", reference: "Lim et al., ICLR 2026" },
+    MethodInfo {
+        name: "source",
+        summary: "no adaptation",
+        reference: "",
+        published: |_| M::Source(SourceConfig {}),
+        default: |_| M::Source(SourceConfig {}),
+    },
+    MethodInfo {
+        name: "bn",
+        summary: "statistics of the batch, source scales and shifts",
+        reference: "Nado et al. 2020; Schneider et al., NeurIPS 2020",
+        published: |_| M::Bn(BnConfig::batch()),
+        default: |_| M::Bn(BnConfig::batch()),
+    },
+    MethodInfo {
+        name: "bn_cumulative",
+        summary: "statistics gathered over the stream, source scales and shifts",
+        reference: "Schneider et al., NeurIPS 2020",
+        published: |_| M::BnCumulative(BnCumulativeConfig::default()),
+        default: |_| M::BnCumulative(BnCumulativeConfig::default()),
+    },
+    MethodInfo {
+        name: "tent",
+        summary: "entropy minimisation on every image",
+        reference: "Wang et al., ICLR 2021",
+        published: |recipe| M::Tent(TentConfig::published(recipe)),
+        default: |target| M::Tent(TentConfig::for_target(target)),
+    },
+    MethodInfo {
+        name: "rpl",
+        summary: "robust loss against the predicted classes",
+        reference: "Rusak et al., TMLR 2022",
+        published: |recipe| M::Rpl(RplConfig::published(recipe)),
+        default: |_| M::Rpl(RplConfig::default()),
+    },
+    MethodInfo {
+        name: "cpl",
+        summary: "the PolyLoss against its conjugate pseudo-labels",
+        reference: "Goyal et al., NeurIPS 2022",
+        published: |recipe| M::Cpl(CplConfig::published(recipe)),
+        default: |_| M::Cpl(CplConfig::default()),
+    },
+    MethodInfo {
+        name: "eta",
+        summary: "entropy minimisation on reliable images that are not redundant",
+        reference: "Niu et al., ICML 2022",
+        published: |recipe| M::Eta(EtaConfig::published(recipe)),
+        default: |target| M::Eta(EtaConfig::for_target(target)),
+    },
+    MethodInfo {
+        name: "eata",
+        summary: "ETA with a penalty on changing what mattered on clean images",
+        reference: "Niu et al., ICML 2022",
+        published: |recipe| M::Eata(EataConfig::published(recipe)),
+        default: |target| M::Eata(EataConfig::for_target(target)),
+    },
+    MethodInfo {
+        name: "rdumb",
+        summary: "ETA that returns to the source every 1000 steps",
+        reference: "Press et al., NeurIPS 2023",
+        published: |recipe| M::Rdumb(RdumbConfig::published(recipe)),
+        default: |target| M::Rdumb(RdumbConfig::for_target(target)),
+    },
+    MethodInfo {
+        name: "sar",
+        summary: "entropy minimisation on reliable images, towards flat minima",
+        reference: "Niu et al., ICLR 2023",
+        published: |recipe| M::Sar(SarConfig::published(recipe)),
+        default: |target| M::Sar(SarConfig::for_target(target)),
+    },
+    MethodInfo {
+        name: "cotta",
+        summary: "a student follows a slow teacher and now and then forgets",
+        reference: "Wang et al., CVPR 2022",
+        published: |recipe| M::Cotta(CottaConfig::published(recipe)),
+        default: |target| M::Cotta(CottaConfig::for_classes(target.num_classes)),
+    },
+    MethodInfo {
+        name: "roid",
+        summary: "likelihood ratios of certain and rare images, consistency, a pull to the source",
+        reference: "Marsden et al., WACV 2024",
+        published: |recipe| M::Roid(RoidConfig::published(recipe)),
+        default: |_| M::Roid(RoidConfig::default()),
+    },
+    MethodInfo {
+        name: "deyo",
+        summary: "entropy minimisation on images whose class depends on their shape",
+        reference: "Lee et al., ICLR 2024",
+        published: |recipe| M::Deyo(DeyoConfig::published(recipe)),
+        default: |target| M::Deyo(DeyoConfig::for_target(target)),
+    },
+    MethodInfo {
+        name: "come",
+        summary: "Tent with an entropy that leaves room for not knowing",
+        reference: "Zhang et al., ICLR 2025",
+        published: |recipe| M::Come(ComeConfig::published(recipe)),
+        default: |target| M::Come(ComeConfig::for_target(target)),
+    },
+    MethodInfo {
+        name: "asr",
+        summary: "ETA that resets when, and as deeply as, predictions concentrate",
+        reference: "Lim et al., ICLR 2026",
+        published: |recipe| M::Asr(AsrConfig::published(recipe)),
+        default: |_| M::Asr(AsrConfig::default()),
+    },
 ];
 
 /// The data a published setting was made for.
@@ -59,95 +212,73 @@ pub enum Recipe {
 /// A method with its settings: what a protocol stores, and what an [`Adapter`] is built from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case", deny_unknown_fields)]
-#[non_exhaustive]
 pub enum MethodConfig {
-    /// [`Source`], which has no settings.
-    Source {},
-    /// [`Bn`].
+    /// [`Source`](crate::Source).
+    Source(SourceConfig),
+    /// [`Bn`](crate::Bn).
     Bn(BnConfig),
-    /// [`BnCumulative`].
+    /// [`BnCumulative`](crate::BnCumulative).
     BnCumulative(BnCumulativeConfig),
-    /// [`Tent`].
+    /// [`Tent`](crate::Tent).
     Tent(TentConfig),
-    /// [`Rpl`].
+    /// [`Rpl`](crate::Rpl).
     Rpl(RplConfig),
-    /// [`Cpl`].
+    /// [`Cpl`](crate::Cpl).
     Cpl(CplConfig),
-    /// [`Eta`].
+    /// [`Eta`](crate::Eta).
     Eta(EtaConfig),
-    /// [`Eata`].
+    /// [`Eata`](crate::Eata).
     Eata(EataConfig),
-    /// [`Rdumb`].
+    /// [`Rdumb`](crate::Rdumb).
     Rdumb(RdumbConfig),
-    /// [`Sar`].
+    /// [`Sar`](crate::Sar).
     Sar(SarConfig),
-    /// [`Cotta`].
+    /// [`Cotta`](crate::Cotta).
     Cotta(CottaConfig),
-    /// [`Roid`].
+    /// [`Roid`](crate::Roid).
     Roid(RoidConfig),
-    /// [`Deyo`].
+    /// [`Deyo`](crate::Deyo).
     Deyo(DeyoConfig),
-    /// [`Come`].
+    /// [`Come`](crate::Come).
     Come(ComeConfig),
-    /// [`Asr`].
+    /// [`Asr`](crate::Asr).
     Asr(AsrConfig),
 }
 
 impl MethodConfig {
+    /// The settings behind the variant: the one place that tells the methods apart.
+    pub fn method_mut(&mut self) -> &mut dyn Method {
+        match self {
+            Self::Source(config) => config,
+            Self::Bn(config) => config,
+            Self::BnCumulative(config) => config,
+            Self::Tent(config) => config,
+            Self::Rpl(config) => config,
+            Self::Cpl(config) => config,
+            Self::Eta(config) => config,
+            Self::Eata(config) => config,
+            Self::Rdumb(config) => config,
+            Self::Sar(config) => config,
+            Self::Cotta(config) => config,
+            Self::Roid(config) => config,
+            Self::Deyo(config) => config,
+            Self::Come(config) => config,
+            Self::Asr(config) => config,
+        }
+    }
+
+    /// Reads a setting. Settings are small, so that a copy is cheaper than a second match over all methods.
+    fn read<T>(&self, get: impl FnOnce(&mut dyn Method) -> T) -> T {
+        get(self.clone().method_mut())
+    }
+
     /// The settings published for the method called `name` on the data of `recipe`, with the quirks of the released code. Case and
     /// the choice between `-` and `_` do not matter in names.
     ///
     /// What adapts is every norm layer, but for SAR and DeYO, which leave the last stage alone. The released code of Tent, RPL, CPL, EATA
     /// and RDumb collects batch norms only: the same in networks that have no others, and nothing at all in a ViT.
     pub fn published(name: &str, recipe: Recipe) -> Result<Self, AdaptError> {
-        use Recipe::{Cifar10, Cifar100, ImageNet, ImageNetVit};
-        let eta = |eta| EtaConfig { published_code: true, ..eta };
-        let sar = |sar| SarConfig { published_code: true, ..sar };
-        Ok(match (find(name)?, recipe) {
-            ("source", _) => Self::Source {},
-            ("bn", _) => Self::Bn(BnConfig::batch()),
-            ("bn_cumulative", _) => Self::BnCumulative(BnCumulativeConfig::default()),
-            ("tent", ImageNetVit) => Self::Tent(TentConfig::imagenet_vit()),
-            ("tent", ImageNet) => Self::Tent(TentConfig::imagenet()),
-            ("tent", Cifar10 | Cifar100) => Self::Tent(TentConfig::cifar()),
-            ("rpl", ImageNet | ImageNetVit) => Self::Rpl(RplConfig::imagenet()),
-            ("rpl", Cifar10 | Cifar100) => Self::Rpl(RplConfig::cifar()),
-            ("cpl", ImageNet | ImageNetVit) => Self::Cpl(CplConfig::imagenet()),
-            ("cpl", Cifar10 | Cifar100) => Self::Cpl(CplConfig::cifar()),
-            ("eta", ImageNetVit) => Self::Eta(eta(EtaConfig::imagenet_vit())),
-            ("eta", ImageNet) => Self::Eta(eta(EtaConfig::imagenet())),
-            ("eta", Cifar10) => Self::Eta(eta(EtaConfig::cifar10())),
-            ("eta", Cifar100) => Self::Eta(eta(EtaConfig::cifar100())),
-            ("eata", _) => {
-                let config = match recipe {
-                    ImageNet => EataConfig::imagenet(),
-                    ImageNetVit => EataConfig::imagenet_vit(),
-                    Cifar10 => EataConfig::cifar10(),
-                    Cifar100 => EataConfig::cifar100(),
-                };
-                Self::Eata(EataConfig { eta: eta(config.eta), ..config })
-            }
-            ("rdumb", ImageNet | ImageNetVit) => Self::Rdumb(RdumbConfig::imagenet()),
-            ("rdumb", Cifar10 | Cifar100) => Self::Rdumb(RdumbConfig::cifar()),
-            ("sar", ImageNetVit) => Self::Sar(sar(SarConfig::imagenet_vit())),
-            ("sar", ImageNet) => Self::Sar(sar(SarConfig::imagenet())),
-            ("sar", Cifar10 | Cifar100) => Self::Sar(sar(SarConfig::cifar())),
-            ("cotta", ImageNet | ImageNetVit) => Self::Cotta(CottaConfig::imagenet()),
-            ("cotta", Cifar10) => Self::Cotta(CottaConfig::cifar10()),
-            ("cotta", Cifar100) => Self::Cotta(CottaConfig::cifar100()),
-            ("roid", ImageNet | ImageNetVit) => Self::Roid(RoidConfig::imagenet()),
-            ("roid", Cifar10 | Cifar100) => Self::Roid(RoidConfig::cifar()),
-            ("deyo", ImageNetVit) => Self::Deyo(DeyoConfig::imagenet_vit()),
-            ("deyo", ImageNet) => Self::Deyo(DeyoConfig::imagenet()),
-            ("deyo", Cifar10 | Cifar100) => Self::Deyo(DeyoConfig::cifar()),
-            ("come", ImageNetVit) => Self::Come(ComeConfig::imagenet_vit()),
-            ("come", ImageNet) => Self::Come(ComeConfig::imagenet()),
-            ("come", Cifar10 | Cifar100) => Self::Come(ComeConfig::cifar()),
-            ("asr", ImageNet | ImageNetVit) => Self::Asr(AsrConfig::imagenet()),
-            ("asr", Cifar10) => Self::Asr(AsrConfig::cifar10()),
-            ("asr", Cifar100) => Self::Asr(AsrConfig::cifar100()),
-            (other, _) => return Err(unknown(other)),
-        })
+        Ok((find(name)?.published)(recipe))
     }
 
     /// The settings this crate proposes for the method called `name` and a network of `num_classes` classes with batch norms, in batches
@@ -163,205 +294,93 @@ impl MethodConfig {
     ///
     /// | method | rate | from |
     /// |---|---|---|
-    /// | `sar` | 1e-3 | its paper and code, in proportion to the batch |
-    /// | `tent`, `eta`, `eata`, `come`, `deyo` | 1e-3 | memory of the code of SAR and DeYO, which sets one rate for all they compare |
-    /// | `rdumb` | 1e-3 | ETA's, being ETA between resets; nobody published one |
+    /// | `sar`, `tent`, `eata` | 1e-3 | `main.py` of mr-eggplant/SAR (492c1ad): one rate for all, in proportion to the batch |
+    /// | `deyo` | 1e-3 | `main.py` of Jhyun17/DeYO (abfa82e), likewise |
+    /// | `eta` | 1e-3 | EATA's, being EATA without its penalty |
+    /// | `come` | 1e-3 | Tent's: the choice of this project |
+    /// | `rdumb` | 1e-3 | ETA's, being ETA between resets: the choice of this project |
     /// | `rpl`, `cpl`, `cotta`, `roid`, `asr` | as with batch norms | nothing else published; mariodoebler/test-time-adaptation has one rate for all networks |
     pub fn default_on(name: &str, target: Target) -> Result<Self, AdaptError> {
-        let num_classes = target.num_classes;
-        let classes = num_classes as f64;
-        AdaptError::unless(num_classes >= 2, "number of classes", classes, "at least 2")?;
-        let config = match find(name)? {
-            "source" => Self::Source {},
-            "bn" => Self::Bn(BnConfig::batch()),
-            "bn_cumulative" => Self::BnCumulative(BnCumulativeConfig::default()),
-            "tent" => Self::Tent(TentConfig::imagenet()),
-            "rpl" => Self::Rpl(RplConfig::default()),
-            "cpl" => Self::Cpl(CplConfig::default()),
-            "eta" => Self::Eta(EtaConfig::default()),
-            "eata" => Self::Eata(EataConfig::for_classes(num_classes)),
-            "rdumb" => Self::Rdumb(RdumbConfig::default()),
-            "sar" => return Ok(Self::Sar(SarConfig::for_target(target))),
-            "cotta" => Self::Cotta(CottaConfig::for_classes(num_classes)),
-            "roid" => Self::Roid(RoidConfig::default()),
-            "deyo" => Self::Deyo(DeyoConfig::default()),
-            "come" => Self::Come(ComeConfig::imagenet()),
-            "asr" => Self::Asr(AsrConfig::default()),
-            other => return Err(unknown(other)),
-        };
-        Ok(match (target.norms, config.name()) {
-            (Norms::Layer, "tent" | "eta" | "eata" | "rdumb" | "come" | "deyo") => {
-                config.with_optimiser(OptimiserConfig::sgd(target.transformer_lr()))
-            }
-            _ => config,
-        })
+        let classes = target.num_classes;
+        AdaptError::unless(classes >= 2, "number of classes", classes as f64, "at least 2")?;
+        Ok((find(name)?.default)(target))
     }
 
-    /// The same method with another optimiser, where it has one.
-    pub fn with_optimiser(mut self, optimiser: OptimiserConfig) -> Self {
-        match &mut self {
-            Self::Source {} | Self::Bn(_) | Self::BnCumulative(_) => {}
-            Self::Tent(config) => config.optimiser = optimiser,
-            Self::Rpl(config) => config.optimiser = optimiser,
-            Self::Cpl(config) => config.optimiser = optimiser,
-            Self::Eta(config) => config.optimiser = optimiser,
-            Self::Eata(config) => config.eta.optimiser = optimiser,
-            Self::Rdumb(config) => config.eta.optimiser = optimiser,
-            Self::Sar(config) => config.optimiser = optimiser,
-            Self::Cotta(config) => config.optimiser = optimiser,
-            Self::Roid(config) => config.optimiser = optimiser,
-            Self::Deyo(config) => config.optimiser = optimiser,
-            Self::Come(config) => config.optimiser = optimiser,
-            Self::Asr(config) => match &mut config.step {
-                AsrStep::Eta(config) => config.optimiser = optimiser,
-                AsrStep::Tent(config) => config.optimiser = optimiser,
-            },
+    /// The same method with another optimizer, where it has one.
+    pub fn with_optimizer(mut self, optimizer: OptimizerConfig) -> Self {
+        if let Some(shared) = self.method_mut().shared() {
+            *shared.optimizer = optimizer;
         }
         self
     }
 
-    /// Which norm layers adapt; `None` if none does.
-    pub fn param_rule(&self) -> Option<&ParamRule> {
-        match self {
-            Self::Source {} | Self::Bn(_) | Self::BnCumulative(_) => None,
-            Self::Tent(config) => Some(&config.param_rule),
-            Self::Rpl(config) => Some(&config.param_rule),
-            Self::Cpl(config) => Some(&config.param_rule),
-            Self::Eta(config) => Some(&config.param_rule),
-            Self::Eata(config) => Some(&config.eta.param_rule),
-            Self::Rdumb(config) => Some(&config.eta.param_rule),
-            Self::Sar(config) => Some(&config.param_rule),
-            Self::Cotta(config) => Some(&config.param_rule),
-            Self::Roid(config) => Some(&config.param_rule),
-            Self::Deyo(config) => Some(&config.param_rule),
-            Self::Come(config) => Some(&config.param_rule),
-            Self::Asr(config) => match &config.step {
-                AsrStep::Eta(config) => Some(&config.param_rule),
-                AsrStep::Tent(config) => Some(&config.param_rule),
-            },
+    /// The same method with another learning rate; `None` if it has no learning rate.
+    pub fn with_lr(self, lr: f32) -> Option<Self> {
+        let optimizer = self.optimizer()?.with_lr(lr);
+        Some(self.with_optimizer(optimizer))
+    }
+
+    /// The same method with or without the quirks of its released code, where there are any.
+    pub fn with_published_code(mut self, published_code: bool) -> Self {
+        if let Some(quirks) = self.method_mut().shared().and_then(|shared| shared.published_code) {
+            *quirks = published_code;
         }
+        self
     }
 
     /// The same method with other norm layers that adapt, where any does.
     pub fn with_param_rule(mut self, rule: ParamRule) -> Self {
-        match &mut self {
-            Self::Source {} | Self::Bn(_) | Self::BnCumulative(_) => {}
-            Self::Tent(config) => config.param_rule = rule,
-            Self::Rpl(config) => config.param_rule = rule,
-            Self::Cpl(config) => config.param_rule = rule,
-            Self::Eta(config) => config.param_rule = rule,
-            Self::Eata(config) => config.eta.param_rule = rule,
-            Self::Rdumb(config) => config.eta.param_rule = rule,
-            Self::Sar(config) => config.param_rule = rule,
-            Self::Cotta(config) => config.param_rule = rule,
-            Self::Roid(config) => config.param_rule = rule,
-            Self::Deyo(config) => config.param_rule = rule,
-            Self::Come(config) => config.param_rule = rule,
-            Self::Asr(config) => match &mut config.step {
-                AsrStep::Eta(config) => config.param_rule = rule,
-                AsrStep::Tent(config) => config.param_rule = rule,
-            },
+        if let Some(shared) = self.method_mut().shared() {
+            *shared.param_rule = rule;
         }
         self
     }
 
+    /// The same method for a network whose values relate to pixels in this way; only methods that augment images care.
+    pub fn with_pixels(mut self, pixels: PixelSpace) -> Self {
+        self.method_mut().set_pixels(pixels);
+        self
+    }
+
+    /// The method's name in [`METHODS`].
+    pub fn name(&self) -> &'static str {
+        self.read(|method| method.name())
+    }
+
+    /// What moves the parameters; `None` if nothing does.
+    pub fn optimizer(&self) -> Option<OptimizerConfig> {
+        self.read(|method| method.shared().map(|shared| *shared.optimizer))
+    }
+
+    /// Which norm layers adapt; `None` if none does.
+    pub fn param_rule(&self) -> Option<ParamRule> {
+        self.read(|method| method.shared().map(|shared| shared.param_rule.clone()))
+    }
+
+    /// The statistics batch norms use in its forward passes.
+    pub fn norm_mode(&self) -> NormMode {
+        self.read(|method| method.norm_mode())
+    }
+
+    /// Steps from one return to the source to the next, for methods that return at fixed intervals.
+    pub fn reset_every(&self) -> Option<u64> {
+        self.read(|method| method.reset_every())
+    }
+
+    /// Whether [`Adapter::prepare`] must see clean batches before the first step.
+    pub fn needs_clean(&self) -> bool {
+        self.read(|method| method.needs_clean())
+    }
+
     /// Refuses a network the method has nothing to do in: no norm layer that its rule selects, or no statistics to replace.
     pub fn check_network(&self, table: &AffineTable) -> Result<(), AdaptError> {
-        if let (Self::Bn(_) | Self::BnCumulative(_), false) = (self, table.has_batch_norm()) {
+        if self.read(|method| method.replaces_statistics()) && !table.has_batch_norm() {
             return Err(AdaptError::NoStatistics { method: self.name() });
         }
         match self.param_rule() {
             Some(rule) => rule.select(table).map(drop),
             None => Ok(()),
         }
-    }
-
-    /// The method's name in [`METHODS`].
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Source {} => "source",
-            Self::Bn(_) => "bn",
-            Self::BnCumulative(_) => "bn_cumulative",
-            Self::Tent(_) => "tent",
-            Self::Rpl(_) => "rpl",
-            Self::Cpl(_) => "cpl",
-            Self::Eta(_) => "eta",
-            Self::Eata(_) => "eata",
-            Self::Rdumb(_) => "rdumb",
-            Self::Sar(_) => "sar",
-            Self::Cotta(_) => "cotta",
-            Self::Roid(_) => "roid",
-            Self::Deyo(_) => "deyo",
-            Self::Come(_) => "come",
-            Self::Asr(_) => "asr",
-        }
-    }
-
-    /// What moves the parameters; `None` if nothing does.
-    pub fn optimiser(&self) -> Option<&OptimiserConfig> {
-        match self {
-            Self::Source {} | Self::Bn(_) | Self::BnCumulative(_) => None,
-            Self::Tent(config) => Some(&config.optimiser),
-            Self::Rpl(config) => Some(&config.optimiser),
-            Self::Cpl(config) => Some(&config.optimiser),
-            Self::Eta(config) => Some(&config.optimiser),
-            Self::Eata(config) => Some(&config.eta.optimiser),
-            Self::Rdumb(config) => Some(&config.eta.optimiser),
-            Self::Sar(config) => Some(&config.optimiser),
-            Self::Cotta(config) => Some(&config.optimiser),
-            Self::Roid(config) => Some(&config.optimiser),
-            Self::Deyo(config) => Some(&config.optimiser),
-            Self::Come(config) => Some(&config.optimiser),
-            Self::Asr(config) => Some(config.optimiser()),
-        }
-    }
-
-    /// The statistics batch norms use in its forward passes.
-    pub fn norm_mode(&self) -> NormMode {
-        match self {
-            Self::Source {} => NormMode::Running,
-            Self::Bn(config) => config.norm_mode(),
-            Self::BnCumulative(config) => config.norm_mode(),
-            Self::Tent(config) => config.norm_mode,
-            Self::Rpl(config) => config.norm_mode,
-            Self::Cpl(config) => config.norm_mode,
-            Self::Eta(config) => config.norm_mode,
-            Self::Eata(config) => config.eta.norm_mode,
-            Self::Rdumb(config) => config.eta.norm_mode,
-            Self::Sar(config) => config.norm_mode,
-            Self::Cotta(config) => config.norm_mode,
-            Self::Roid(config) => config.norm_mode,
-            Self::Deyo(config) => config.norm_mode,
-            Self::Come(config) => config.norm_mode,
-            Self::Asr(config) => config.norm_mode(),
-        }
-    }
-
-    /// The same method for a network whose values relate to pixels in this way; only methods that augment images care.
-    pub fn with_pixels(mut self, pixels: PixelSpace) -> Self {
-        match &mut self {
-            Self::Cotta(config) => config.augment.pixels = pixels,
-            Self::Roid(config) => {
-                if let Some(augment) = &mut config.consistency {
-                    augment.pixels = pixels;
-                }
-            }
-            _ => {}
-        }
-        self
-    }
-
-    /// Steps from one return to the source to the next, for methods that return at fixed intervals.
-    pub fn reset_every(&self) -> Option<u64> {
-        match self {
-            Self::Rdumb(config) => Some(config.reset_every),
-            _ => None,
-        }
-    }
-
-    /// Whether [`Adapter::prepare`] must see clean batches before the first step.
-    pub fn needs_clean(&self) -> bool {
-        matches!(self, Self::Eata(_))
     }
 
     /// Refuses settings outside their range.
@@ -371,39 +390,18 @@ impl MethodConfig {
 
     /// The adapter. Methods that draw random numbers draw them from `seed`.
     pub fn build(&self, seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
-        Ok(match self.clone() {
-            Self::Source {} => Box::new(Source::new()),
-            Self::Bn(config) => Box::new(Bn::new(config)?),
-            Self::BnCumulative(config) => Box::new(BnCumulative::new(config)?),
-            Self::Tent(config) => Box::new(Tent::new(config)?),
-            Self::Rpl(config) => Box::new(Rpl::new(config)?),
-            Self::Cpl(config) => Box::new(Cpl::new(config)?),
-            Self::Eta(config) => Box::new(Eta::new(config)?),
-            Self::Eata(config) => Box::new(Eata::new(config)?),
-            Self::Rdumb(config) => Box::new(Rdumb::new(config)?),
-            Self::Sar(config) => Box::new(Sar::new(config)?),
-            Self::Cotta(config) => Box::new(Cotta::new(config, seed)?),
-            Self::Roid(config) => Box::new(Roid::new(config, seed)?),
-            Self::Deyo(config) => Box::new(Deyo::new(config, seed)?),
-            Self::Come(config) => Box::new(Come::new(config)?),
-            Self::Asr(config) => Box::new(Asr::new(config)?),
-        })
+        self.read(|method| method.build(seed))
     }
 }
 
-/// The spelling of `name` in the table.
-fn find(name: &str) -> Result<&'static str, AdaptError> {
+/// The row of the method called `name`.
+fn find(name: &str) -> Result<&'static MethodInfo, AdaptError> {
     let wanted = name.to_ascii_lowercase().replace('-', "_");
-    let info = METHODS.iter().find(|info| info.name == wanted);
-    info.map(|info| info.name).ok_or_else(|| unknown(name))
-}
-
-fn unknown(name: &str) -> AdaptError {
-    let wanted = name.to_ascii_lowercase().replace('-', "_");
-    AdaptError::UnknownMethod {
-        name: name.to_owned(),
-        nearest: nearest_names(&wanted, METHODS.iter().map(|info| info.name)),
-    }
+    let names = METHODS.iter().map(|info| info.name);
+    METHODS
+        .iter()
+        .find(|info| info.name == wanted)
+        .ok_or_else(|| AdaptError::UnknownMethod { name: name.to_owned(), nearest: nearest_quoted(&wanted, names) })
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+use flipcast_executor::OptimizerConfig;
 use flipcast_graph::{AffineTable, NormKind};
 
 /// What normalises a network, as far as settings depend on it.
@@ -45,6 +46,14 @@ impl Target {
     /// The learning rate published for transformers: 1e-3 for batches of 64, and in proportion for others.
     pub(crate) fn transformer_lr(&self) -> f32 {
         1e-3 * self.batch_size as f32 / USUAL_BATCH as f32
+    }
+
+    /// The optimizer of methods that take the transformers' rate where layer norms alone normalise, else `published`.
+    pub(crate) fn optimizer(&self, published: OptimizerConfig) -> OptimizerConfig {
+        match self.norms {
+            Norms::Layer => OptimizerConfig::sgd(self.transformer_lr()),
+            Norms::Batch | Norms::Group => published,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 use crate::AdaptError;
-use crate::nearest::nearest_names;
-use flipcast_exec::Executor;
+use flipcast_executor::Executor;
 use flipcast_graph::{AffineEntry, AffineTable, NormGroup, NormKind};
+use flipcast_ground::nearest_quoted;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,6 @@ const MOST_NAMES: usize = 10_000;
 /// ResNets and of ViT-B; here it is found in every family ([`NormGroup`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum ParamRule {
     /// All of them.
     #[default]
@@ -87,7 +86,7 @@ impl ParamRule {
         self.select(net.affine_table()).map(drop)
     }
 
-    /// Makes zero what `gradient` says of the layers that may not change, so that no optimiser here moves them.
+    /// Makes zero what `gradient` says of the layers that may not change, so that no optimizer here moves them.
     pub(crate) fn mask(&self, net: &dyn Executor, gradient: &mut [f32]) {
         if self.is_all() {
             return;
@@ -153,8 +152,8 @@ fn is_within(layer: &str, module: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The layers and modules most similar to `name`.
-fn nearest_layers(name: &str, table: &AffineTable) -> Vec<String> {
+/// The layers and modules most similar to `name`, quoted.
+fn nearest_layers(name: &str, table: &AffineTable) -> String {
     let mut modules: Vec<&str> = Vec::new();
     for entry in table.entries() {
         let ends = entry.name.match_indices('.').map(|(end, _)| end);
@@ -164,8 +163,7 @@ fn nearest_layers(name: &str, table: &AffineTable) -> Vec<String> {
     }
     modules.sort_unstable();
     modules.dedup();
-    let nearest = nearest_names(name, modules.into_iter());
-    nearest.into_iter().map(str::to_owned).collect()
+    nearest_quoted(name, modules)
 }
 
 /// The kinds of a network's norms, in words.
@@ -189,6 +187,7 @@ mod tests {
     use super::*;
     use crate::small_network::small_network;
     use flipcast_graph::GraphBuilder;
+    use flipcast_ground::Hint;
 
     /// A batch norm, a layer norm in the last stage, and a layer norm behind it.
     fn table() -> AffineTable {

@@ -1,5 +1,7 @@
 //! Random draws that depend on a seed, a purpose and a step, never on what was drawn before for another of them.
 
+use flipcast_ground::SplitMix64;
+
 /// What draws are for; each has streams of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -21,6 +23,7 @@ pub(crate) struct Draws {
 impl Draws {
     /// The stream of `purpose` at `step`.
     pub fn new(seed: u64, purpose: Purpose, step: u64) -> Self {
+        let mix = SplitMix64::mix;
         let key = mix(mix(mix(seed) ^ purpose as u64) ^ step);
         Self { key, count: 0 }
     }
@@ -28,7 +31,7 @@ impl Draws {
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.count += 1;
-        mix(self.key.wrapping_add(self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        SplitMix64::mix(self.key.wrapping_add(self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
     /// A uniform draw from 0 (included) to 1 (excluded), 53 bits.
@@ -59,14 +62,6 @@ impl Draws {
             items.swap(last, self.index(last + 1));
         }
     }
-}
-
-/// SplitMix64's finaliser.
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-use crate::eta::EtaCore;
-use crate::{AdaptError, Adapter, EtaConfig, RedundancyMargin, StepOutput};
-use flipcast_exec::{Executor, NormMode};
+use crate::method::{Method, Recipe, SharedSettings};
+use crate::minimizer::Minimizer;
+use crate::{AdaptError, Adapter, EtaConfig, RedundancyMargin, StepOutput, Target};
+use flipcast_executor::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,19 @@ impl RdumbConfig {
         }
     }
 
+    /// As published for the data of `recipe`.
+    pub fn published(recipe: Recipe) -> Self {
+        match recipe {
+            Recipe::ImageNet | Recipe::ImageNetVit => Self::imagenet(),
+            Recipe::Cifar10 | Recipe::Cifar100 => Self::cifar(),
+        }
+    }
+
+    /// ETA's settings for `target`, a reset every 1000 steps.
+    pub fn for_target(target: Target) -> Self {
+        Self { eta: EtaConfig::for_target(target), ..Self::imagenet() }
+    }
+
     /// Refuses settings outside their range.
     pub fn check(&self) -> Result<(), AdaptError> {
         let steps = self.reset_every as f64;
@@ -49,7 +63,7 @@ impl Default for RdumbConfig {
 /// RDumb: ETA that returns to the source at fixed intervals.
 ///
 /// *Idea.* Every method that adapts for long enough ends below the source; starting over in time prevents it.
-/// *Formula.* ETA's step; before a step whose counter is a multiple of `reset_every`, parameters, optimiser and average prediction are as
+/// *Formula.* ETA's step; before a step whose counter is a multiple of `reset_every`, parameters, optimizer and average prediction are as
 /// at the start.
 /// *Reference.* Press et al., "RDumb: a simple approach that questions our progress in continual test-time adaptation", NeurIPS 2023.
 /// *Departures from the reference.* The reset before the very first step, which has nothing to undo, is not made. The default redundancy
@@ -57,7 +71,7 @@ impl Default for RdumbConfig {
 #[derive(Debug)]
 pub struct Rdumb {
     config: RdumbConfig,
-    core: EtaCore,
+    minimizer: Minimizer,
     counter: u64,
     is_fresh: bool,
 }
@@ -66,12 +80,12 @@ impl Rdumb {
     /// An adapter with these settings.
     pub fn new(config: RdumbConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        Ok(Self { core: EtaCore::new(config.eta.clone())?, counter: config.start, config, is_fresh: true })
+        Ok(Self { minimizer: Minimizer::default(), counter: config.start, config, is_fresh: true })
     }
 
     fn restore(&mut self, net: &mut dyn Executor) {
-        self.core.reset(net);
-        self.core.forget_average();
+        self.minimizer.reset(net);
+        self.minimizer.forget_average();
     }
 }
 
@@ -81,10 +95,11 @@ impl Adapter for Rdumb {
         if reset {
             self.restore(net);
         }
-        self.core.step_pulled(net, batch, None)?;
+        let objective = self.config.eta.objective(net.num_classes(), None);
+        let output = self.minimizer.step(net, batch, &objective)?;
         self.counter = self.counter.wrapping_add(1);
         self.is_fresh = false;
-        Ok(StepOutput { reset, ..self.core.output() })
+        Ok(StepOutput { reset, ..output })
     }
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
@@ -95,7 +110,25 @@ impl Adapter for Rdumb {
     }
 
     fn norm_mode(&self) -> NormMode {
-        self.core.config.norm_mode
+        self.config.eta.norm_mode
+    }
+}
+
+impl Method for RdumbConfig {
+    fn name(&self) -> &'static str {
+        "rdumb"
+    }
+
+    fn shared(&mut self) -> Option<SharedSettings<'_>> {
+        self.eta.shared()
+    }
+
+    fn reset_every(&self) -> Option<u64> {
+        Some(self.reset_every)
+    }
+
+    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(Box::new(Rdumb::new(self.clone())?))
     }
 }
 

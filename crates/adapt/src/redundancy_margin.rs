@@ -68,6 +68,10 @@ impl RedundancyMargin {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::EntropyMargin;
+    use flipcast_executor::Logits;
+    use flipcast_executor::loss::{Predictions, Selection};
+    use flipcast_testkit::Random;
 
     #[test]
     fn a_factor_is_a_multiple_of_the_cosine_of_certain_and_uniform() {
@@ -88,5 +92,50 @@ mod tests {
             assert!(margin.check().is_err(), "{margin:?}");
         }
         assert!(RedundancyMargin::default().check().is_ok());
+    }
+
+    /// Shares of reliable images among all and of kept ones among the reliable, over the second half of a stream of
+    /// balanced classes. Certainty varies from image to image and is `certainty` at most, in nats above chance.
+    fn shares(classes: usize, certainty: f32, batch: usize, margin: RedundancyMargin) -> [f64; 2] {
+        const STEPS: usize = 80;
+        let mut random = Random::new(7);
+        let mut selection = Selection::default();
+        let (mut reliable, mut kept) = (0, 0);
+        let gain = (classes as f32).ln() + certainty;
+        for step in 0..STEPS {
+            let mut logits: Vec<f32> = (0..batch * classes).map(|_| random.normal() as f32).collect();
+            for row in logits.chunks_exact_mut(classes) {
+                let class = random.below(classes);
+                row[class] += gain * random.between(0.5, 1.0) as f32;
+            }
+            let entropy_margin = EntropyMargin::Share(0.4).nats(classes);
+            let mut predictions = Predictions::default();
+            predictions.see(Logits::new(&logits, classes));
+            selection.select(&predictions, entropy_margin, margin.cosine(classes));
+            if step >= STEPS / 2 {
+                reliable += selection.reliable();
+                kept += selection.kept().len();
+            }
+        }
+        let images = batch * (STEPS - STEPS / 2);
+        [reliable, kept].map(|count| count as f64 / images as f64)
+    }
+
+    #[test]
+    fn the_default_margin_starves_at_no_number_of_classes() {
+        for classes in [10, 100, 200, 1000] {
+            for certainty in [1.0, 6.0] {
+                let margin = RedundancyMargin::default();
+                let [reliable, kept] = shares(classes, certainty, 64, margin);
+                assert!(reliable > 0.05, "{classes} classes: {reliable}");
+                assert!(kept > 0.5 * reliable, "{classes} classes: {kept} of {reliable}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_margin_published_for_many_classes_starves_with_few() {
+        let [reliable, kept] = shares(10, 6.0, 64, RedundancyMargin::Cosine(0.05));
+        assert!(reliable > 0.5 && kept == 0.0, "{kept} of {reliable}");
     }
 }

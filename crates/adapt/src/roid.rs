@@ -1,16 +1,17 @@
 use crate::adapter::Kept;
 use crate::augment::{augment, take_images};
 use crate::cross_entropy::{Prediction, add_symmetric_gradient};
-use crate::predictions::Predictions;
+use crate::method::{Method, Recipe, SharedSettings};
 use crate::prior_correction::PriorCorrection;
 use crate::random::{Draws, Purpose};
-use crate::selection::cosine;
 use crate::soft_likelihood_ratio::add_slr_gradient;
 use crate::{
-    AdaptError, Adapter, AugmentConfig, Optimiser, OptimiserConfig, ParamRule, PixelSpace, SgdConfig, StepOutput,
+    AdaptError, Adapter, AugmentConfig, Optimizer, OptimizerConfig, ParamRule, PixelSpace, SgdConfig, StepOutput,
     entropies,
 };
-use flipcast_exec::{Executor, Logits, NormMode};
+use flipcast_executor::loss::Predictions;
+use flipcast_executor::loss::cosine;
+use flipcast_executor::{Executor, Logits, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct RoidConfig {
     /// What moves the scales and shifts.
-    pub optimiser: OptimiserConfig,
+    #[serde(rename = "optimiser")]
+    pub optimizer: OptimizerConfig,
     /// Which statistics batch norms use while adapting.
     pub norm_mode: NormMode,
     /// Which norm layers adapt.
@@ -43,7 +45,7 @@ impl RoidConfig {
     /// As published for ImageNet: SGD 2.5e-4 with Nesterov 0.9, temperature 1/3, momenta 0.99 and 0.9, batches of 64.
     pub fn imagenet() -> Self {
         Self {
-            optimiser: OptimiserConfig::Sgd(SgdConfig { lr: 2.5e-4, momentum: 0.9, nesterov: true }),
+            optimizer: OptimizerConfig::Sgd(SgdConfig { lr: 2.5e-4, momentum: 0.9, nesterov: true }),
             norm_mode: NormMode::Batch,
             param_rule: ParamRule::AllNorm,
             temperature: 1.0 / 3.0,
@@ -58,10 +60,18 @@ impl RoidConfig {
     /// As published for CIFAR: Adam 1e-3, batches of 200; the networks normalise on their own.
     pub fn cifar() -> Self {
         Self {
-            optimiser: OptimiserConfig::adam(1e-3),
+            optimizer: OptimizerConfig::adam(1e-3),
             batch_size: 200,
             consistency: Some(AugmentConfig::roid(PixelSpace::AsIs)),
             ..Self::imagenet()
+        }
+    }
+
+    /// As published for the data of `recipe`.
+    pub fn published(recipe: Recipe) -> Self {
+        match recipe {
+            Recipe::ImageNet | Recipe::ImageNetVit => Self::imagenet(),
+            Recipe::Cifar10 | Recipe::Cifar100 => Self::cifar(),
         }
     }
 
@@ -80,7 +90,7 @@ impl RoidConfig {
         if let Some(augment) = &self.consistency {
             augment.check()?;
         }
-        self.optimiser.check()
+        Ok(self.optimizer.check()?)
     }
 }
 
@@ -112,7 +122,7 @@ pub struct Roid {
     config: RoidConfig,
     seed: u64,
     steps: u64,
-    optimiser: Optimiser,
+    optimizer: Optimizer,
     kept: Kept,
     predictions: Predictions,
     /// Predictions of the augmented views.
@@ -132,7 +142,7 @@ impl Roid {
     pub fn new(config: RoidConfig, seed: u64) -> Result<Self, AdaptError> {
         config.check()?;
         Ok(Self {
-            optimiser: Optimiser::new(config.optimiser),
+            optimizer: Optimizer::new(config.optimizer),
             config,
             seed,
             steps: 0,
@@ -223,7 +233,7 @@ impl Roid {
             *sum += g;
         }
         self.config.param_rule.mask(net, &mut self.gradient);
-        self.optimiser.step(net.affine_mut(), &self.gradient);
+        self.optimizer.step(net.affine_mut(), &self.gradient);
         let keep = self.config.source_momentum;
         let mut ensemble = net.affine().to_vec();
         for (p, &source) in ensemble.iter_mut().zip(net.source_affine()) {
@@ -259,7 +269,7 @@ impl Adapter for Roid {
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
-        self.optimiser.reset();
+        self.optimizer.reset();
         self.average.clear();
         self.steps = 0;
         Ok(())
@@ -267,6 +277,26 @@ impl Adapter for Roid {
 
     fn norm_mode(&self) -> NormMode {
         self.config.norm_mode
+    }
+}
+
+impl Method for RoidConfig {
+    fn name(&self) -> &'static str {
+        "roid"
+    }
+
+    fn shared(&mut self) -> Option<SharedSettings<'_>> {
+        Some(SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode))
+    }
+
+    fn set_pixels(&mut self, pixels: PixelSpace) {
+        if let Some(augment) = &mut self.consistency {
+            augment.pixels = pixels;
+        }
+    }
+
+    fn build(&self, seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(Box::new(Roid::new(self.clone(), seed)?))
     }
 }
 

@@ -1,7 +1,8 @@
 use crate::adapter::Kept;
-use crate::predictions::Predictions;
-use crate::{AdaptError, Adapter, EntropyMargin, Norms, Optimiser, OptimiserConfig, ParamRule, StepOutput, Target};
-use flipcast_exec::{Executor, NormMode};
+use crate::method::{Method, Recipe, SharedSettings};
+use crate::{AdaptError, Adapter, EntropyMargin, Norms, Optimizer, OptimizerConfig, ParamRule, StepOutput, Target};
+use flipcast_executor::loss::Predictions;
+use flipcast_executor::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,8 @@ const NORM_EPS: f64 = 1e-12;
 #[serde(deny_unknown_fields)]
 pub struct SarConfig {
     /// What moves the scales and shifts.
-    pub optimiser: OptimiserConfig,
+    #[serde(rename = "optimiser")]
+    pub optimizer: OptimizerConfig,
     /// Which statistics batch norms use while adapting.
     pub norm_mode: NormMode,
     /// Images with a higher entropy are left out.
@@ -36,7 +38,7 @@ impl SarConfig {
     /// As published for ResNets on ImageNet: SGD 2.5e-4, momentum 0.9, rho 0.05, margins 0.4 ln K and 0.2 nats, batches of 64.
     pub fn imagenet() -> Self {
         Self {
-            optimiser: OptimiserConfig::sgd(2.5e-4),
+            optimizer: OptimizerConfig::sgd(2.5e-4),
             norm_mode: NormMode::Batch,
             entropy_margin: EntropyMargin::Share(0.4),
             param_rule: ParamRule::Sar,
@@ -48,12 +50,22 @@ impl SarConfig {
 
     /// As compared on CIFAR: SGD 1e-3, momentum 0.9, the rest as for ImageNet.
     pub fn cifar() -> Self {
-        Self { optimiser: OptimiserConfig::sgd(1e-3), ..Self::imagenet() }
+        Self { optimizer: OptimizerConfig::sgd(1e-3), ..Self::imagenet() }
     }
 
     /// As published for a ViT-B on ImageNet: SGD 1e-3 for batches of 64, the rest as for ResNets.
     pub fn imagenet_vit() -> Self {
-        Self { optimiser: OptimiserConfig::sgd(1e-3), ..Self::imagenet() }
+        Self { optimizer: OptimizerConfig::sgd(1e-3), ..Self::imagenet() }
+    }
+
+    /// As published for the data of `recipe`, with the quirks of the released code.
+    pub fn published(recipe: Recipe) -> Self {
+        let config = match recipe {
+            Recipe::ImageNet => Self::imagenet(),
+            Recipe::ImageNetVit => Self::imagenet_vit(),
+            Recipe::Cifar10 | Recipe::Cifar100 => Self::cifar(),
+        };
+        Self { published_code: true, ..config }
     }
 
     /// Refuses settings outside their range.
@@ -62,7 +74,7 @@ impl SarConfig {
         AdaptError::unless(ok, "rho", self.rho, "a number of at least 0")?;
         self.entropy_margin.check()?;
         self.reset_margin.check()?;
-        self.optimiser.check()
+        Ok(self.optimizer.check()?)
     }
 }
 
@@ -77,7 +89,7 @@ impl SarConfig {
             Norms::Batch | Norms::Group if images < 32.0 => 2.5e-4 * images / 32.0,
             Norms::Batch | Norms::Group => 2.5e-4,
         };
-        Self { optimiser: OptimiserConfig::sgd(lr), ..Self::default() }
+        Self { optimizer: OptimizerConfig::sgd(lr), ..Self::default() }
     }
 }
 
@@ -103,7 +115,7 @@ impl Default for SarConfig {
 #[derive(Debug)]
 pub struct Sar {
     config: SarConfig,
-    optimiser: Optimiser,
+    optimizer: Optimizer,
     kept: Kept,
     predictions: Predictions,
     /// Predictions at the perturbed parameters.
@@ -122,7 +134,7 @@ impl Sar {
     pub fn new(config: SarConfig) -> Result<Self, AdaptError> {
         config.check()?;
         Ok(Self {
-            optimiser: Optimiser::new(config.optimiser),
+            optimizer: Optimizer::new(config.optimizer),
             config,
             kept: Kept::default(),
             predictions: Predictions::default(),
@@ -183,11 +195,11 @@ impl Sar {
             if self.config.published_code {
                 self.gradient.clear();
                 self.gradient.resize(net.affine().len(), 0.0);
-                self.optimiser.step(net.affine_mut(), &self.gradient);
+                self.optimizer.step(net.affine_mut(), &self.gradient);
             }
             return;
         }
-        self.optimiser.step(net.affine_mut(), &self.gradient);
+        self.optimizer.step(net.affine_mut(), &self.gradient);
         let entropies = self.used.iter().map(|&image| self.perturbed.entropy(image));
         let loss = entropies.sum::<f64>() / self.used.len() as f64;
         self.average_loss = Some(match self.average_loss {
@@ -217,7 +229,7 @@ impl Adapter for Sar {
         let reset = self.average_loss.is_some_and(|loss| loss < reset_margin);
         if reset {
             net.reset_affine();
-            self.optimiser.reset();
+            self.optimizer.reset();
             if !self.config.published_code {
                 self.average_loss = None;
             }
@@ -233,13 +245,28 @@ impl Adapter for Sar {
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
-        self.optimiser.reset();
+        self.optimizer.reset();
         self.average_loss = None;
         Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {
         self.config.norm_mode
+    }
+}
+
+impl Method for SarConfig {
+    fn name(&self) -> &'static str {
+        "sar"
+    }
+
+    fn shared(&mut self) -> Option<SharedSettings<'_>> {
+        let shared = SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode);
+        Some(SharedSettings { published_code: Some(&mut self.published_code), ..shared })
+    }
+
+    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(Box::new(Sar::new(self.clone())?))
     }
 }
 
@@ -254,8 +281,8 @@ fn entropy_gradient(predictions: &Predictions, images: &[usize], gradient: &mut 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check_gradient::assert_gradient;
     use crate::small_network::small_network;
+    use flipcast_testkit::assert_gradient;
 
     /// Everything is reliable, nothing is collapse.
     fn open() -> SarConfig {

@@ -7,7 +7,7 @@ use flipcast_testkit::{Case, ReferenceExecutor, cases};
 /// A network of two layers in double precision, and a batch for it.
 pub(crate) fn small_network() -> (ReferenceExecutor, Batch) {
     let (case, options) = small_case();
-    let net = ReferenceExecutor::new(&case.graph, &case.params, &options).unwrap();
+    let net = ReferenceExecutor::new(&case.graph, &case.params, options.plan_options()).unwrap();
     assert!(!net.affine().is_empty());
     let batch = case.batch();
     (net, batch)

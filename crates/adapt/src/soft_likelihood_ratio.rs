@@ -34,7 +34,7 @@ fn slope(p: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check_gradient::{CLASSES, assert_gradient};
+    use flipcast_testkit::{CLASSES, assert_gradient};
 
     #[test]
     fn the_gradient_equals_differences() {

@@ -1,7 +1,14 @@
 use crate::adapter::Kept;
+use crate::method::Method;
 use crate::{AdaptError, Adapter, StepOutput};
-use flipcast_exec::{Executor, NormMode};
+use flipcast_executor::{Executor, NormMode};
 use flipcast_tensor::Batch;
+use serde::{Deserialize, Serialize};
+
+/// [`Source`] has no settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceConfig {}
 
 /// No adaptation: the model as it was trained.
 ///
@@ -34,5 +41,15 @@ impl Adapter for Source {
 
     fn norm_mode(&self) -> NormMode {
         NormMode::Running
+    }
+}
+
+impl Method for SourceConfig {
+    fn name(&self) -> &'static str {
+        "source"
+    }
+
+    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(Box::new(Source::new()))
     }
 }

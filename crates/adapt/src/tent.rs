@@ -1,7 +1,7 @@
-use crate::adapter::Kept;
-use crate::on_device::{Ask, OnDevice};
-use crate::{AdaptError, Adapter, Optimiser, OptimiserConfig, ParamRule, StepOutput, mean_entropy_gradient};
-use flipcast_exec::{Executor, NormMode, StepLoss, StepResult};
+use crate::method::{Method, Recipe, SharedSettings};
+use crate::minimizer::{Minimizer, Objective};
+use crate::{AdaptError, Adapter, OptimizerConfig, ParamRule, StepOutput, Target};
+use flipcast_executor::{Executor, NormMode, StepLoss};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct TentConfig {
     /// What moves the scales and shifts.
-    pub optimiser: OptimiserConfig,
+    #[serde(rename = "optimiser")]
+    pub optimizer: OptimizerConfig,
     /// Which statistics batch norms use while adapting.
     pub norm_mode: NormMode,
     /// Which norm layers adapt.
@@ -21,23 +22,48 @@ pub struct TentConfig {
 impl TentConfig {
     /// As published for ImageNet: SGD 2.5e-4, momentum 0.9, batches of 64.
     pub fn imagenet() -> Self {
-        Self { optimiser: OptimiserConfig::sgd(2.5e-4), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
+        Self { optimizer: OptimizerConfig::sgd(2.5e-4), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
     }
 
     /// As published for CIFAR: Adam 1e-3, batches of 200.
     pub fn cifar() -> Self {
-        Self { optimiser: OptimiserConfig::adam(1e-3), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
+        Self { optimizer: OptimizerConfig::adam(1e-3), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
     }
 
-    /// As SAR's released code compares it on a ViT-B: SGD 1e-3, momentum 0.9, batches of 64, the rest as for ImageNet. The rate is
-    /// taken from memory of that code, not read again.
+    /// As SAR's released code compares it on a ViT-B (`main.py` of github.com/mr-eggplant/SAR at 492c1ad): SGD 1e-3 for batches of
+    /// 64 and in proportion for others, momentum 0.9, the rest as for ImageNet.
     pub fn imagenet_vit() -> Self {
-        Self { optimiser: OptimiserConfig::sgd(1e-3), ..Self::imagenet() }
+        Self { optimizer: OptimizerConfig::sgd(1e-3), ..Self::imagenet() }
+    }
+
+    /// As published for the data of `recipe`.
+    pub fn published(recipe: Recipe) -> Self {
+        match recipe {
+            Recipe::ImageNet => Self::imagenet(),
+            Recipe::ImageNetVit => Self::imagenet_vit(),
+            Recipe::Cifar10 | Recipe::Cifar100 => Self::cifar(),
+        }
+    }
+
+    /// The settings this crate proposes for `target`.
+    pub fn for_target(target: Target) -> Self {
+        let published = Self::imagenet();
+        Self { optimizer: target.optimizer(published.optimizer), ..published }
     }
 
     /// Refuses settings outside their range.
     pub fn check(&self) -> Result<(), AdaptError> {
-        self.optimiser.check()
+        Ok(self.optimizer.check()?)
+    }
+
+    pub(crate) fn objective(&self) -> Objective<'_> {
+        Objective {
+            loss: StepLoss::MeanEntropy,
+            optimizer: self.optimizer,
+            norm_mode: self.norm_mode,
+            param_rule: &self.param_rule,
+            pull: None,
+        }
     }
 }
 
@@ -51,64 +77,42 @@ impl TentConfig {
 #[derive(Debug)]
 pub struct Tent {
     config: TentConfig,
-    optimiser: Optimiser,
-    on_device: OnDevice,
-    kept: Kept,
-    logit_gradient: Vec<f32>,
-    gradient: Vec<f32>,
+    minimizer: Minimizer,
 }
 
 impl Tent {
     /// An adapter with these settings.
     pub fn new(config: TentConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        let optimiser = Optimiser::new(config.optimiser);
-        Ok(Self {
-            config,
-            optimiser,
-            on_device: OnDevice::default(),
-            kept: Kept::default(),
-            logit_gradient: Vec::new(),
-            gradient: Vec::new(),
-        })
-    }
-
-    fn step_on_host(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepResult, AdaptError> {
-        self.kept.keep(net.forward(batch)?);
-        let mean_entropy = mean_entropy_gradient(self.kept.logits(), &mut self.logit_gradient);
-        self.gradient.clear();
-        self.gradient.extend_from_slice(net.backward(&self.logit_gradient)?);
-        self.config.param_rule.mask(net, &mut self.gradient);
-        self.optimiser.step(net.affine_mut(), &self.gradient);
-        Ok(StepResult { mean_entropy, reliable: batch.images(), used: batch.images() })
+        Ok(Self { config, minimizer: Minimizer::default() })
     }
 }
 
 impl Adapter for Tent {
     fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
-        self.config.param_rule.check(net)?;
-        net.set_norm_mode(self.config.norm_mode)?;
-        let ask = Ask {
-            loss: StepLoss::Entropy,
-            optimiser: self.config.optimiser,
-            param_rule: &self.config.param_rule,
-            pull: None,
-        };
-        let result = match self.on_device.step(net, batch, &mut self.kept, ask)? {
-            Some(result) => result,
-            None => self.step_on_host(net, batch)?,
-        };
-        Ok(StepOutput::new(self.kept.logits(), result))
+        self.minimizer.step(net, batch, &self.config.objective())
     }
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
-        net.reset_affine();
-        self.optimiser.reset();
-        self.on_device.forget_optimiser();
+        self.minimizer.reset(net);
         Ok(())
     }
 
     fn norm_mode(&self) -> NormMode {
         self.config.norm_mode
+    }
+}
+
+impl Method for TentConfig {
+    fn name(&self) -> &'static str {
+        "tent"
+    }
+
+    fn shared(&mut self) -> Option<SharedSettings<'_>> {
+        Some(SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode))
+    }
+
+    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
+        Ok(Box::new(Tent::new(self.clone())?))
     }
 }

@@ -1,11 +1,11 @@
 //! The adapters against published implementations run in double precision (`golden/tta`).
 //!
-//! In single precision an activation that lies nearly on a kink may fall on its other side, and an optimiser such as
+//! In single precision an activation that lies nearly on a kink may fall on its other side, and an optimizer such as
 //! Adam, which divides a gradient by its own size, makes much of it. So the methods are proved on the double-precision
 //! executor, and the engine is compared with that executor, pass by pass and along whole runs.
 
 use flipcast_adapt::{
-    Adapter, Bn, BnConfig, Cpl, CplConfig, Eata, EataConfig, EntropyMargin, Eta, EtaConfig, OptimiserConfig, Rdumb,
+    Adapter, Bn, BnConfig, Cpl, CplConfig, Eata, EataConfig, EntropyMargin, Eta, EtaConfig, OptimizerConfig, Rdumb,
     RdumbConfig, RedundancyMargin, Rpl, RplConfig, Sar, SarConfig, Source, Tent, TentConfig,
 };
 use flipcast_exec::{Exactness, Executor, Isa, Logits, Network, NetworkOptions, NormMode};
@@ -23,12 +23,12 @@ const GRADIENT: f64 = 1e-3;
 const CROSSING: f64 = 1e-5;
 
 fn adapter(case: &GoldenCase) -> Box<dyn Adapter> {
-    let optimiser = OptimiserConfig::sgd(case.lr as f32);
+    let optimizer = OptimizerConfig::sgd(case.lr as f32);
     // The goldens have the threshold of 1000 classes throughout.
     let entropy_margin = EntropyMargin::Nats(0.4 * 1000f64.ln());
-    let tent = |optimiser| TentConfig { optimiser, ..TentConfig::imagenet() };
+    let tent = |optimizer| TentConfig { optimizer, ..TentConfig::imagenet() };
     let eta = EtaConfig {
-        optimiser,
+        optimizer,
         norm_mode: NormMode::Batch,
         entropy_margin,
         redundancy_margin: RedundancyMargin::Cosine(case.d_margin),
@@ -38,15 +38,15 @@ fn adapter(case: &GoldenCase) -> Box<dyn Adapter> {
     match case.method.as_str() {
         "source" => Box::new(Source::new()),
         "bn" => Box::new(Bn::new(BnConfig::batch()).unwrap()),
-        "tent" => Box::new(Tent::new(tent(optimiser)).unwrap()),
-        "tent_adam" => Box::new(Tent::new(tent(OptimiserConfig::adam(1e-3))).unwrap()),
-        "rpl" => Box::new(Rpl::new(RplConfig { optimiser, ..RplConfig::imagenet() }).unwrap()),
-        "cpl" => Box::new(Cpl::new(CplConfig { optimiser, ..CplConfig::imagenet() }).unwrap()),
+        "tent" => Box::new(Tent::new(tent(optimizer)).unwrap()),
+        "tent_adam" => Box::new(Tent::new(tent(OptimizerConfig::adam(1e-3))).unwrap()),
+        "rpl" => Box::new(Rpl::new(RplConfig { optimizer, ..RplConfig::imagenet() }).unwrap()),
+        "cpl" => Box::new(Cpl::new(CplConfig { optimizer, ..CplConfig::imagenet() }).unwrap()),
         "eta" => Box::new(Eta::new(eta).unwrap()),
         "eata" => Box::new(Eata::new(EataConfig { eta, fisher_alpha: case.fisher_alpha }).unwrap()),
         "rdumb" => Box::new(Rdumb::new(RdumbConfig { eta, reset_every: 1000, start: case.start.unwrap() }).unwrap()),
         "sar" => Box::new(
-            Sar::new(SarConfig { optimiser, entropy_margin, published_code: true, ..SarConfig::imagenet() }).unwrap(),
+            Sar::new(SarConfig { optimizer, entropy_margin, published_code: true, ..SarConfig::imagenet() }).unwrap(),
         ),
         other => panic!("`{other}` is not implemented"),
     }
@@ -76,7 +76,7 @@ fn options(case: &GoldenCase, exactness: Exactness) -> NetworkOptions {
 
 fn reference(case: &GoldenCase) -> ReferenceExecutor {
     let (graph, weights) = (case.build_graph().unwrap(), case.load_weights().unwrap());
-    ReferenceExecutor::new(&graph, &weights, &options(case, Exactness::Direct)).unwrap()
+    ReferenceExecutor::new(&graph, &weights, options(case, Exactness::Direct).plan_options()).unwrap()
 }
 
 fn engine(case: &GoldenCase, exactness: Exactness) -> Network {

@@ -6,8 +6,8 @@
 //! multiplies and moves at least. So another
 //! program can take turns with it. With `profile` it first tells where the time of a step goes.
 
-use flipcast_cuda::{CudaNetwork, CudaOptions, DeviceLoss, DeviceOptimiser, Precision};
-use flipcast_exec::{Executor, NormMode};
+use flipcast_cuda::{CudaNetwork, CudaOptions, Precision};
+use flipcast_executor::{Executor, NormMode, OptimizerConfig, StepLoss, StepRequest, StepRun};
 use flipcast_graph::{BackwardStep, Graph, NodeId, Plan, Step, ValueId};
 use flipcast_models::Model;
 use flipcast_tensor::Batch;
@@ -39,11 +39,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let staged = net.stage(&noise(batch, size)?)?;
     let classes: f64 = classes.parse()?;
     // Every image counts, so that every step does all of its work.
-    let loss = DeviceLoss::SelectedEntropy { entropy_margin: classes.ln() + 0.1, cosine_margin: None };
-    let optimiser = DeviceOptimiser::Sgd { lr: 2.5e-4, momentum: 0.9, nesterov: false };
-    net.start_steps(loss, optimiser, None)?;
+    let loss = StepLoss::SelectedEntropy { entropy_margin: classes.ln() + 0.1, cosine_margin: None };
+    let mut run = StepRun::new(StepRequest::new(loss, OptimizerConfig::sgd(2.5e-4)));
     if !rest.is_empty() {
-        profile(&mut net, &staged, model.graph())?;
+        profile(&mut net, &mut run, &staged, model.graph())?;
     }
     let (forward, backward) = net.plan().flops(model.graph());
     let flops = batch as u64 * (forward + backward);
@@ -53,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut entropy = 0.0;
         for _ in 0..line?.trim().parse::<usize>()? {
             let start = Instant::now();
-            entropy = net.device_step_staged(&staged)?.result.mean_entropy;
+            entropy = net.step_staged(&mut run, &staged)?.mean_entropy;
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         println!("{{\"ms\": {times:.4?}, \"mean_entropy\": {entropy}, \"flops\": {flops}, \"bytes\": {bytes}}}");
@@ -83,12 +82,17 @@ fn traffic(plan: &Plan) -> usize {
     forward.sum::<usize>() + backward.sum::<usize>()
 }
 
-fn profile(net: &mut CudaNetwork, staged: &flipcast_cuda::StagedBatch, graph: &Graph) -> Result<(), Box<dyn Error>> {
+fn profile(
+    net: &mut CudaNetwork,
+    run: &mut StepRun,
+    staged: &flipcast_cuda::StagedBatch,
+    graph: &Graph,
+) -> Result<(), Box<dyn Error>> {
     const RUNS: usize = 3;
-    net.device_step_staged(staged)?;
+    net.step_staged(run, staged)?;
     net.start_profile()?;
     for _ in 0..RUNS {
-        net.device_step_staged(staged)?;
+        net.step_staged(run, staged)?;
     }
     let times = net.take_profile().ok_or("a profile was started")?;
     let ms = |time: &std::time::Duration| time.as_secs_f64() * 1e3 / RUNS as f64;

@@ -170,7 +170,7 @@ impl CudaNetwork {
             tables: norm.tables(),
             room: self.memory.partials(),
             affine: [gradient.part(norm.scale.clone()), gradient.part(norm.shift.clone())],
-            of_batch: of_batch(self.mode, extent.images * extent.pixels),
+            of_batch: of_batch(self.state.norm_mode(), extent.images * extent.pixels),
         };
         Some((index, of, activation, self.place(base, self.images)))
     }
@@ -267,8 +267,8 @@ impl CudaNetwork {
 mod tests {
     use super::*;
     use crate::{CudaOptions, Precision, report};
-    use flipcast_exec::{Executor, NormMode, Purpose};
-    use flipcast_graph::PlanOptions;
+    use flipcast_executor::{Executor, NormMode};
+    use flipcast_graph::{PlanOptions, Purpose};
     use flipcast_testkit::{Case, Random, cases};
 
     fn marked(case: &Case) -> usize {

@@ -7,7 +7,7 @@ use crate::launch::preprocess::BatchSource;
 use crate::network::CudaNetwork;
 use crate::precision::Element;
 use crate::resident;
-use flipcast_exec::{ExecError, checks};
+use flipcast_executor::{ExecError, checks};
 use flipcast_tensor::{Batch, ByteScale, ImageSet, Pixels};
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl ImageMemory {
 impl CudaNetwork {
     /// Checks a batch and copies it to the device, to stay there.
     pub fn stage(&self, batch: &Batch) -> Result<StagedBatch, CudaError> {
-        checks::check_extents(&self.graph, &self.plan, self.mode, batch)?;
+        checks::check_extents(&self.graph, &self.plan, self.state.norm_mode(), batch)?;
         for image in 0..batch.images() {
             check_image(batch, image)?;
         }
@@ -59,14 +59,14 @@ impl CudaNetwork {
 
     pub(crate) fn take_staged(&mut self, batch: &StagedBatch) -> Result<(), CudaError> {
         self.device.enter()?;
-        checks::check_statistics(&self.graph, &self.plan, self.mode, batch.images)?;
+        checks::check_statistics(&self.graph, &self.plan, self.state.norm_mode(), batch.images)?;
         self.images = batch.images;
         self.point_to(&batch.memory.source(None))?;
         self.send_affine()
     }
 
     pub(crate) fn take_batch(&mut self, batch: &Batch) -> Result<(), CudaError> {
-        checks::check_extents(&self.graph, &self.plan, self.mode, batch)?;
+        checks::check_extents(&self.graph, &self.plan, self.state.norm_mode(), batch)?;
         self.device.enter()?;
         let mut copy = None;
         if let Some((set, positions)) = batch.selection() {
@@ -180,7 +180,7 @@ fn fill_with<'a, T: Copy + Send + Sync + 'a>(
 }
 
 fn check_image(batch: &Batch, image: usize) -> Result<(), ExecError> {
-    let all_finite = flipcast_kernels::all_finite;
+    let all_finite = checks::all_finite;
     let whole = batch.scale().is_some_and(|scale| all_finite(scale.values()));
     if whole || all_finite(batch.image(image)) {
         return Ok(());

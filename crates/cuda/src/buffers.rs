@@ -8,8 +8,7 @@ use crate::layers::Rooms;
 use crate::module::Kernels;
 use crate::network::CudaOptions;
 use crate::precision::Element;
-use flipcast_exec::Purpose;
-use flipcast_graph::{Activation, Graph, NormKind, Plan, Step};
+use flipcast_graph::{Activation, Graph, NormKind, Plan, Purpose, Step};
 use flipcast_tensor::ByteScale;
 use std::sync::Arc;
 

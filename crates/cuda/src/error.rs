@@ -1,8 +1,8 @@
-use flipcast_exec::ExecError;
+use flipcast_executor::ExecError;
+use flipcast_ground::Hint;
 
 /// Why the GPU could not be used.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum CudaError {
     /// A library is not installed.
     #[error("`{library}` cannot be loaded, tried {tried}")]
@@ -132,22 +132,30 @@ pub enum CudaError {
     Network(#[from] ExecError),
 }
 
-impl CudaError {
-    /// What the user can do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for CudaError {
+    fn hint(&self) -> Option<String> {
         match self {
-            Self::LibraryMissing { library, .. } => crate::library::advice(library),
-            Self::FunctionMissing { library, .. } => crate::library::advice(library),
+            Self::LibraryMissing { library, .. } | Self::FunctionMissing { library, .. } => {
+                crate::library::advice(library)
+            }
             Self::DriverTooOld { .. } => Some("update the NVIDIA driver, or install an older NVRTC".to_owned()),
-            Self::NoDevice => Some("see what `nvidia-smi` says; without a GPU use `--device cpu`".to_owned()),
-            Self::DeviceLost { .. } => Some(
-                "start again; if it happens twice, see `dmesg` for the fault and run with `--device cpu`".to_owned(),
-            ),
+            Self::NoDevice => Some("see what `nvidia-smi` says; without a GPU use the processor".to_owned()),
+            Self::DeviceLost { .. } => {
+                Some("start again; if it happens twice, see `dmesg` for the fault and use the processor".to_owned())
+            }
             Self::OutOfMemory { batch, .. } => Some(match batch {
                 Some(batch) => format!("a batch of {batch} images would fit"),
                 None => "end other programs on this GPU, or use a smaller network".to_owned(),
             }),
-            _ => None,
+            Self::Network(error) => error.hint(),
+            Self::DeviceIndex { .. }
+            | Self::DeviceTooOld { .. }
+            | Self::Driver { .. }
+            | Self::Compile { .. }
+            | Self::Library { .. }
+            | Self::NoAlgorithm { .. }
+            | Self::UnknownKernel { .. }
+            | Self::Argument { .. } => None,
         }
     }
 }

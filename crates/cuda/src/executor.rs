@@ -6,8 +6,7 @@ use crate::gate;
 use crate::graphs::Recording;
 use crate::launch::elementwise;
 use crate::network::{CudaNetwork, Pass, RecordingKey};
-use flipcast_exec::{DeviceSteps, ExecError, Executor, Logits, NormMode, Purpose, checks};
-use flipcast_graph::AffineTable;
+use flipcast_executor::{ExecError, Executor, ExecutorState, Logits, NormMode, StepResult, StepRun, checks};
 use flipcast_tensor::{Batch, Tensor};
 use std::collections::HashMap;
 
@@ -17,15 +16,15 @@ pub(crate) type Recordings = HashMap<RecordingKey, Option<Recording>>;
 impl CudaNetwork {
     /// [`Executor::forward`] of a batch on the device.
     pub fn forward_staged(&mut self, batch: &StagedBatch) -> Result<Logits<'_>, ExecError> {
-        self.ready = false;
+        self.state.ready = false;
         self.take_staged(batch)?;
         self.finish_forward()
     }
 
     /// Queues what the next pass reads: the scales and shifts, if they changed on the host.
     pub(crate) fn send_affine(&mut self) -> Result<(), CudaError> {
-        if std::mem::take(&mut self.affine_changed) {
-            self.memory.host_affine.values_mut().copy_from_slice(&self.affine);
+        if self.state.take_affine_changed() {
+            self.memory.host_affine.values_mut().copy_from_slice(self.state.affine());
             self.memory.host_affine.send(self.memory.affine.slice())?;
         }
         Ok(())
@@ -49,7 +48,7 @@ impl CudaNetwork {
         if self.profile.is_some() {
             return queue(self);
         }
-        let mode = match self.mode {
+        let mode = match self.state.norm_mode() {
             NormMode::Running => (0, 0),
             NormMode::Batch => (1, 0),
             NormMode::Mixed { source_weight } => (2, source_weight.to_bits()),
@@ -98,25 +97,25 @@ impl CudaNetwork {
         self.receive_logits()?;
         self.device.synchronize()?;
         self.host_logits()?;
-        self.ready = true;
+        self.state.ready = true;
         self.host_logits()
     }
 
     pub(crate) fn check_gradient(&self) -> Result<(), ExecError> {
-        checks::check_gradient(&self.table, &self.gradient)
+        checks::check_gradient(&self.state, &self.gradient)
     }
 }
 
 impl Executor for CudaNetwork {
     fn forward(&mut self, batch: &Batch) -> Result<Logits<'_>, ExecError> {
-        self.ready = false;
+        self.state.ready = false;
         self.take_batch(batch)?;
         self.finish_forward()
     }
 
     fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError> {
         let expected = self.images * self.num_classes();
-        checks::check_backward(&self.plan, &mut self.ready, logit_gradient, expected)?;
+        checks::check_backward(&self.plan, &mut self.state, logit_gradient, expected)?;
         self.device.enter()?;
         self.send_affine()?;
         let Some(buffer) = self.plan.logit_gradient() else {
@@ -147,32 +146,21 @@ impl Executor for CudaNetwork {
         Ok(checks::tap_tensor(self.images, dims, values))
     }
 
-    fn affine(&self) -> &[f32] {
-        &self.affine
+    fn state(&self) -> &ExecutorState {
+        &self.state
     }
 
-    fn affine_mut(&mut self) -> &mut [f32] {
-        self.affine_changed = true;
-        &mut self.affine
+    fn state_mut(&mut self) -> &mut ExecutorState {
+        &mut self.state
     }
 
-    fn source_affine(&self) -> &[f32] {
-        &self.source
-    }
-
-    fn affine_table(&self) -> &AffineTable {
-        &self.table
-    }
-
-    fn norm_mode(&self) -> NormMode {
-        self.mode
-    }
-
-    fn set_norm_mode(&mut self, mode: NormMode) -> Result<(), ExecError> {
-        mode.check()?;
-        self.mode = mode;
-        self.ready = false;
-        Ok(())
+    fn step(&mut self, run: &mut StepRun, batch: &Batch) -> Result<StepResult, ExecError> {
+        if !self.steps_on_device(run) {
+            return run.step_on_host(self, batch, |_, _| {});
+        }
+        self.state.ready = false;
+        self.take_batch(batch)?;
+        self.finish_step(run)
     }
 
     fn absorb_statistics(&mut self) -> Result<(), ExecError> {
@@ -190,19 +178,5 @@ impl Executor for CudaNetwork {
             norm.restore(&self.device)?;
         }
         Ok(())
-    }
-
-    fn num_classes(&self) -> usize {
-        self.graph.num_classes()
-    }
-
-    fn reset_affine(&mut self) {
-        self.affine.copy_from_slice(&self.source);
-        self.affine_changed = true;
-    }
-
-    fn steps(&mut self) -> Option<&mut dyn DeviceSteps> {
-        let adapts = self.plan.options().purpose == Purpose::Adapt;
-        (adapts && self.plan.logit_gradient().is_some()).then_some(self)
     }
 }

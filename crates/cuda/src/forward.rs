@@ -8,7 +8,7 @@ use crate::launch::{elementwise, layer_norm, preprocess, tokens};
 use crate::network::CudaNetwork;
 use crate::norms::mixture;
 use crate::precision::Element;
-use flipcast_exec::NormMode;
+use flipcast_executor::NormMode;
 use flipcast_graph::{Activation, NormKind, Plan, Step, Storage, ValueId};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl CudaNetwork {
     pub(crate) fn queue_forward(&self) -> Result<(), CudaError> {
         let plan = Arc::clone(&self.plan);
         self.queue_input()?;
-        if self.mode == NormMode::Running {
+        if self.state.norm_mode() == NormMode::Running {
             for norm in 0..self.norms.len() {
                 if self.norms[norm].slot.layer.kind == NormKind::Batch {
                     self.prepare_norm(norm, None)?;
@@ -77,7 +77,7 @@ impl CudaNetwork {
         match step {
             Step::Conv { node, source, target, statistics } => {
                 if let Some(norm) = statistics
-                    && self.mode != NormMode::Running
+                    && self.state.norm_mode() != NormMode::Running
                 {
                     let values = [*source, *target];
                     if let Some(panels) = &self.panels[index] {
@@ -105,7 +105,7 @@ impl CudaNetwork {
                 term.values = self.whole(term.values, *source);
                 layer.run(kernels, rooms, self.batch(), term, out)?;
                 match statistics {
-                    Some(norm) if self.mode != NormMode::Running => {
+                    Some(norm) if self.state.norm_mode() != NormMode::Running => {
                         self.prepare_norm(norm.index(), Some(self.place(*target, images)))
                     }
                     _ => Ok(()),
@@ -113,7 +113,7 @@ impl CudaNetwork {
             }
             Step::Statistics { norm, source } => {
                 let kind = self.norms[norm.index()].slot.layer.kind;
-                if kind == NormKind::Batch && self.mode == NormMode::Running {
+                if kind == NormKind::Batch && self.state.norm_mode() == NormMode::Running {
                     return Ok(());
                 }
                 self.prepare_norm(norm.index(), Some(self.place(*source, images)))
@@ -199,7 +199,7 @@ impl CudaNetwork {
         match (norm.slot.layer.kind, norm.running()) {
             (NormKind::Group { groups }, _) => norm::group_tables(&self.kernels, of, groups),
             (_, Some(running)) => {
-                let (source_weight, unbiased) = mixture(self.mode);
+                let (source_weight, unbiased) = mixture(self.state.norm_mode());
                 norm::batch_tables(&self.kernels, of, running, source_weight, unbiased)
             }
             _ => Ok(()),

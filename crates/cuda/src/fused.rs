@@ -10,7 +10,7 @@ use crate::network::CudaNetwork;
 use crate::norms::mixture;
 use crate::panels::Panels;
 use crate::timer::Timer;
-use flipcast_exec::NormMode;
+use flipcast_executor::NormMode;
 use flipcast_graph::{
     BackwardStep, Dims, GradSource, GradTarget, JoinBackward, NodeId, NormKind, Plan, Step, Storage, Then, ValueId,
 };
@@ -49,8 +49,9 @@ impl CudaNetwork {
         let plan = Arc::clone(&self.plan);
         let timer = Timer::new(&self.device)?;
         let mut choices = Choices::load(&self.device, self.precision())?;
-        let (mode, images) = (self.mode, self.images);
-        (self.mode, self.images) = (NormMode::Batch, self.batch());
+        let (mode, images) = (self.state.norm_mode(), self.images);
+        self.state.set_norm_mode(NormMode::Batch)?;
+        self.images = self.batch();
         for (index, step) in plan.forward().iter().enumerate() {
             let fusable = self.fusable(&plan, step).map(|key| (key, &Way::ALL[..]));
             let patched = || self.patched(step).map(|key| (key, &Way::UNFUSED[..]));
@@ -69,7 +70,8 @@ impl CudaNetwork {
                 self.tune(&timer, &mut choices, of, run, panels)?;
             }
         }
-        (self.mode, self.images) = (mode, images);
+        self.images = images;
+        self.state.set_norm_mode(mode)?;
         Ok(())
     }
 
@@ -205,7 +207,7 @@ impl CudaNetwork {
         let running = self.norms[norm].running();
         let running = running.expect("only batch norms are fused");
         let of = self.forward_of(node, values, norm);
-        pointwise::forward(&self.kernels, of, running, mixture(self.mode))
+        pointwise::forward(&self.kernels, of, running, mixture(self.state.norm_mode()))
     }
 
     /// What passing a join's gradient on takes, and the norms joined there with what they normalised; `None` when there is
@@ -273,7 +275,7 @@ mod tests {
     use super::Way;
     use crate::launch::panel::CAPABILITY;
     use crate::{CudaNetwork, CudaOptions, Precision, report};
-    use flipcast_exec::{Executor, NormMode};
+    use flipcast_executor::{Executor, NormMode};
     use flipcast_testkit::{Random, cases};
 
     /// Relative distance of two vectors.

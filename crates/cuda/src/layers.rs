@@ -3,7 +3,7 @@
 use crate::cudnn::ConvPlan;
 use crate::device::{Device, DeviceMemory, DeviceSlice};
 use crate::error::CudaError;
-use crate::gemm::Product;
+use crate::gemm::{Direction, Product};
 use crate::launch::norm::Term;
 use crate::launch::{Target, conv};
 use crate::module::Kernels;
@@ -196,7 +196,7 @@ impl Layer {
             (Way::Library(plan), ..) => {
                 plan.run([source.values, weights, out], rooms.workspace)?;
             }
-            _ => conv::plain(kernels, batch, &self.shape, source.values, weights, out.into())?,
+            _ => conv::plain(kernels, Direction::Forward, batch, &self.shape, [source.values, weights], out.into())?,
         }
         match &self.bias {
             Some(bias) => conv::add_bias(kernels, out, bias.slice()),
@@ -227,7 +227,7 @@ impl Layer {
                 }
             },
             (Way::Library(plan), ..) => plan.run([to.slice, weights, gradient], rooms.workspace),
-            _ => conv::plain_backward(kernels, batch, &self.shape, gradient, weights, to),
+            _ => conv::plain(kernels, Direction::Backward, batch, &self.shape, [gradient, weights], to),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Logits stage on an NVIDIA GPU: the same graph, plan and trait as the CPU executor.
 //!
 //! Takes a graph, frozen weights by name and a precision. Gives logits, tapped values and affine gradients, as
-//! `flipcast_exec::Executor`. Guarantees: the driver and every library are loaded at run time, so that a machine without
+//! `flipcast_executor::Executor`. Guarantees: the driver and every library are loaded at run time, so that a machine without
 //! them gets a typed error and never a panic; results do not depend on scheduling, since no sum uses atomics.
 
 mod backward;
@@ -40,7 +40,6 @@ mod tokens;
 
 pub use batches::StagedBatch;
 pub use error::CudaError;
-pub use flipcast_exec::{DeviceStep, StepLoss as DeviceLoss, StepOptimiser as DeviceOptimiser, StepResult};
 pub use library::{CudaReport, DeviceReport, LibraryReport, report};
 pub use network::{CudaNetwork, CudaOptions};
 pub use precision::{Element, Precision};

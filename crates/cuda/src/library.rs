@@ -6,6 +6,7 @@ use crate::sys::cublaslt::CublasLt;
 use crate::sys::cudnn::Cudnn;
 use crate::sys::driver::Driver;
 use crate::sys::nvrtc::Nvrtc;
+use flipcast_ground::Hint;
 use libloading::Library;
 use std::sync::OnceLock;
 
@@ -170,7 +171,7 @@ impl CudaReport {
 pub fn report() -> CudaReport {
     let entry = |name, found: Result<String, CudaError>| LibraryReport {
         name,
-        hint: found.as_ref().err().and_then(CudaError::hint),
+        hint: found.as_ref().err().and_then(Hint::hint),
         found: found.map_err(|error| error.to_string()),
     };
     let all = libraries();

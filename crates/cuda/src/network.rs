@@ -14,9 +14,9 @@ use crate::precision::Precision;
 use crate::prepare;
 use crate::profile::Profile;
 use crate::tokens::TokenLayer;
-use flipcast_exec::{NormMode, Purpose};
+use flipcast_executor::{ExecError, ExecutorState, param};
 use flipcast_graph::Extent;
-use flipcast_graph::{AffineTable, BackwardStep, BufferId, Graph, NormKind, Plan, PlanOptions, Step, Storage, ValueId};
+use flipcast_graph::{BackwardStep, BufferId, Graph, NormKind, Plan, PlanOptions, Purpose, Step, Storage, ValueId};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub(crate) struct RecordingKey {
 pub(crate) enum Pass {
     Forward,
     Backward,
-    /// Both with a loss and an optimiser in between.
+    /// Both with a loss and an optimizer in between.
     Step,
 }
 
@@ -78,11 +78,11 @@ pub(crate) enum Pass {
 pub struct CudaNetwork {
     pub(crate) graph: Graph,
     pub(crate) plan: Arc<Plan>,
-    pub(crate) table: Arc<AffineTable>,
-    pub(crate) source: Arc<[f32]>,
+    pub(crate) state: ExecutorState,
     /// What was recorded; dropped before what it refers to. `None` after a first run without recording.
     pub(crate) recordings: HashMap<RecordingKey, Option<Recording>>,
-    pub(crate) step: Option<crate::step::StepState>,
+    /// What the runs of steps on the device remember.
+    pub(crate) runs: Vec<crate::step::RunMemory>,
     pub(crate) layers: Vec<Option<Layer>>,
     /// Steps that run in one kernel with the norms around them, backward steps after forward ones.
     pub(crate) fused: Vec<bool>,
@@ -92,13 +92,8 @@ pub struct CudaNetwork {
     pub(crate) norms: Vec<Norm>,
     pub(crate) kernels: Kernels,
     pub(crate) memory: Memory,
-    pub(crate) affine: Vec<f32>,
-    /// Whether the host's vector is newer than the device's.
-    pub(crate) affine_changed: bool,
     pub(crate) gradient: Vec<f32>,
-    pub(crate) mode: NormMode,
     pub(crate) images: usize,
-    pub(crate) ready: bool,
     /// How the first layer reads the batch.
     pub(crate) input: InputLayout,
     pub(crate) profile: Option<Profile>,
@@ -118,12 +113,8 @@ impl CudaNetwork {
                 taps: options.taps.clone(),
             },
         );
-        let plan = plan.map_err(flipcast_exec::ExecError::from)?;
-        let table = graph.affine_table();
-        let mut affine = vec![0.0; table.len()];
-        for (name, range) in table.names() {
-            affine[range.clone()].copy_from_slice(flipcast_exec::param(params, &name, &[range.len()])?);
-        }
+        let plan = plan.map_err(ExecError::from)?;
+        let state = ExecutorState::new(graph, params)?;
         let device = Device::open(options.device)?;
         device.enter()?;
         let _loading = gate::load();
@@ -131,12 +122,12 @@ impl CudaNetwork {
         let input = prepare::input_layout(graph, &plan, options.precision);
         let memory = allocate(graph, &plan, &kernels, options, input)?;
         let mut norms = Vec::new();
-        for (slot, entry) in plan.norms().iter().zip(table.entries()) {
+        for (slot, entry) in plan.norms().iter().zip(state.affine_table().entries()) {
             let mut running = Vec::new();
             if slot.layer.kind == NormKind::Batch {
                 for suffix in ["running_mean", "running_var"] {
                     let name = format!("{}.{suffix}", graph.node(slot.node).name);
-                    running.extend_from_slice(flipcast_exec::param(params, &name, &[slot.layer.channels])?);
+                    running.extend_from_slice(param(params, &name, &[slot.layer.channels])?);
                 }
             }
             norms.push(Norm::new(&device, *slot, entry, options.batch, running)?);
@@ -168,7 +159,7 @@ impl CudaNetwork {
         let mut net = Self {
             graph: graph.clone(),
             recordings: HashMap::new(),
-            step: None,
+            runs: Vec::new(),
             layers,
             fused: crate::backward::sums_of_max_pools(&plan),
             panels: (0..plan.forward().len() + plan.backward().len()).map(|_| None).collect(),
@@ -176,17 +167,12 @@ impl CudaNetwork {
             norms,
             kernels,
             memory,
-            affine_changed: true,
-            gradient: vec![0.0; table.len()],
-            mode: NormMode::Running,
+            gradient: vec![0.0; state.affine().len()],
             images: 0,
-            ready: false,
             input,
             profile: None,
             device,
-            source: affine.as_slice().into(),
-            affine,
-            table: Arc::new(table),
+            state,
             plan: Arc::new(plan),
         };
         net.tune_steps()?;

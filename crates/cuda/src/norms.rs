@@ -4,7 +4,7 @@ use crate::device::{Device, DeviceMemory, DeviceSlice};
 use crate::error::CudaError;
 use crate::launch::norm::Tables;
 use crate::precision::Element;
-use flipcast_exec::NormMode;
+use flipcast_executor::NormMode;
 use flipcast_graph::{AffineEntry, NormKind, NormSlot};
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-/// How numbers are stored and multiplied on the GPU. Statistics, losses, optimisers and the adapted scales and shifts are
+/// How numbers are stored and multiplied on the GPU. Statistics, losses, optimizers and the adapted scales and shifts are
 /// 32-bit floats in every precision, and logits are handed out as such.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]

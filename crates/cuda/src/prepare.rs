@@ -5,7 +5,7 @@ use crate::launch::preprocess::InputLayout;
 use crate::layers::Layer;
 use crate::module::Kernels;
 use crate::precision::{Element, Precision};
-use flipcast_exec::param;
+use flipcast_executor::param;
 use flipcast_graph::{Conv2d, ConvShape, ConvSpec, Dims, Graph, NodeId, Op, Plan, Step, Storage, ValueId};
 use flipcast_tensor::Tensor;
 use std::borrow::Cow;

@@ -3,7 +3,7 @@
 use crate::error::CudaError;
 use crate::network::CudaNetwork;
 use crate::timer::Timer;
-use flipcast_exec::StepTimes;
+use flipcast_executor::StepTimes;
 use std::cell::RefCell;
 use std::time::Duration;
 

@@ -1,37 +1,27 @@
-//! A whole adaptation step on the device: forward, loss, backward, optimiser, as one recording.
+//! A whole adaptation step on the device: forward, loss, backward, optimizer, as one recording.
 
 use crate::batches::StagedBatch;
 use crate::device::{DeviceMemory, Pinned, bytes_of};
 use crate::error::CudaError;
 use crate::executor::Recordings;
-use crate::launch::loss::{self, LossMemory};
-use crate::launch::optimiser::{self, OptimiserPlaces, Pull};
+use crate::launch::loss::{self, LossCode, LossMemory};
+use crate::launch::optimizer::{self, OptimizerPlaces, Pull};
 use crate::network::{CudaNetwork, Pass};
 use crate::precision::Element;
-use flipcast_exec::{
-    DeviceStep, DeviceSteps, ExecError, Purpose, StepLoss, StepOptimiser, StepRequest, StepResult, StepRun,
-};
-use flipcast_tensor::Batch;
+use flipcast_executor::{ExecError, OptimizerConfig, StepResult, StepRun};
+use flipcast_graph::Purpose;
 use std::sync::{Arc, Weak};
-
-/// What a network keeps for steps on the device.
-#[derive(Debug, Default)]
-pub(crate) struct StepState {
-    runs: Vec<RunMemory>,
-    /// The run of [`CudaNetwork::start_steps`].
-    own: Option<Arc<StepRun>>,
-}
 
 /// What the steps of one run remember.
 #[derive(Debug)]
-struct RunMemory {
+pub(crate) struct RunMemory {
     /// Dropped before what they refer to.
     recordings: Recordings,
     identity: Weak<()>,
-    /// How often the run had forgotten the optimiser's memory and the average when these were last cleared.
+    /// How often the run had forgotten the optimizer's memory and the average when these were last cleared.
     resets: [u64; 2],
-    loss: StepLoss,
-    optimiser: StepOptimiser,
+    loss: LossCode,
+    optimizer: OptimizerConfig,
     loss_memory: LossMemory,
     mask: Option<DeviceMemory>,
     pull: Option<PullMemory>,
@@ -49,58 +39,32 @@ struct PullMemory {
 }
 
 impl CudaNetwork {
-    /// Prepares steps on the device, and forgets what earlier ones remembered: momentum, step count, average prediction.
-    /// `mask` has a zero for every parameter that may not change.
-    pub fn start_steps(
-        &mut self,
-        loss: StepLoss,
-        optimiser: StepOptimiser,
-        mask: Option<&[f32]>,
-    ) -> Result<(), ExecError> {
-        let run = StepRun::new(StepRequest { loss, optimiser, mask: mask.map(Arc::from), pull: None });
-        self.device.enter()?;
-        let memory = self.run_memory(&run)?;
-        let state = self.step_state();
-        state.own = Some(Arc::new(run));
-        state.runs.push(memory);
-        Ok(())
-    }
-
-    /// Adapts to a batch as [`Self::start_steps`] prepared.
-    pub fn device_step(&mut self, batch: &Batch) -> Result<DeviceStep<'_>, ExecError> {
-        let run = self.own_run()?;
-        self.step(&run, batch)
-    }
-
-    /// [`Self::device_step`] of a batch on the device.
-    pub fn device_step_staged(&mut self, batch: &StagedBatch) -> Result<DeviceStep<'_>, ExecError> {
-        let run = self.own_run()?;
-        self.ready = false;
+    /// [`Executor::step`](flipcast_executor::Executor::step) of a batch on the device, with a loss that has a kernel.
+    pub fn step_staged(&mut self, run: &mut StepRun, batch: &StagedBatch) -> Result<StepResult, ExecError> {
+        self.state.ready = false;
         self.take_staged(batch)?;
-        self.finish_step(&run)
+        self.finish_step(run)
     }
 
-    fn own_run(&self) -> Result<Arc<StepRun>, ExecError> {
-        let own = self.step.as_ref().and_then(|state| state.own.clone());
-        own.ok_or(ExecError::NotReady { needed: "`start_steps` first" })
+    /// Whether the steps of `run` are made on the device: the plan leads back to some parameter, and the loss has a kernel.
+    pub(crate) fn steps_on_device(&self, run: &StepRun) -> bool {
+        let adapts = self.plan.options().purpose == Purpose::Adapt && self.plan.logit_gradient().is_some();
+        adapts && LossCode::new(run.request().loss).is_some()
     }
 
-    fn step_state(&mut self) -> &mut StepState {
-        self.step.get_or_insert_default()
-    }
-
-    fn finish_step(&mut self, run: &StepRun) -> Result<DeviceStep<'_>, ExecError> {
+    /// Makes a step of `run` on the batch that was taken.
+    pub(crate) fn finish_step(&mut self, run: &mut StepRun) -> Result<StepResult, ExecError> {
         let mut memory = self.take_run_memory(run)?;
         let done = self.run_step(&mut memory);
-        self.step_state().runs.push(memory);
+        self.runs.push(memory);
         let result = done?;
-        let logits = self.host_logits()?;
-        Ok(DeviceStep { logits, result })
+        run.keep_logits(self.host_logits()?);
+        Ok(result)
     }
 
     /// Takes the memory of `run` out of the network, as old as the run says; runs that are over leave for good.
     fn take_run_memory(&mut self, run: &StepRun) -> Result<RunMemory, ExecError> {
-        let runs = &mut self.step_state().runs;
+        let runs = &mut self.runs;
         runs.retain(|memory| memory.identity.strong_count() > 0);
         let identity = Arc::as_ptr(run.identity());
         let at = runs.iter().position(|memory| std::ptr::eq(memory.identity.as_ptr(), identity));
@@ -109,7 +73,7 @@ impl CudaNetwork {
         };
         let mut memory = runs.swap_remove(at);
         if let Err(error) = memory.follow(run) {
-            self.step_state().runs.push(memory);
+            self.runs.push(memory);
             return Err(error.into());
         }
         Ok(memory)
@@ -120,7 +84,11 @@ impl CudaNetwork {
         if self.plan.options().purpose == Purpose::Predict {
             return Err(ExecError::NotReady { needed: "a network planned to adapt, not only to predict" });
         }
-        let (request, expected) = (run.request(), self.affine.len());
+        let request = run.request();
+        let Some(loss) = LossCode::new(request.loss) else {
+            return Err(ExecError::NotReady { needed: "a loss that has a kernel" });
+        };
+        let expected = self.state.affine().len();
         let lengths = [
             ("the mask", request.mask.as_ref().map(|mask| mask.len())),
             ("the pull", request.pull.as_ref().map(|pull| pull.len())),
@@ -133,24 +101,28 @@ impl CudaNetwork {
             }
         }
         let device = &self.device;
-        let floats = |values: &[f32]| device.upload("the optimiser", Element::F32, values);
-        let room = || device.allocate("the optimiser", Element::F32, expected);
+        let floats = |values: &[f32]| device.upload("the optimizer", Element::F32, values);
+        let zeros = || device.allocate("the optimizer", Element::F32, expected);
         let pull = |pull: &Arc<[f64]>| {
-            let weights = device.allocate("the optimiser", Element::F64, expected)?;
+            let weights = device.allocate("the optimizer", Element::F64, expected)?;
             device.copy_in(weights.slice(), bytes_of(pull))?;
-            Ok::<_, CudaError>(PullMemory { from: Arc::clone(pull), weights, source: floats(&self.source)? })
+            Ok::<_, CudaError>(PullMemory {
+                from: Arc::clone(pull),
+                weights,
+                source: floats(self.state.source_affine())?,
+            })
         };
         Ok(RunMemory {
             recordings: Recordings::new(),
             identity: Arc::downgrade(run.identity()),
-            resets: [run.optimiser_resets(), run.average_resets()],
-            loss: request.loss,
-            optimiser: request.optimiser,
+            resets: [run.optimizer_resets(), run.average_resets()],
+            loss,
+            optimizer: request.optimizer,
             loss_memory: LossMemory::new(device, self.batch(), self.graph.num_classes())?,
             mask: request.mask.as_deref().map(floats).transpose()?,
             pull: request.pull.as_ref().map(pull).transpose()?,
-            first: room()?,
-            second: room()?,
+            first: zeros()?,
+            second: zeros()?,
             host_result: Pinned::new(device, loss::RESULT_WORDS)?,
         })
     }
@@ -174,7 +146,7 @@ impl CudaNetwork {
         }
         let (result, broken) = loss::read_result(words);
         if broken {
-            // The optimiser made no step, but the loss had counted one.
+            // The optimizer made no step, but the loss had counted one.
             let mut steps = [0; 4];
             self.device.copy_out(places.steps, &mut steps)?;
             let steps = i32::from_le_bytes(steps) - 1;
@@ -182,7 +154,7 @@ impl CudaNetwork {
             self.gradient = self.device.read(self.memory.gradient.slice())?;
             self.check_gradient()?;
         }
-        self.affine.copy_from_slice(self.memory.host_affine.values());
+        self.state.receive_affine(self.memory.host_affine.values());
         Ok(result)
     }
 
@@ -196,7 +168,7 @@ impl CudaNetwork {
         let gradient = self.buffer(buffer, self.images);
         loss::loss(&self.kernels, memory.loss, extents, self.logits(), gradient, places)?;
         self.queue_backward()?;
-        let places = OptimiserPlaces {
+        let places = OptimizerPlaces {
             params: self.memory.affine.slice(),
             gradient: self.memory.gradient.slice(),
             mask: memory.mask.as_ref().map(DeviceMemory::slice),
@@ -206,7 +178,7 @@ impl CudaNetwork {
             result: places.result,
             pull: memory.pull.as_ref().map(|pull| Pull { weights: pull.weights.slice(), source: pull.source.slice() }),
         };
-        optimiser::step(&self.kernels, memory.optimiser, places)
+        optimizer::step(&self.kernels, memory.optimizer, places)
     }
 }
 
@@ -215,7 +187,7 @@ impl RunMemory {
     fn follow(&mut self, run: &StepRun) -> Result<(), CudaError> {
         let device = &self.first.device;
         let places = self.loss_memory.places();
-        let resets = [run.optimiser_resets(), run.average_resets()];
+        let resets = [run.optimizer_resets(), run.average_resets()];
         if self.resets[0] != resets[0] {
             for slice in [self.first.slice(), self.second.slice(), places.steps] {
                 device.fill_zero(slice)?;
@@ -232,13 +204,5 @@ impl RunMemory {
             memory.from = Arc::clone(pull);
         }
         Ok(())
-    }
-}
-
-impl DeviceSteps for CudaNetwork {
-    fn step(&mut self, run: &StepRun, batch: &Batch) -> Result<DeviceStep<'_>, ExecError> {
-        self.ready = false;
-        self.take_batch(batch)?;
-        self.finish_step(run)
     }
 }

@@ -8,9 +8,8 @@ use crate::launch::tokens::{self, Moves};
 use crate::module::Kernels;
 use crate::network::{CudaNetwork, CudaOptions};
 use crate::precision::Element;
-use flipcast_exec::param;
-use flipcast_exec::{ExecError, Purpose};
-use flipcast_graph::{Dims, Graph, NodeId, Op, ParamSpec, Step, ValueId};
+use flipcast_executor::{ExecError, param};
+use flipcast_graph::{Dims, Graph, NodeId, Op, ParamSpec, Purpose, Step, ValueId};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
 

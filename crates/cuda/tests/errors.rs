@@ -1,6 +1,7 @@
 //! What a machine without a usable GPU is told, and what one with a GPU is told about a wrong number.
 
 use flipcast_cuda::{CudaError, CudaNetwork, CudaOptions, report};
+use flipcast_ground::Hint;
 use flipcast_testkit::cases;
 
 #[test]

@@ -5,7 +5,7 @@
 //! whole steps on the device are compared with the same steps made of passes.
 
 use flipcast_adapt::{
-    Adapter, Bn, BnConfig, Cpl, CplConfig, Eata, EataConfig, EntropyMargin, Eta, EtaConfig, OptimiserConfig, Rdumb,
+    Adapter, Bn, BnConfig, Cpl, CplConfig, Eata, EataConfig, EntropyMargin, Eta, EtaConfig, OptimizerConfig, Rdumb,
     RdumbConfig, RedundancyMargin, Rpl, RplConfig, Sar, SarConfig, Source, Tent, TentConfig,
 };
 use flipcast_cuda::{CudaNetwork, CudaOptions, Precision, report};
@@ -31,27 +31,27 @@ const CLEAN_BATCHES: usize = 2;
 
 /// The method of a case.
 fn adapter(case: &GoldenCase) -> Box<dyn Adapter> {
-    let optimiser = OptimiserConfig::sgd(case.lr as f32);
+    let optimizer = OptimizerConfig::sgd(case.lr as f32);
     let entropy_margin = EntropyMargin::Nats(margin());
-    let tent = |optimiser| TentConfig { optimiser, ..TentConfig::imagenet() };
+    let tent = |optimizer| TentConfig { optimizer, ..TentConfig::imagenet() };
     let eta = EtaConfig {
-        optimiser,
+        optimizer,
         norm_mode: NormMode::Batch,
         entropy_margin,
         redundancy_margin: RedundancyMargin::Cosine(case.d_margin),
         published_code: true,
         ..EtaConfig::imagenet()
     };
-    let rpl = RplConfig { optimiser, ..RplConfig::imagenet() };
-    let cpl = CplConfig { optimiser, ..CplConfig::imagenet() };
+    let rpl = RplConfig { optimizer, ..RplConfig::imagenet() };
+    let cpl = CplConfig { optimizer, ..CplConfig::imagenet() };
     let rdumb = |start| RdumbConfig { eta: eta.clone(), reset_every: 1000, start };
     let eata = EataConfig { eta: eta.clone(), fisher_alpha: case.fisher_alpha };
-    let sar = SarConfig { optimiser, entropy_margin, published_code: true, ..SarConfig::imagenet() };
+    let sar = SarConfig { optimizer, entropy_margin, published_code: true, ..SarConfig::imagenet() };
     match case.method.as_str() {
         "source" => Box::new(Source::new()),
         "bn" => Box::new(Bn::new(BnConfig::batch()).unwrap()),
-        "tent" => Box::new(Tent::new(tent(optimiser)).unwrap()),
-        "tent_adam" => Box::new(Tent::new(tent(OptimiserConfig::adam(1e-3))).unwrap()),
+        "tent" => Box::new(Tent::new(tent(optimizer)).unwrap()),
+        "tent_adam" => Box::new(Tent::new(tent(OptimizerConfig::adam(1e-3))).unwrap()),
         "rpl" => Box::new(Rpl::new(rpl).unwrap()),
         "cpl" => Box::new(Cpl::new(cpl).unwrap()),
         "eta" => Box::new(Eta::new(eta.clone()).unwrap()),
@@ -81,7 +81,7 @@ fn reference(case: &GoldenCase) -> ReferenceExecutor {
     let (graph, weights) = (case.build_graph().unwrap(), case.load_weights().unwrap());
     let options =
         NetworkOptions { taps: crossing_taps(&graph), ..NetworkOptions::adapt(case.batch, case.size, case.size) };
-    ReferenceExecutor::new(&graph, &weights, &options).unwrap()
+    ReferenceExecutor::new(&graph, &weights, options.plan_options()).unwrap()
 }
 
 fn widen(values: &[f32]) -> Vec<f64> {

@@ -12,7 +12,7 @@ use std::time::Instant;
 impl Network {
     pub(crate) fn run_forward(&mut self, batch: &[f32]) {
         let plan = Arc::clone(&self.plan);
-        if self.mode == NormMode::Running {
+        if self.state.norm_mode() == NormMode::Running {
             for norm in 0..self.norms.len() {
                 if self.norms[norm].slot.layer.kind == NormKind::Batch {
                     self.prepare_norm(norm);
@@ -73,8 +73,8 @@ impl Network {
                 let eps = self.norms[norm.index()].slot.layer.eps;
                 let ranges = [self.stored_range(source), self.stored_range(target)];
                 let [values, out] = views(&mut self.arena, ranges);
-                let entry = &self.table.entries()[norm.index()];
-                let (scale, shift) = (&self.affine[entry.scale()], &self.affine[entry.shift()]);
+                let entry = &self.state.affine_table().entries()[norm.index()];
+                let (scale, shift) = (&self.state.affine()[entry.scale()], &self.state.affine()[entry.shift()]);
                 k::layer_norm(&mut self.team, extent, LayerNorm { values, scale, shift, eps }, out);
             }
             Step::Attention { node, source, target }
@@ -88,7 +88,7 @@ impl Network {
         let (kernels, images) = (Arc::clone(&self.kernels), self.images);
         let layer = kernels.layer(node);
         // Running statistics need nothing from the batch.
-        let gathered = statistics.filter(|_| self.mode != NormMode::Running);
+        let gathered = statistics.filter(|_| self.state.norm_mode() != NormMode::Running);
         let mut taken = gathered.map(|norm| std::mem::take(&mut self.norms[norm.index()].batch));
         let gather = match &mut taken {
             Some(batch) => Gather::Statistics { mean: &mut batch.mean, variance: &mut batch.variance },
@@ -105,7 +105,7 @@ impl Network {
 
     fn statistics(&mut self, norm: NormId, source: ValueId) {
         let kind = self.norms[norm.index()].slot.layer.kind;
-        if kind == NormKind::Batch && self.mode == NormMode::Running {
+        if kind == NormKind::Batch && self.state.norm_mode() == NormMode::Running {
             return;
         }
         let (extent, range) = (self.extent(source), self.stored_range(source));
@@ -116,9 +116,14 @@ impl Network {
     }
 
     fn prepare_norm(&mut self, norm: usize) {
-        let entry = &self.table.entries()[norm];
+        let entry = &self.state.affine_table().entries()[norm];
         let (scale, shift) = (entry.scale(), entry.shift());
-        self.norms[norm].prepare(self.images, self.mode, &self.affine[scale], &self.affine[shift]);
+        self.norms[norm].prepare(
+            self.images,
+            self.state.norm_mode(),
+            &self.state.affine()[scale],
+            &self.state.affine()[shift],
+        );
     }
 
     fn join(&mut self, terms: &[ValueId], activation: Activation, target: ValueId, batch: &[f32]) {

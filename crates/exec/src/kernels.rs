@@ -3,9 +3,10 @@
 use crate::tokens::TokenLayer;
 use crate::weights::{ConvKey, Direction, PackedConvs};
 use crate::{Exactness, ExecError, Isa};
+use flipcast_executor::param;
 use flipcast_graph::{BackwardStep, Graph, NodeId, Plan, Step};
 use flipcast_kernels::{Conv, ScratchSize, extent_scratch, pool_scratch};
-use flipcast_tensor::{Shape, Tensor};
+use flipcast_tensor::Tensor;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -111,19 +112,4 @@ impl Kernels {
             Some((node, layer.forward.algorithm(), layer.backward.as_ref().map(|conv| conv.algorithm())))
         })
     }
-}
-
-/// The values of `name`, which must have the extents `expected` and be finite.
-pub fn param<'a>(params: &'a HashMap<String, Tensor>, name: &str, expected: &[usize]) -> Result<&'a [f32], ExecError> {
-    let expected = Shape::new(expected);
-    let Some(tensor) = params.get(name) else {
-        return Err(ExecError::MissingParam { name: name.to_owned(), expected });
-    };
-    if *tensor.shape() != expected {
-        return Err(ExecError::ParamShape { name: name.to_owned(), expected, found: tensor.shape().clone() });
-    }
-    if !flipcast_kernels::all_finite(tensor.values()) {
-        return Err(ExecError::NonFiniteParam { name: name.to_owned() });
-    }
-    Ok(tensor.values())
 }

@@ -6,24 +6,17 @@
 #![forbid(unsafe_code)]
 
 mod backward;
-pub mod checks;
-mod error;
-mod executor;
 mod forward;
 mod kernels;
 mod network;
 mod norm_backward;
 mod norms;
 mod places;
-mod steps;
 mod tokens;
 mod weights;
 
-pub use error::ExecError;
-pub use executor::{Executor, Logits, NormMode};
+pub use flipcast_executor::{ExecError, Executor, Logits, NormMode};
 pub use flipcast_graph::Purpose;
 pub use flipcast_kernels::{Exactness, Isa};
-pub use kernels::param;
-pub use network::{Memory, Network, NetworkOptions, StepTimes};
-pub use steps::{DeviceStep, DeviceSteps, StepLoss, StepOptimiser, StepRequest, StepResult, StepRun};
+pub use network::{Memory, Network, NetworkOptions};
 pub use weights::Weights;

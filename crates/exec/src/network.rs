@@ -1,9 +1,9 @@
-use crate::checks;
-use crate::kernels::{Kernels, param};
+use crate::kernels::Kernels;
 use crate::norms::Norm;
 use crate::weights::PackedConvs;
-use crate::{Exactness, ExecError, Executor, Isa, Logits, NormMode};
-use flipcast_graph::{Activation, AffineTable, Graph, NormKind, Plan, PlanError, PlanOptions, Purpose, Step};
+use crate::{Exactness, ExecError, Executor, Isa, Logits};
+use flipcast_executor::{ExecutorState, StepTimes, checks, param};
+use flipcast_graph::{Activation, Graph, NormKind, Plan, PlanOptions, Purpose, Step};
 use flipcast_kernels::{Buffer, NormTables, Team, ThroughTables};
 use flipcast_tensor::{Batch, Tensor};
 use std::collections::HashMap;
@@ -51,16 +51,15 @@ impl NetworkOptions {
         Self { purpose: Purpose::Predict, ..Self::adapt(batch, height, width) }
     }
 
-    /// The plan of `graph` they ask for.
-    pub fn plan(&self, graph: &Graph) -> Result<Plan, PlanError> {
-        let options = PlanOptions {
+    /// What they ask of the plan.
+    pub fn plan_options(&self) -> PlanOptions {
+        PlanOptions {
             batch: self.batch,
             height: self.height,
             width: self.width,
             purpose: self.purpose,
             taps: self.taps.clone(),
-        };
-        Plan::new(graph, options)
+        }
     }
 }
 
@@ -90,23 +89,10 @@ pub struct Network {
     pub(crate) masks: Vec<Vec<u8>>,
     pub(crate) norms: Vec<Norm>,
     pub(crate) identity: Identity,
-    pub(crate) affine: Vec<f32>,
+    pub(crate) state: ExecutorState,
     pub(crate) gradient: Vec<f32>,
-    pub(crate) mode: NormMode,
     pub(crate) images: usize,
-    pub(crate) ready: bool,
     pub(crate) times: Option<StepTimes>,
-    source: Arc<[f32]>,
-    pub(crate) table: Arc<AffineTable>,
-}
-
-/// Time spent in every step of the plan since profiling was switched on.
-#[derive(Clone, Debug, Default)]
-pub struct StepTimes {
-    /// One entry per forward step.
-    pub forward: Vec<Duration>,
-    /// One entry per backward step.
-    pub backward: Vec<Duration>,
 }
 
 /// Tables of a value that has an activation but no norm.
@@ -140,25 +126,21 @@ impl Network {
         packed: &PackedConvs,
         options: &NetworkOptions,
     ) -> Result<Self, ExecError> {
-        let plan = options.plan(graph)?;
+        let plan = Plan::new(graph, options.plan_options())?;
         let arena =
             Buffer::try_zeroed(plan.arena_len()).ok_or(ExecError::OutOfMemory { bytes: 4 * plan.arena_len() })?;
         let isa = options.isa.unwrap_or_else(Isa::detect);
         let kernels = Kernels::new(graph, &plan, params, packed, (isa, options.exactness))?;
-        let table = graph.affine_table();
-        let mut affine = vec![0.0; table.len()];
-        for (name, range) in table.names() {
-            affine[range.clone()].copy_from_slice(param(params, &name, &[range.len()])?);
-        }
+        let state = ExecutorState::new(graph, params)?;
         let mut norms = Vec::new();
         for slot in plan.norms() {
             let name = &graph.node(slot.node).name;
             let running = match slot.layer.kind {
                 NormKind::Batch => {
-                    let of = |suffix: &str| param(params, &format!("{name}.{suffix}"), &[slot.layer.channels]);
-                    Some((of("running_mean")?.to_vec(), of("running_var")?.to_vec()))
+                    let statistic = |suffix| param(params, &format!("{name}.{suffix}"), &[slot.layer.channels]);
+                    Some((statistic("running_mean")?.to_vec(), statistic("running_var")?.to_vec()))
                 }
-                _ => None,
+                NormKind::Group { .. } | NormKind::Layer => None,
             };
             norms.push(Norm::new(*slot, options.batch, running));
         }
@@ -189,14 +171,10 @@ impl Network {
             masks,
             norms,
             identity: Identity { ones: vec![1.0; widest], zeros: vec![0.0; widest] },
-            gradient: vec![0.0; table.len()],
-            mode: NormMode::Running,
+            gradient: vec![0.0; state.affine().len()],
+            state,
             images: 0,
-            ready: false,
             times: None,
-            source: affine.as_slice().into(),
-            affine,
-            table: Arc::new(table),
             plan: Arc::new(plan),
         })
     }
@@ -255,23 +233,23 @@ impl Network {
 
 impl Executor for Network {
     fn forward(&mut self, batch: &Batch) -> Result<Logits<'_>, ExecError> {
-        self.ready = false;
-        checks::check_extents(&self.graph, &self.plan, self.mode, batch)?;
+        self.state.ready = false;
+        checks::check_extents(&self.graph, &self.plan, self.norm_mode(), batch)?;
         checks::check_images(batch)?;
         self.images = batch.images();
         self.run_forward(batch.values());
         let classes = self.num_classes();
         let logits = Logits::new(&self.arena[self.stored_range(self.plan.logits())], classes);
         let logits = checks::check_logits(logits)?;
-        self.ready = true;
+        self.state.ready = true;
         Ok(logits)
     }
 
     fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError> {
         let expected = self.images * self.num_classes();
-        checks::check_backward(&self.plan, &mut self.ready, logit_gradient, expected)?;
+        checks::check_backward(&self.plan, &mut self.state, logit_gradient, expected)?;
         self.run_backward(logit_gradient);
-        checks::check_gradient(&self.table, &self.gradient)?;
+        checks::check_gradient(&self.state, &self.gradient)?;
         Ok(&self.gradient)
     }
 
@@ -284,31 +262,12 @@ impl Executor for Network {
         Ok(checks::tap_tensor(self.images, dims, values))
     }
 
-    fn affine(&self) -> &[f32] {
-        &self.affine
+    fn state(&self) -> &ExecutorState {
+        &self.state
     }
 
-    fn affine_mut(&mut self) -> &mut [f32] {
-        &mut self.affine
-    }
-
-    fn source_affine(&self) -> &[f32] {
-        &self.source
-    }
-
-    fn affine_table(&self) -> &AffineTable {
-        &self.table
-    }
-
-    fn norm_mode(&self) -> NormMode {
-        self.mode
-    }
-
-    fn set_norm_mode(&mut self, mode: NormMode) -> Result<(), ExecError> {
-        mode.check()?;
-        self.mode = mode;
-        self.ready = false;
-        Ok(())
+    fn state_mut(&mut self) -> &mut ExecutorState {
+        &mut self.state
     }
 
     fn absorb_statistics(&mut self) -> Result<(), ExecError> {
@@ -320,13 +279,5 @@ impl Executor for Network {
     fn reset_statistics(&mut self) -> Result<(), ExecError> {
         self.norms.iter_mut().for_each(Norm::restore);
         Ok(())
-    }
-
-    fn num_classes(&self) -> usize {
-        self.graph.num_classes()
-    }
-
-    fn reset_affine(&mut self) {
-        self.affine.copy_from_slice(&self.source);
     }
 }

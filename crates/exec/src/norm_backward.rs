@@ -33,11 +33,17 @@ impl Network {
     }
 
     pub(crate) fn finish_norm(&mut self, norm: usize) {
-        let entry = &self.table.entries()[norm];
+        let entry = &self.state.affine_table().entries()[norm];
         let (scale, shift) = (entry.scale(), entry.shift());
         // The shift's gradient follows the scale's directly.
         let (scale_gradient, shift_gradient) = self.gradient[scale.start..shift.end].split_at_mut(scale.len());
-        self.norms[norm].finish(self.images, self.mode, &self.affine[scale], scale_gradient, shift_gradient);
+        self.norms[norm].finish(
+            self.images,
+            self.state.norm_mode(),
+            &self.state.affine()[scale],
+            scale_gradient,
+            shift_gradient,
+        );
     }
 
     pub(crate) fn through_norm(&mut self, value: ValueId, gradient: BufferId, target: GradTarget) {
@@ -97,7 +103,7 @@ impl Network {
     ) {
         let extent = self.extent(source);
         let eps = self.norms[norm].slot.layer.eps;
-        let entry = &self.table.entries()[norm];
+        let entry = &self.state.affine_table().entries()[norm];
         let (scale, shift) = (entry.scale(), entry.shift());
         let to = target.map(|target| self.gradient_range(target.buffer));
         let ranges = [Some(self.stored_range(source)), Some(self.gradient_range(gradient)), to];
@@ -106,7 +112,7 @@ impl Network {
         };
         let to = Option::zip(to, target).map(|(values, target)| Target { values, accumulate: target.accumulate });
         let (scale_gradient, shift_gradient) = self.gradient[scale.start..shift.end].split_at_mut(scale.len());
-        let norm = LayerNorm { values, scale: &self.affine[scale], shift: &self.affine[shift], eps };
+        let norm = LayerNorm { values, scale: &self.state.affine()[scale], shift: &self.state.affine()[shift], eps };
         let gradients = LayerNormGradients { scale: scale_gradient, shift: shift_gradient, values: to };
         k::layer_norm_backward(&mut self.team, extent, norm, gradient, gradients);
     }

@@ -1,9 +1,9 @@
 //! Layers of transformers: what is prepared for them once, and their steps forward and backward.
 
-use crate::kernels::param;
 use crate::network::Network;
 use crate::places::views;
 use crate::{Exactness, ExecError, Isa};
+use flipcast_executor::param;
 use flipcast_graph::{Arrangement, Attention, BufferId, Dims, GradTarget, Graph, NodeId, Op, ParamSpec, ValueId};
 use flipcast_kernels as k;
 use flipcast_kernels::{AttentionShape, Cells, Target};

@@ -5,6 +5,7 @@ use flipcast_corrupt::{CorruptError, FrostError};
 use flipcast_cuda::CudaError;
 use flipcast_estimate::EstimateError;
 use flipcast_estimate::embed::EmbedError;
+use flipcast_exec::ExecError;
 use flipcast_ground::Hint;
 use flipcast_images::dataset::DataError;
 use flipcast_images::decode::DecodeError;
@@ -24,14 +25,15 @@ type Adviser = fn(&(dyn Error + 'static)) -> Option<String>;
 
 /// Every error of the library that advises, one row each.
 const ADVISERS: &[Adviser] = &[
-    |error| error.downcast_ref::<AdaptError>()?.hint().map(|hint| hint.to_string()),
+    ask::<AdaptError>,
     ask::<AffineError>,
     |error| error.downcast_ref::<CardError>()?.hint().map(|hint| hint.to_string()),
     |error| error.downcast_ref::<CorruptError>()?.hint().map(|hint| hint.to_string()),
-    |error| error.downcast_ref::<CudaError>()?.hint().map(|hint| hint.to_string()),
+    ask::<CudaError>,
     |error| error.downcast_ref::<DataError>()?.hint().map(|hint| hint.to_string()),
     |error| error.downcast_ref::<DecodeError>()?.hint().map(|hint| hint.to_string()),
     |error| error.downcast_ref::<EmbedError>()?.hint().map(|hint| hint.to_string()),
+    ask::<ExecError>,
     |error| error.downcast_ref::<EstimateError>()?.hint().map(|hint| hint.to_string()),
     |error| Some(error.downcast_ref::<FrostError>()?.hint().to_owned()),
     |error| error.downcast_ref::<ImportError>()?.hint().map(|hint| hint.to_string()),

@@ -22,19 +22,6 @@ pub fn accumulate(team: &mut Team, from: &[f32], target: Target) {
     });
 }
 
-/// Whether no value is NaN or infinite.
-pub fn all_finite(values: &[f32]) -> bool {
-    // A product with zero is zero unless the value is not finite, and then it is NaN, which a sum keeps.
-    let (lanes, rest) = values.as_chunks::<16>();
-    let mut sums = [0.0f32; 16];
-    for lane in lanes {
-        for (sum, x) in sums.iter_mut().zip(lane) {
-            *sum += x * 0.0;
-        }
-    }
-    sums.iter().chain(rest).all(|x| (x * 0.0) == 0.0)
-}
-
 /// The product of every value with its channel's factor.
 ///
 /// # Panics
@@ -65,23 +52,4 @@ pub fn add_repeated(team: &mut Team, images: usize, values: &[f32], term: &[f32]
             *out = value + term;
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_bad_value_anywhere_is_found() {
-        for len in [1, 15, 16, 17, 100] {
-            for at in 0..len {
-                for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                    let mut values = vec![1e38; len];
-                    assert!(all_finite(&values));
-                    values[at] = bad;
-                    assert!(!all_finite(&values), "{bad} at {at} of {len}");
-                }
-            }
-        }
-    }
 }

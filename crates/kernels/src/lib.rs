@@ -76,7 +76,7 @@ mod workers;
 pub use attention::{Attention, AttentionShape};
 pub use buffer::Buffer;
 pub use conv::{Conv, Exactness};
-pub use elementwise::{accumulate, add_repeated, all_finite, scale};
+pub use elementwise::{accumulate, add_repeated, scale};
 pub use extent::extent_scratch;
 pub use flipcast_graph::{ConvShape, Extent, PoolShape, ShortcutShape};
 pub use isa::Isa;

@@ -257,7 +257,7 @@ fn the_double_precision_executor_equals_the_libraries() {
     for case in cases() {
         let model = load(&case);
         let options = options(&case);
-        let mut executor = ReferenceExecutor::new(model.graph(), model.params(), &options).unwrap();
+        let mut executor = ReferenceExecutor::new(model.graph(), model.params(), options.plan_options()).unwrap();
         let errors = compare(&case, family(&model, &case), &mut executor);
         errors.assert_within(&REFERENCE, &case);
     }

@@ -2,7 +2,7 @@
 
 use crate::RunError;
 use flipcast_adapt::{
-    AdaptError, EntropyMargin, EtaConfig, MethodConfig, OptimiserConfig, RdumbConfig, RedundancyMargin, TentConfig,
+    AdaptError, EntropyMargin, EtaConfig, MethodConfig, OptimizerConfig, RdumbConfig, RedundancyMargin, TentConfig,
 };
 use flipcast_estimate::CurveKind;
 use flipcast_graph::Graph;
@@ -151,7 +151,7 @@ impl FlipProtocol {
     /// measured: the rule `sar`, 25 steps and more, other networks.
     fn without_running_statistics(self) -> Self {
         Self {
-            method: MethodConfig::Tent(TentConfig { optimiser: OptimiserConfig::adam(1e-2), ..TentConfig::imagenet() }),
+            method: MethodConfig::Tent(TentConfig { optimizer: OptimizerConfig::adam(1e-2), ..TentConfig::imagenet() }),
             batch_size: 16,
             stops: vec![5],
             probe_images: 1000,

@@ -1,49 +1,40 @@
 use crate::{Reference, ReferenceError, ReferenceNorm, ReferenceRun, ReferenceValue};
-use flipcast_exec::{ExecError, Executor, Logits, NetworkOptions, NormMode, checks};
-use flipcast_graph::{AffineTable, Graph, Plan};
+use flipcast_executor::{ExecError, Executor, ExecutorState, Logits, NormMode, checks};
+use flipcast_graph::{Graph, Plan, PlanOptions};
 use flipcast_tensor::{Batch, Tensor};
 use std::collections::HashMap;
 
 /// The [`Reference`] as an executor: `f64` inside, `f32` where the trait says so (batch, logits, logit gradient, affine
 /// vector and its gradient). Slow, and right to within that rounding.
 ///
-/// It takes the options of a [`Network`](flipcast_exec::Network) and refuses what that refuses, in the same words, so
-/// that an adapter proved here asks nothing a real executor would not do. Threads, exactness and instruction set have
-/// no meaning for it.
+/// It refuses what other executors refuse, in the same words, so that an adapter proved here asks nothing a real executor
+/// would not do.
 #[derive(Clone, Debug)]
 pub struct ReferenceExecutor {
     reference: Reference,
     plan: Plan,
-    table: AffineTable,
-    mode: NormMode,
-    affine: Vec<f32>,
-    source: Vec<f32>,
+    state: ExecutorState,
     run: Option<ReferenceRun>,
-    ready: bool,
     logits: Vec<f32>,
     gradient: Vec<f32>,
 }
 
 impl ReferenceExecutor {
     /// Takes the parameters the graph names from `params`.
-    pub fn new(graph: &Graph, params: &HashMap<String, Tensor>, options: &NetworkOptions) -> Result<Self, ExecError> {
-        let plan = options.plan(graph)?;
+    pub fn new(graph: &Graph, params: &HashMap<String, Tensor>, options: PlanOptions) -> Result<Self, ExecError> {
+        let plan = Plan::new(graph, options)?;
         let reference = Reference::new(graph, params).map_err(exec_error)?;
         for spec in graph.params() {
             let tensor = params.get(&spec.name);
-            if tensor.is_some_and(|tensor| !all_finite(tensor.values())) {
+            if tensor.is_some_and(|tensor| !checks::all_finite(tensor.values())) {
                 return Err(ExecError::NonFiniteParam { name: spec.name });
             }
         }
-        let source = narrow(&reference.affine());
+        let affine = narrow(&reference.affine());
         Ok(Self {
             plan,
-            table: graph.affine_table(),
-            mode: NormMode::Running,
-            affine: source.clone(),
-            source,
+            state: ExecutorState::of_parts(graph.affine_table(), affine, graph.num_classes()),
             run: None,
-            ready: false,
             logits: Vec::new(),
             gradient: Vec::new(),
             reference,
@@ -58,31 +49,31 @@ impl ReferenceExecutor {
 
 impl Executor for ReferenceExecutor {
     fn forward(&mut self, batch: &Batch) -> Result<Logits<'_>, ExecError> {
-        self.ready = false;
-        checks::check_extents(self.reference.graph(), &self.plan, self.mode, batch)?;
+        self.state.ready = false;
+        checks::check_extents(self.reference.graph(), &self.plan, self.norm_mode(), batch)?;
         checks::check_images(batch)?;
-        let mode = match self.mode {
+        let mode = match self.norm_mode() {
             NormMode::Running => ReferenceNorm::Running,
             NormMode::Batch => ReferenceNorm::Batch,
             NormMode::Mixed { source_weight } => ReferenceNorm::Mixed { source_weight: f64::from(source_weight) },
         };
-        let affine = widen(&self.affine);
+        let affine = widen(self.affine());
         let run = self.reference.forward(batch, mode, &affine);
         let run = self.run.insert(run.map_err(exec_error)?);
         self.logits = narrow(run.logits());
         let logits = Logits::new(&self.logits, self.reference.graph().num_classes());
         let logits = checks::check_logits(logits)?;
-        self.ready = true;
+        self.state.ready = true;
         Ok(logits)
     }
 
     fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError> {
         let expected = self.logits.len();
-        checks::check_backward(&self.plan, &mut self.ready, logit_gradient, expected)?;
+        checks::check_backward(&self.plan, &mut self.state, logit_gradient, expected)?;
         let run = self.run.as_ref().expect("ready means that there is one");
         let gradient = self.reference.backward(run, &widen(logit_gradient));
         self.gradient = narrow(&gradient.map_err(exec_error)?);
-        checks::check_gradient(&self.table, &self.gradient)?;
+        checks::check_gradient(&self.state, &self.gradient)?;
         Ok(&self.gradient)
     }
 
@@ -95,39 +86,12 @@ impl Executor for ReferenceExecutor {
         Ok(checks::tap_tensor(value.images(), value.dims, values))
     }
 
-    fn affine(&self) -> &[f32] {
-        &self.affine
+    fn state(&self) -> &ExecutorState {
+        &self.state
     }
 
-    fn affine_mut(&mut self) -> &mut [f32] {
-        &mut self.affine
-    }
-
-    fn source_affine(&self) -> &[f32] {
-        &self.source
-    }
-
-    fn affine_table(&self) -> &AffineTable {
-        &self.table
-    }
-
-    fn norm_mode(&self) -> NormMode {
-        self.mode
-    }
-
-    fn set_norm_mode(&mut self, mode: NormMode) -> Result<(), ExecError> {
-        mode.check()?;
-        self.mode = mode;
-        self.ready = false;
-        Ok(())
-    }
-
-    fn num_classes(&self) -> usize {
-        self.reference.graph().num_classes()
-    }
-
-    fn reset_affine(&mut self) {
-        self.affine.copy_from_slice(&self.source);
+    fn state_mut(&mut self) -> &mut ExecutorState {
+        &mut self.state
     }
 }
 
@@ -148,10 +112,6 @@ fn widen(values: &[f32]) -> Vec<f64> {
 
 fn narrow(values: &[f64]) -> Vec<f32> {
     values.iter().map(|&v| v as f32).collect()
-}
-
-fn all_finite(values: &[f32]) -> bool {
-    values.iter().all(|v| v.is_finite())
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ const MAX_SKIPPED_SHARE: f64 = 0.05;
 
 /// Why there is no gradient to compare with.
 #[derive(Debug, thiserror::Error, PartialEq)]
-#[non_exhaustive]
 pub enum GradientError {
     /// The forward pass failed.
     #[error("the reference could not run")]

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod cases;
+mod check_gradient;
 mod conformance;
 mod executor;
 mod golden;
@@ -15,9 +16,9 @@ mod loss;
 mod pair;
 mod random;
 mod reference;
-mod wrapper;
 
 pub use cases::{Case, cases, random_graph};
+pub use check_gradient::{CLASSES, LOGITS, assert_gradient};
 pub use conformance::{Failure, Subject, Suite, SuiteReport, SuiteTolerance, Worst, run_suite};
 pub use executor::ReferenceExecutor;
 pub use golden::{Block, GoldenCase, GoldenError, Stem, TensorFile, golden_index, golden_root, load_golden_index};
@@ -26,4 +27,3 @@ pub use loss::{Loss, relative_l2};
 pub use pair::{Lead, Pair, Pass};
 pub use random::Random;
 pub use reference::{Crossing, Reference, ReferenceError, ReferenceNorm, ReferenceRun, ReferenceValue, crossing_taps};
-pub use wrapper::{Wrapped, Wrapper};

@@ -1,6 +1,5 @@
 use crate::{Crossing, ReferenceExecutor, relative_l2};
-use flipcast_exec::{ExecError, Executor, Logits, NormMode};
-use flipcast_graph::AffineTable;
+use flipcast_executor::{ExecError, Executor, ExecutorState, Logits};
 use flipcast_tensor::{Batch, Tensor};
 
 /// Who decides where a [`Pair`] goes.
@@ -112,36 +111,12 @@ impl Executor for Pair {
         self.lead_mut().tap(name)
     }
 
-    fn affine(&self) -> &[f32] {
-        self.lead().affine()
+    fn state(&self) -> &ExecutorState {
+        self.lead().state()
     }
 
-    fn affine_mut(&mut self) -> &mut [f32] {
-        self.lead_mut().affine_mut()
-    }
-
-    fn source_affine(&self) -> &[f32] {
-        self.lead().source_affine()
-    }
-
-    fn affine_table(&self) -> &AffineTable {
-        self.lead().affine_table()
-    }
-
-    fn norm_mode(&self) -> NormMode {
-        self.lead().norm_mode()
-    }
-
-    fn set_norm_mode(&mut self, mode: NormMode) -> Result<(), ExecError> {
-        self.lead_mut().set_norm_mode(mode)
-    }
-
-    fn num_classes(&self) -> usize {
-        self.lead().num_classes()
-    }
-
-    fn reset_affine(&mut self) {
-        self.lead_mut().reset_affine();
+    fn state_mut(&mut self) -> &mut ExecutorState {
+        self.lead_mut().state_mut()
     }
 }
 
@@ -154,6 +129,7 @@ mod tests {
     use super::*;
     use crate::{Case, Loss, cases, crossing_taps};
     use flipcast_exec::{Network, NetworkOptions};
+    use flipcast_executor::NormMode;
 
     fn case() -> Case {
         let mut cases = cases();
@@ -170,7 +146,7 @@ mod tests {
             ..NetworkOptions::adapt(case.batch_size, case.height, case.width)
         };
         let engine = Network::new(&case.graph, &case.params, &options).unwrap();
-        let reference = ReferenceExecutor::new(&case.graph, &case.params, &options).unwrap();
+        let reference = ReferenceExecutor::new(&case.graph, &case.params, options.plan_options()).unwrap();
         let mut pair = Pair::new(lead, Box::new(engine), reference);
         pair.set_norm_mode(NormMode::Batch).unwrap();
         pair.affine_mut()[0] += 0.125;
@@ -213,7 +189,7 @@ mod tests {
         let case = case();
         let options = NetworkOptions::adapt(case.batch_size, case.height, case.width);
         let engine = Network::new(&case.graph, &case.params, &options).unwrap();
-        let reference = ReferenceExecutor::new(&case.graph, &case.params, &options).unwrap();
+        let reference = ReferenceExecutor::new(&case.graph, &case.params, options.plan_options()).unwrap();
         let mut pair = Pair::new(Lead::Engine, Box::new(engine), reference);
         let error = pair.forward(&case.batch()).unwrap_err();
         assert!(matches!(error, ExecError::UnknownTap { .. }), "{error}");

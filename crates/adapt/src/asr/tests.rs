@@ -4,7 +4,7 @@ use crate::{EntropyMargin, RedundancyMargin, entropies};
 
 fn eta() -> AsrStep {
     AsrStep::Eta(EtaConfig {
-        optimiser: OptimiserConfig::sgd(1e-3),
+        optimizer: OptimizerConfig::sgd(1e-3),
         entropy_margin: EntropyMargin::Nats(50.0),
         redundancy_margin: RedundancyMargin::Off,
         ..EtaConfig::imagenet()
@@ -12,7 +12,7 @@ fn eta() -> AsrStep {
 }
 
 fn tent() -> AsrStep {
-    AsrStep::Tent(TentConfig { optimiser: OptimiserConfig::sgd(1e-3), ..TentConfig::imagenet() })
+    AsrStep::Tent(TentConfig { optimizer: OptimizerConfig::sgd(1e-3), ..TentConfig::imagenet() })
 }
 
 /// Settings whose threshold starts at `ln(start_share * K)`.
@@ -54,7 +54,7 @@ fn a_mild_case_restores_the_last_layers_and_a_grave_one_all() {
 #[test]
 fn the_threshold_follows_the_entropy_less_the_more_predictions_flip() {
     let (mut net, batch) = residual_network();
-    let hasty = AsrStep::Tent(TentConfig { optimiser: OptimiserConfig::sgd(0.1), ..TentConfig::imagenet() });
+    let hasty = AsrStep::Tent(TentConfig { optimizer: OptimizerConfig::sgd(0.1), ..TentConfig::imagenet() });
     let mut asr = Asr::new(config(hasty, 1e-9)).unwrap();
     let mut threshold = (1e-9 * net.num_classes() as f64).ln();
     let mut flip_rates = Vec::new();

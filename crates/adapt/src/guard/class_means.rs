@@ -46,11 +46,8 @@ impl ClassMeans {
         let spread: f64 = found.iter().map(|m| square_distance(m, &centre)).sum();
         let scale = (2.0 * spread / (count - 1.0)).sqrt();
         if found.len() < 2 || scale <= 0.0 || !scale.is_finite() {
-            return Err(AdaptError::Setting {
-                setting: "classes with different mean embeddings",
-                found: if scale > 0.0 { count } else { count.min(1.0) },
-                expected: "at least 2",
-            });
+            let found = if scale > 0.0 { count } else { count.min(1.0) };
+            AdaptError::unless(false, "classes with different mean embeddings", found, "at least 2")?;
         }
         Ok(Self { dims, means, scale })
     }

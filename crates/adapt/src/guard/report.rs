@@ -16,7 +16,6 @@ pub enum GuardState {
 /// One thing that stands out.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum GuardReason {
     /// The mean prediction favours few classes.
     LowEntropy {

@@ -1,8 +1,8 @@
 use super::*;
 use crate::behaviour::residual_network;
 use crate::random::{Draws, Purpose};
-use crate::{Adapter, OptimiserConfig, Tent, TentConfig};
-use flipcast_exec::{Executor, Logits, NormMode};
+use crate::{Adapter, OptimizerConfig, Tent, TentConfig};
+use flipcast_executor::{Executor, Logits, NormMode};
 
 /// Images per batch.
 const BATCH: usize = 64;
@@ -255,7 +255,7 @@ fn verdicts(lr: f32) -> Vec<GuardState> {
     let num_classes = net.num_classes();
     net.set_norm_mode(NormMode::Batch).unwrap();
     let source = net.forward(&batch).unwrap().argmax();
-    let mut tent = Tent::new(TentConfig { optimiser: OptimiserConfig::sgd(lr), ..TentConfig::imagenet() }).unwrap();
+    let mut tent = Tent::new(TentConfig { optimizer: OptimizerConfig::sgd(lr), ..TentConfig::imagenet() }).unwrap();
     let mut watched = Watched::new(num_classes);
     let step = |_| {
         let output = tent.step(&mut net, &batch).unwrap();

@@ -2,7 +2,7 @@ use super::diversity::expected_entropy;
 use super::window::Window;
 use super::{GuardConfig, GuardReason, GuardReport, GuardState};
 use crate::AdaptError;
-use flipcast_exec::Logits;
+use flipcast_executor::Logits;
 
 /// A fall of agreement is no accident beyond this many standard errors: a source model that is hardly ever right agrees with so
 /// few predictions that halves are common.
@@ -67,13 +67,7 @@ impl Guard {
     /// A guard over predictions of `num_classes` classes.
     pub fn new(config: GuardConfig, num_classes: usize) -> Result<Self, AdaptError> {
         config.check()?;
-        if num_classes < 2 {
-            return Err(AdaptError::Setting {
-                setting: "number of classes",
-                found: num_classes as f64,
-                expected: "at least 2",
-            });
-        }
+        AdaptError::unless(num_classes >= 2, "number of classes", num_classes as f64, "at least 2")?;
         Ok(Self {
             config,
             num_classes,

@@ -1,6 +1,6 @@
 use super::diversity::entropy;
-use crate::entropy::log_softmax;
-use flipcast_exec::Logits;
+use flipcast_executor::Logits;
+use flipcast_ground::log_softmax;
 use std::collections::VecDeque;
 
 /// What is kept of one batch.

@@ -1,6 +1,7 @@
 use super::*;
+use crate::Norms;
 use crate::small_network::small_engine;
-use flipcast_exec::Executor;
+use flipcast_executor::Executor;
 
 /// Every method with its default settings and all its published ones.
 fn configs() -> Vec<MethodConfig> {
@@ -87,13 +88,6 @@ fn one_class_is_nothing_to_adapt_to() {
     assert!(MethodConfig::default_for("tent", 1).is_err());
 }
 
-fn lr(config: &MethodConfig) -> Option<f32> {
-    config.optimiser().map(|optimiser| match optimiser {
-        OptimiserConfig::Sgd(sgd) => sgd.lr,
-        OptimiserConfig::Adam(adam) => adam.lr,
-    })
-}
-
 #[test]
 fn transformers_have_rates_of_their_own() {
     let target = |norms, batch_size| Target { num_classes: 1000, norms, batch_size };
@@ -109,11 +103,11 @@ fn transformers_have_rates_of_their_own() {
         ("roid", Norms::Layer, 64, 2.5e-4),
     ] {
         let config = MethodConfig::default_on(name, target(norms, batch_size)).unwrap();
-        let found = lr(&config).unwrap();
+        let found = config.optimizer().unwrap().lr();
         assert!((found - expected).abs() < 1e-9, "{name} {norms:?} {batch_size}: {found}");
     }
     let vit = MethodConfig::published("sar", Recipe::ImageNetVit).unwrap();
-    assert_eq!(lr(&vit), Some(1e-3));
+    assert_eq!(vit.optimizer().unwrap().lr(), 1e-3);
 }
 
 #[test]
@@ -126,7 +120,7 @@ fn every_method_leaves_alone_what_its_rule_leaves_out() {
         let Some(set) = config.param_rule() else {
             continue;
         };
-        assert_eq!(*set, rule);
+        assert_eq!(set, rule);
         // Everything is used, so that the parameters surely move.
         let mut settings = serde_json::to_value(&config).unwrap();
         open_margins(&mut settings);
@@ -167,9 +161,46 @@ fn a_network_without_statistics_is_refused_by_methods_that_replace_them() {
     let none = AffineTable::default();
     let bn = MethodConfig::Bn(BnConfig::batch());
     assert!(matches!(bn.check_network(&none), Err(AdaptError::NoStatistics { method: "bn" })));
-    assert!(MethodConfig::Source {}.check_network(&none).is_ok());
+    assert!(MethodConfig::Source(SourceConfig {}).check_network(&none).is_ok());
     let tent = MethodConfig::Tent(TentConfig::imagenet());
     assert!(matches!(tent.check_network(&none), Err(AdaptError::NothingToAdapt)));
     let (net, _) = small_engine();
     assert!(tent.check_network(net.affine_table()).is_ok());
+}
+
+#[test]
+fn records_keep_their_spelling() {
+    let text = |name, recipe| serde_json::to_string(&MethodConfig::published(name, recipe).unwrap()).unwrap();
+    assert_eq!(text("source", Recipe::ImageNet), r#"{"method":"source"}"#);
+    assert_eq!(
+        text("tent", Recipe::ImageNet),
+        r#"{"method":"tent","optimiser":{"sgd":{"lr":0.00025,"momentum":0.9,"nesterov":false}},"norm_mode":"batch"}"#
+    );
+    assert_eq!(
+        text("eata", Recipe::Cifar10),
+        concat!(
+            r#"{"method":"eata","eta":{"optimiser":{"adam":{"lr":0.001,"betas":[0.9,0.999],"eps":1e-8}},"#,
+            r#""norm_mode":"batch","entropy_margin":{"share":0.4},"redundancy_margin":{"cosine":0.4},"#,
+            r#""published_code":true},"fisher_alpha":1.0}"#
+        )
+    );
+    for config in configs().iter().filter(|config| config.optimizer().is_some()) {
+        let text = serde_json::to_string(config).unwrap();
+        assert!(text.contains("\"optimiser\":") && !text.contains("optimizer"), "{text}");
+    }
+}
+
+#[test]
+fn shared_settings_can_be_changed_by_type() {
+    for config in configs() {
+        let name = config.name();
+        let moves = config.optimizer().is_some();
+        let faster = config.clone().with_lr(0.125);
+        assert_eq!(faster.is_some(), moves, "{name}");
+        if let Some(faster) = faster {
+            assert_eq!(faster.optimizer().unwrap().lr(), 0.125);
+        }
+        let plain = config.with_published_code(false);
+        assert!(!serde_json::to_string(&plain).unwrap().contains("\"published_code\":true"), "{name}");
+    }
 }

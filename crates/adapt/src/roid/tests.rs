@@ -6,7 +6,7 @@ use flipcast_exec::Network;
 
 fn config() -> RoidConfig {
     RoidConfig {
-        optimiser: OptimiserConfig::sgd(1e-3),
+        optimizer: OptimizerConfig::sgd(1e-3),
         batch_size: 16,
         prior: PriorCorrection::Off,
         ..RoidConfig::imagenet()
@@ -76,7 +76,7 @@ fn loss(roid: &Roid, net: &mut Network, batch: &Batch, views: &Batch) -> f64 {
 #[test]
 fn both_passes_together_give_the_gradient_of_the_whole_loss() {
     let (mut net, batch) = residual_network();
-    let still = RoidConfig { optimiser: OptimiserConfig::sgd(0.0), ..config() };
+    let still = RoidConfig { optimizer: OptimizerConfig::sgd(0.0), ..config() };
     let mut roid = Roid::new(still.clone(), 5).unwrap();
     roid.step(&mut net, &batch).unwrap();
     let gradient: Vec<f64> = roid.gradient.iter().map(|&g| f64::from(g)).collect();
@@ -101,7 +101,7 @@ fn both_passes_together_give_the_gradient_of_the_whole_loss() {
 #[test]
 fn a_last_batch_of_two_images_is_divided_by_the_configured_size() {
     let (mut net, batch) = residual_network();
-    let still = RoidConfig { optimiser: OptimiserConfig::sgd(0.0), consistency: None, ..config() };
+    let still = RoidConfig { optimizer: OptimizerConfig::sgd(0.0), consistency: None, ..config() };
     let two = take_images(&batch, &[0, 1]);
     let gradient = |batch_size: usize, net: &mut Network| {
         let mut roid = Roid::new(RoidConfig { batch_size, ..still.clone() }, 5).unwrap();
@@ -120,7 +120,7 @@ fn a_last_batch_of_two_images_is_divided_by_the_configured_size() {
 #[test]
 fn parameters_return_to_the_source_when_nothing_pulls_them_away() {
     let (mut net, batch) = residual_network();
-    let still = RoidConfig { optimiser: OptimiserConfig::sgd(0.0), ..config() };
+    let still = RoidConfig { optimizer: OptimizerConfig::sgd(0.0), ..config() };
     let mut roid = Roid::new(still, 5).unwrap();
     let before = net.affine()[0];
     net.affine_mut()[0] = before + 1.0;

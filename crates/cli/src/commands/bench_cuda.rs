@@ -2,8 +2,8 @@
 
 use crate::output::print;
 use anyhow::{Context, Result};
-use flipcast_cuda::{CudaNetwork, CudaOptions, DeviceLoss, DeviceOptimiser, Precision};
-use flipcast_exec::{Executor, NormMode};
+use flipcast_cuda::{CudaNetwork, CudaOptions, Precision};
+use flipcast_executor::{Executor, NormMode, OptimizerConfig, StepLoss, StepRequest, StepRun};
 use flipcast_models::Model;
 use flipcast_tensor::Batch;
 use serde::Serialize;
@@ -47,8 +47,7 @@ pub fn run(job: &Job) -> Result<()> {
         format!("cannot run `{}` on {images} x {size} x {size} images", model.name())
     })?;
     net.set_norm_mode(NormMode::Batch)?;
-    let optimiser = DeviceOptimiser::Sgd { lr: 2.5e-4, momentum: 0.9, nesterov: false };
-    net.start_steps(DeviceLoss::Entropy, optimiser, None)?;
+    let mut run = StepRun::new(StepRequest::new(StepLoss::MeanEntropy, OptimizerConfig::sgd(2.5e-4)));
     let staged = net.stage(batch)?;
     let (mut forward_ms, mut step_ms, mut mean_entropy) = (Vec::new(), Vec::new(), 0.0);
     // A pass is recorded the second time it runs.
@@ -57,7 +56,7 @@ pub fn run(job: &Job) -> Result<()> {
         net.forward_staged(&staged)?;
         let forward = start.elapsed().as_secs_f64() * 1e3;
         let start = Instant::now();
-        mean_entropy = net.device_step_staged(&staged)?.result.mean_entropy;
+        mean_entropy = net.step_staged(&mut run, &staged)?.mean_entropy;
         let step = start.elapsed().as_secs_f64() * 1e3;
         if i >= 2 + job.warmup {
             forward_ms.push(forward);

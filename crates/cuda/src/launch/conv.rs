@@ -4,6 +4,7 @@ use super::norm::Term;
 use super::{Queue, Target, blocks};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
+use crate::gemm::Direction;
 use crate::module::{Arg, expect_len};
 use flipcast_graph::ConvShape;
 
@@ -59,36 +60,22 @@ fn arguments(
     Ok([fixed.as_slice(), &extents(images, shape)].concat())
 }
 
-/// Any convolution; weights `[out][row][column][in]`.
+/// Any convolution, or its gradient; weights `[out][row][column][in]`.
 pub(crate) fn plain(
     queue: &dyn Queue,
+    direction: Direction,
     images: usize,
     shape: &ConvShape,
-    values: DeviceSlice,
-    weights: DeviceSlice,
+    operands: [DeviceSlice; 2],
     to: Target,
 ) -> Result<(), CudaError> {
-    let [from, out] = lens(images, shape);
-    let kernel = ("conv_plain", "the input");
-    let args = arguments(kernel, images, shape, [values, weights], to, [from, out])?;
-    let grid = [blocks(queue, out), 1, 1];
-    queue.launch(kernel.0, grid, [256, 1, 1], 0, &args)
-}
-
-/// The gradient of [`plain`].
-pub(crate) fn plain_backward(
-    queue: &dyn Queue,
-    images: usize,
-    shape: &ConvShape,
-    gradient: DeviceSlice,
-    weights: DeviceSlice,
-    to: Target,
-) -> Result<(), CudaError> {
-    let [out, from] = lens(images, shape);
-    let kernel = ("conv_plain_back", "the gradient");
-    let args = arguments(kernel, images, shape, [gradient, weights], to, [from, out])?;
-    let grid = [blocks(queue, out), 1, 1];
-    queue.launch(kernel.0, grid, [256, 1, 1], 0, &args)
+    let [input, output] = lens(images, shape);
+    let (kernel, lens) = match direction {
+        Direction::Forward => (("conv_plain", "the input"), [input, output]),
+        Direction::Backward => (("conv_plain_back", "the gradient"), [output, input]),
+    };
+    let args = arguments(kernel, images, shape, operands, to, lens)?;
+    queue.launch(kernel.0, [blocks(queue, lens[1]), 1, 1], [256, 1, 1], 0, &args)
 }
 
 /// A depthwise convolution; weights `[row][column][channel]`, 32-bit. The source may be derived.

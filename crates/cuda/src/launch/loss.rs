@@ -5,21 +5,37 @@ use crate::device::{Device, DeviceMemory, DeviceSlice};
 use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
 use crate::precision::Element;
-use flipcast_exec::{StepLoss, StepResult};
+use flipcast_executor::{StepLoss, StepResult};
 use std::sync::Arc;
 
 /// 32-bit words of the result on the device: see `step.cuh`.
 pub(crate) const RESULT_WORDS: usize = 6;
 
-/// A loss's number in the kernels, its setting, and its margin of similarity.
-fn code(loss: StepLoss) -> (i32, f64, f64) {
-    match loss {
-        StepLoss::Entropy => (0, 0.0, -1.0),
-        StepLoss::SelectedEntropy { entropy_margin, cosine_margin } => {
-            (1, entropy_margin, cosine_margin.unwrap_or(-1.0))
+/// A loss as the kernels take it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LossCode {
+    number: i32,
+    setting: f64,
+    /// Negative for none.
+    cosine_margin: f64,
+    /// Whether it keeps an average prediction.
+    averages: bool,
+}
+
+impl LossCode {
+    /// The code of `loss`, if it has a kernel.
+    pub fn new(loss: StepLoss) -> Option<Self> {
+        let plain = |number, setting| Self { number, setting, cosine_margin: -1.0, averages: false };
+        match loss {
+            StepLoss::MeanEntropy => Some(plain(0, 0.0)),
+            StepLoss::SelectedEntropy { entropy_margin, cosine_margin } => {
+                let cosine_margin = cosine_margin.unwrap_or(-1.0);
+                Some(Self { cosine_margin, averages: true, ..plain(1, entropy_margin) })
+            }
+            StepLoss::GeneralizedCrossEntropy { power } => Some(plain(2, power)),
+            StepLoss::ConjugatePoly { epsilon } => Some(plain(3, epsilon)),
+            StepLoss::OpinionEntropy => None,
         }
-        StepLoss::Robust { q } => (2, q, -1.0),
-        StepLoss::Conjugate { epsilon } => (3, epsilon, -1.0),
     }
 }
 
@@ -45,7 +61,7 @@ pub(crate) struct LossPlaces {
     pub rows: DeviceSlice,
     /// The result, as three 64-bit words.
     pub result: DeviceSlice,
-    /// Steps of the optimiser: one integer.
+    /// Steps of the optimizer: one integer.
     pub steps: DeviceSlice,
 }
 
@@ -85,10 +101,10 @@ impl LossMemory {
 }
 
 /// Queues a loss over `images` rows of `classes` logits, 32-bit floats: writes the gradient, as elements, and the result, and
-/// counts the optimiser's step unless no image is used.
+/// counts the optimizer's step unless no image is used.
 pub(crate) fn loss(
     queue: &dyn Queue,
-    loss: StepLoss,
+    loss: LossCode,
     [images, classes]: [usize; 2],
     logits: DeviceSlice,
     gradient: DeviceSlice,
@@ -101,29 +117,25 @@ pub(crate) fn loss(
     expect_len("loss", "the state", places.state, 2)?;
     expect_len("loss", "the result", places.result, RESULT_WORDS / 2)?;
     expect_len("loss", "the step counter", places.steps, 1)?;
-    let (method, setting, cosine_margin) = code(loss);
     let args = [
         Arg::Slice(logits),
         Arg::count(classes),
-        Arg::I32(method),
-        double(setting),
-        double(cosine_margin),
+        Arg::I32(loss.number),
+        double(loss.setting),
+        double(loss.cosine_margin),
         Arg::Slice(places.average),
         Arg::Slice(places.state),
         Arg::Slice(places.rows),
     ];
     queue.launch("loss_rows", [images as u32, 1, 1], [256, 1, 1], 0, &args)?;
-    let averaging = match loss {
-        StepLoss::SelectedEntropy { .. } => classes.div_ceil(256),
-        _ => 0,
-    };
+    let averaging = if loss.averages { classes.div_ceil(256) } else { 0 };
     let args = [
         Arg::Slice(logits),
         Arg::Slice(places.rows),
         Arg::count(images),
         Arg::count(classes),
-        Arg::I32(method),
-        double(setting),
+        Arg::I32(loss.number),
+        double(loss.setting),
         Arg::Slice(places.average),
         Arg::Slice(places.state),
         Arg::Slice(gradient),

@@ -11,7 +11,7 @@ pub(crate) mod layer_norm;
 pub(crate) mod loss;
 pub(crate) mod norm;
 pub(crate) mod norm_backward;
-pub(crate) mod optimiser;
+pub(crate) mod optimizer;
 pub(crate) mod panel;
 pub(crate) mod pointwise;
 pub(crate) mod pool;

@@ -1,4 +1,5 @@
 use super::{Emulator, Place, assert_close, normals};
+use crate::gemm::Direction;
 use crate::launch::conv;
 use crate::launch::norm::Term;
 use crate::precision::Precision;
@@ -112,8 +113,8 @@ fn convolutions_equal_the_definition_both_ways() {
             } else {
                 let mut weights = Place::elements(precision, &w);
                 let (w, x, g) = (weights.slice(), values.slice(), gradient.slice());
-                conv::plain(&kernels, IMAGES, &s, x, w, to.into()).unwrap();
-                conv::plain_backward(&kernels, IMAGES, &s, g, w, from.into()).unwrap();
+                conv::plain(&kernels, Direction::Forward, IMAGES, &s, [x, w], to.into()).unwrap();
+                conv::plain(&kernels, Direction::Backward, IMAGES, &s, [g, w], from.into()).unwrap();
             }
             assert_close("forward", &out.values(), &forward, bound);
             assert_close("backward", &back.values(), &backward, bound);

@@ -1,12 +1,12 @@
 use super::{Emulator, Place, assert_close};
-use crate::launch::loss::{LossPlaces, RESULT_WORDS, loss, read_result};
-use crate::launch::optimiser::{OptimiserPlaces, step};
+use crate::launch::loss::{LossCode, LossPlaces, RESULT_WORDS, loss, read_result};
+use crate::launch::optimizer::{OptimizerPlaces, step};
 use crate::precision::{Element, Precision};
 use flipcast_adapt::{
-    Adapter, Cpl, CplConfig, EntropyMargin, Eta, EtaConfig, OptimiserConfig, RedundancyMargin, Rpl, RplConfig, Tent,
+    Adapter, Cpl, CplConfig, EntropyMargin, Eta, EtaConfig, OptimizerConfig, RedundancyMargin, Rpl, RplConfig, Tent,
     TentConfig,
 };
-use flipcast_exec::{ExecError, Executor, Logits, NormMode, StepLoss};
+use flipcast_executor::{ExecError, Executor, ExecutorState, Logits, StepLoss};
 use flipcast_graph::{AffineTable, GraphBuilder, NormKind};
 use flipcast_tensor::{Batch, Tensor};
 use flipcast_testkit::Random;
@@ -17,17 +17,14 @@ const PARAMS: usize = 300;
 /// An executor that says what it is told to and notes what it is asked.
 struct Script {
     logits: Vec<f32>,
-    classes: usize,
     gradient: Vec<f32>,
-    affine: Vec<f32>,
-    source: Vec<f32>,
-    table: AffineTable,
+    state: ExecutorState,
     asked: Option<Vec<f32>>,
 }
 
 impl Executor for Script {
     fn forward(&mut self, _: &Batch) -> Result<Logits<'_>, ExecError> {
-        Ok(Logits::new(&self.logits, self.classes))
+        Ok(Logits::new(&self.logits, self.num_classes()))
     }
     fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError> {
         self.asked = Some(logit_gradient.to_vec());
@@ -36,29 +33,11 @@ impl Executor for Script {
     fn tap(&mut self, _: &str) -> Result<Tensor, ExecError> {
         unreachable!("no method here taps")
     }
-    fn affine(&self) -> &[f32] {
-        &self.affine
+    fn state(&self) -> &ExecutorState {
+        &self.state
     }
-    fn affine_mut(&mut self) -> &mut [f32] {
-        &mut self.affine
-    }
-    fn source_affine(&self) -> &[f32] {
-        &self.source
-    }
-    fn affine_table(&self) -> &AffineTable {
-        &self.table
-    }
-    fn norm_mode(&self) -> NormMode {
-        NormMode::Batch
-    }
-    fn set_norm_mode(&mut self, _: NormMode) -> Result<(), ExecError> {
-        Ok(())
-    }
-    fn num_classes(&self) -> usize {
-        self.classes
-    }
-    fn reset_affine(&mut self) {
-        self.affine.copy_from_slice(&self.source);
+    fn state_mut(&mut self) -> &mut ExecutorState {
+        &mut self.state
     }
 }
 
@@ -89,22 +68,19 @@ fn words(result: &Place) -> [u32; RESULT_WORDS] {
 /// Runs an adapter on the host and its step on the emulator over the same logits and gradients; returns what was used.
 fn follow(
     adapter: &mut dyn Adapter,
-    (of, optimiser): (StepLoss, OptimiserConfig),
+    (of, optimizer): (StepLoss, OptimizerConfig),
     [images, classes]: [usize; 2],
 ) -> Option<Vec<usize>> {
     let losses = Emulator::new("loss.cu", Precision::F32)?;
-    let optimisers = Emulator::new("optimiser.cu", Precision::F32)?;
+    let optimizers = Emulator::new("optimiser.cu", Precision::F32)?;
     let mut random = Random::new(23);
     let draw = |random: &mut Random| (0..PARAMS).map(|_| random.normal() as f32).collect::<Vec<f32>>();
     let affine = draw(&mut random);
     let batch = Batch::new([images, 1, 1, 1], vec![0.0; images]).unwrap();
     let mut net = Script {
         logits: Vec::new(),
-        classes,
         gradient: Vec::new(),
-        source: affine.clone(),
-        affine: affine.clone(),
-        table: affine_table(),
+        state: ExecutorState::of_parts(affine_table(), affine.clone(), classes),
         asked: None,
     };
     let mut average = Place::new(Element::F64, classes);
@@ -134,7 +110,7 @@ fn follow(
         };
         let mut logits = Place::floats(&net.logits);
         let (logits, to) = (logits.slice(), logit_gradient.slice());
-        loss(&losses, of, [images, classes], logits, to, places).unwrap();
+        loss(&losses, LossCode::new(of).expect("it has a kernel"), [images, classes], logits, to, places).unwrap();
         let (found, broken) = read_result(words(&result));
         assert!(!broken);
         assert!((found.mean_entropy - said.0).abs() < 1e-12, "{found:?} {said:?}");
@@ -144,7 +120,7 @@ fn follow(
             None => assert!(logit_gradient.values().iter().all(|&g| g == 0.0)),
         }
         let mut gradient = Place::floats(&net.gradient);
-        let places = OptimiserPlaces {
+        let places = OptimizerPlaces {
             params: params.slice(),
             gradient: gradient.slice(),
             mask: None,
@@ -154,8 +130,8 @@ fn follow(
             result: result.slice(),
             pull: None,
         };
-        step(&optimisers, optimiser.on_device(), places).unwrap();
-        assert_eq!(params.values(), net.affine, "round {round}: to the last bit");
+        step(&optimizers, optimizer, places).unwrap();
+        assert_eq!(params.values(), net.affine(), "round {round}: to the last bit");
         used.push(found.used);
     }
     Some(used)
@@ -165,14 +141,14 @@ fn follow(
 fn tents_steps_are_those_of_the_host() {
     let config = TentConfig::imagenet();
     let mut tent = Tent::new(config.clone()).unwrap();
-    follow(&mut tent, (StepLoss::Entropy, config.optimiser), [7, 300]);
+    follow(&mut tent, (StepLoss::MeanEntropy, config.optimizer), [7, 300]);
 }
 
 #[test]
 fn etas_steps_are_those_of_the_host() {
-    for (optimiser, classes) in [(OptimiserConfig::sgd(0.1), 10), (OptimiserConfig::adam(1e-3), 600)] {
+    for (optimizer, classes) in [(OptimizerConfig::sgd(0.1), 10), (OptimizerConfig::adam(1e-3), 600)] {
         let config = EtaConfig {
-            optimiser,
+            optimizer,
             redundancy_margin: RedundancyMargin::default(),
             entropy_margin: EntropyMargin::Share(0.4),
             ..EtaConfig::imagenet()
@@ -182,7 +158,7 @@ fn etas_steps_are_those_of_the_host() {
             cosine_margin: config.redundancy_margin.cosine(classes),
         };
         let mut eta = Eta::new(config).unwrap();
-        let Some(used) = follow(&mut eta, (of, optimiser), [40, classes]) else {
+        let Some(used) = follow(&mut eta, (of, optimizer), [40, classes]) else {
             return;
         };
         assert_eq!(used[2], 0, "{used:?}");
@@ -194,15 +170,15 @@ fn etas_steps_are_those_of_the_host() {
 fn rpls_steps_are_those_of_the_host() {
     let config = RplConfig::cifar();
     let mut rpl = Rpl::new(config.clone()).unwrap();
-    follow(&mut rpl, (StepLoss::Robust { q: config.q }, config.optimiser), [9, 100]);
+    follow(&mut rpl, (StepLoss::GeneralizedCrossEntropy { power: config.q }, config.optimizer), [9, 100]);
 }
 
 #[test]
 fn cpls_steps_are_those_of_the_host() {
     let config = CplConfig::cifar();
     let mut cpl = Cpl::new(config.clone()).unwrap();
-    let of = StepLoss::Conjugate { epsilon: config.epsilon };
-    follow(&mut cpl, (of, config.optimiser), [9, 100]);
+    let of = StepLoss::ConjugatePoly { epsilon: config.epsilon };
+    follow(&mut cpl, (of, config.optimizer), [9, 100]);
 }
 
 #[test]
@@ -229,7 +205,7 @@ fn a_logit_that_is_no_number_lets_nothing_move() {
             steps: steps.slice(),
         };
         let (logits, to) = (logits.slice(), gradient.slice());
-        loss(&losses, of, [images, classes], logits, to, places).unwrap();
+        loss(&losses, LossCode::new(of).expect("it has a kernel"), [images, classes], logits, to, places).unwrap();
         assert_eq!(read_result(words(&result)).0.used, 0, "{bad}");
         assert_eq!(average.bytes(), Place::doubles(&vec![0.5; classes]).bytes());
         assert_eq!(steps.bytes(), 1i32.to_le_bytes());

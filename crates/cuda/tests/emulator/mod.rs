@@ -12,7 +12,7 @@ mod layer_norm;
 mod loss;
 mod norm;
 mod norm_backward;
-mod optimiser;
+mod optimizer;
 mod panel;
 mod place;
 mod pointwise;

@@ -110,7 +110,7 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
         }
         Some(writer) => Some(writer.stop()?),
     };
-    let moves = job.method.optimiser().is_some();
+    let moves = job.method.optimizer().is_some();
     Ok(AdaptOutcome {
         summary: tally.summary(ending, batches.skipped(), moves),
         affine: net.affine().to_vec(),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{Case, cases};
-use flipcast_exec::Network;
+use flipcast_exec::{Network, NetworkOptions};
 use flipcast_graph::PlanError;
 
 fn case(name: &str) -> Case {
@@ -15,7 +15,7 @@ fn options(case: &Case) -> NetworkOptions {
 
 /// The reference and the CPU network on the same case.
 fn both(case: &Case, options: &NetworkOptions) -> [Result<Box<dyn Executor>, ExecError>; 2] {
-    let reference = ReferenceExecutor::new(&case.graph, &case.params, options);
+    let reference = ReferenceExecutor::new(&case.graph, &case.params, options.plan_options());
     let network = Network::new(&case.graph, &case.params, options);
     [reference.map(|e| Box::new(e) as Box<dyn Executor>), network.map(|e| Box::new(e) as Box<dyn Executor>)]
 }
@@ -37,7 +37,7 @@ const CASE: &str = "flatten_3x2";
 #[test]
 fn the_run_keeps_what_rounding_takes() {
     let case = case(CASE);
-    let mut executor = ReferenceExecutor::new(&case.graph, &case.params, &options(&case)).unwrap();
+    let mut executor = ReferenceExecutor::new(&case.graph, &case.params, options(&case).plan_options()).unwrap();
     assert!(executor.run().is_none());
     let logits = executor.forward(&case.batch()).unwrap().values().to_vec();
     let kept = executor.run().unwrap().logits();
@@ -48,7 +48,7 @@ fn the_run_keeps_what_rounding_takes() {
 #[test]
 fn the_gradient_belongs_to_the_vector_of_the_forward_pass() {
     let case = case(CASE);
-    let mut executor = ReferenceExecutor::new(&case.graph, &case.params, &options(&case)).unwrap();
+    let mut executor = ReferenceExecutor::new(&case.graph, &case.params, options(&case).plan_options()).unwrap();
     let batch = case.batch();
     let ones = vec![1.0; executor.forward(&batch).unwrap().values().len()];
     let before = executor.backward(&ones).unwrap().to_vec();

@@ -3,7 +3,6 @@ use flipcast_tensor::TensorError;
 
 /// Why golden data could not be used.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum GoldenError {
     /// A file could not be read.
     #[error("cannot read `{path}`")]

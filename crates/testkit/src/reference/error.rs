@@ -3,7 +3,6 @@ use flipcast_tensor::Shape;
 
 /// Why the reference could not run.
 #[derive(Debug, thiserror::Error, PartialEq)]
-#[non_exhaustive]
 pub enum ReferenceError {
     /// A parameter of the graph was not given.
     #[error("there is no tensor `{name}`, but the graph needs it with shape {expected}")]

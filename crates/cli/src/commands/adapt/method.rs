@@ -5,7 +5,6 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use flipcast_adapt::{MethodConfig, Norms, Recipe, Target};
 use flipcast_models::Model;
-use serde_json::Value;
 
 /// A method's settings: flatten into a command's arguments.
 #[derive(Clone, Debug, clap::Args)]
@@ -56,18 +55,12 @@ impl MethodArgs {
             Some(recipe) => MethodConfig::published(method, recipe)?,
             None => MethodConfig::default_on(method, target)?,
         };
-        let name = config.name();
-        let mut settings = serde_json::to_value(&config)?;
-        if !self.published_code {
-            set(&mut settings, "published_code", &Value::Bool(false));
-        }
+        let mut config = if self.published_code { config } else { config.with_published_code(false) };
         if let Some(lr) = self.lr {
             ensure!(lr.is_finite() && lr > 0.0, "--lr is {lr}, expected a finite number above 0");
-            let found = set(&mut settings, "lr", &serde_json::to_value(lr)?);
-            ensure!(found > 0, "--lr is given, but `{name}` has no learning rate");
+            let name = config.name();
+            config = config.with_lr(lr).with_context(|| format!("--lr is given, but `{name}` has no learning rate"))?;
         }
-        let config: MethodConfig =
-            serde_json::from_value(settings).with_context(|| format!("cannot change the settings of `{name}`"))?;
         config.check()?;
         Ok(config)
     }
@@ -85,23 +78,6 @@ fn recipe_of(num_classes: usize) -> Result<Recipe> {
         }
         .into()),
     }
-}
-
-/// Sets every field called `name`; gives how many there were.
-fn set(settings: &mut Value, name: &str, to: &Value) -> usize {
-    let Value::Object(fields) = settings else {
-        return 0;
-    };
-    let mut found = 0;
-    for (field, value) in fields.iter_mut() {
-        if field == name {
-            value.clone_from(to);
-            found += 1;
-        } else {
-            found += set(value, name, to);
-        }
-    }
-    found
 }
 
 #[cfg(test)]

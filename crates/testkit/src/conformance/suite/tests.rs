@@ -24,7 +24,7 @@ enum Fault {
 impl Oracle {
     fn executor(&self, case: &Case, mode: ReferenceNorm) -> ReferenceExecutor {
         let options = NetworkOptions::adapt(case.batch_size, case.height, case.width);
-        let mut executor = ReferenceExecutor::new(&case.graph, &case.params, &options).unwrap();
+        let mut executor = ReferenceExecutor::new(&case.graph, &case.params, options.plan_options()).unwrap();
         let mode = match mode {
             _ if self.fault == Fault::AlwaysRunning => NormMode::Running,
             ReferenceNorm::Running => NormMode::Running,
@@ -138,7 +138,7 @@ impl Coarse {
     fn executor(&self, case: &Case, mode: ReferenceNorm, taps: &[String]) -> ReferenceExecutor {
         let options =
             NetworkOptions { taps: taps.to_vec(), ..NetworkOptions::adapt(case.batch_size, case.height, case.width) };
-        let mut executor = ReferenceExecutor::new(&case.graph, &case.params, &options).unwrap();
+        let mut executor = ReferenceExecutor::new(&case.graph, &case.params, options.plan_options()).unwrap();
         let ReferenceNorm::Mixed { source_weight } = mode else {
             unreachable!("only this mode is run");
         };

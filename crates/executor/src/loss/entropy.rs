@@ -1,19 +1,15 @@
 //! Entropy of predictions and its gradient, in double precision.
 
-use flipcast_exec::Logits;
+use crate::Logits;
+use flipcast_ground::log_softmax;
 
-/// Log-probabilities of one row of logits, and their entropy in nats.
-pub(crate) fn log_softmax(logits: &[f32], log_probs: &mut Vec<f64>) -> f64 {
-    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    log_probs.clear();
-    log_probs.extend(logits.iter().map(|&z| f64::from(z) - f64::from(largest)));
-    let log_sum = log_probs.iter().map(|z| z.exp()).sum::<f64>().ln();
+/// Replaces `log_probs` by the log-probabilities of one row of logits; gives their entropy in nats.
+pub fn log_softmax_entropy(row: &[f32], log_probs: &mut Vec<f64>) -> f64 {
+    log_softmax(row, log_probs);
     let mut entropy = 0.0;
-    for z in log_probs.iter_mut() {
-        *z -= log_sum;
-        let p = z.exp();
+    for z in log_probs {
         // A probability that underflows contributes nothing, though its logarithm is finite.
-        entropy -= p * *z;
+        entropy -= z.exp() * *z;
     }
     entropy
 }
@@ -21,7 +17,13 @@ pub(crate) fn log_softmax(logits: &[f32], log_probs: &mut Vec<f64>) -> f64 {
 /// Entropy of every row, in nats: `-sum_k p_k log p_k`.
 pub fn entropies(logits: Logits) -> Vec<f64> {
     let mut log_probs = Vec::new();
-    logits.rows().map(|row| log_softmax(row, &mut log_probs)).collect()
+    logits.rows().map(|row| log_softmax_entropy(row, &mut log_probs)).collect()
+}
+
+/// The mean entropy of a batch, in nats.
+pub fn mean_entropy(logits: Logits) -> f64 {
+    let entropies = entropies(logits);
+    entropies.iter().sum::<f64>() / entropies.len() as f64
 }
 
 /// The mean entropy of a batch; `gradient` receives its gradient with respect to the logits,
@@ -32,7 +34,7 @@ pub fn mean_entropy_gradient(logits: Logits, gradient: &mut Vec<f32>) -> f64 {
     let mut total = 0.0;
     gradient.clear();
     for row in logits.rows() {
-        let entropy = log_softmax(row, &mut log_probs);
+        let entropy = log_softmax_entropy(row, &mut log_probs);
         total += entropy;
         gradient.extend(log_probs.iter().map(|&log_p| (-log_p.exp() * (log_p + entropy) / images) as f32));
     }

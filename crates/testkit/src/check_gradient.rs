@@ -1,15 +1,19 @@
 //! What the tests of every loss share.
 
-use crate::predictions::Predictions;
-use flipcast_exec::Logits;
+use flipcast_executor::Logits;
+use flipcast_executor::loss::Predictions;
 
 /// Logits of two images of four classes with few bits, so that steps of 1/64 are exact in single precision: one
 /// undecided prediction and one nearly certain.
-pub(crate) const LOGITS: [f32; 8] = [0.25, -1.25, 0.5, 0.0, 5.5, -0.75, 1.0, 0.5];
-pub(crate) const CLASSES: usize = 4;
+pub const LOGITS: [f32; 8] = [0.25, -1.25, 0.5, 0.0, 5.5, -0.75, 1.0, 0.5];
+/// Classes of [`LOGITS`].
+pub const CLASSES: usize = 4;
 
 /// Compares a loss's gradient with its differences of fourth order, whose error is about `h^4 / 30`, 2e-9.
-pub(crate) fn assert_gradient(loss: impl Fn(&Predictions, &mut Vec<f32>) -> f64) {
+///
+/// # Panics
+/// If they differ by more than single precision explains.
+pub fn assert_gradient(loss: impl Fn(&Predictions, &mut Vec<f32>) -> f64) {
     let step = 1.0 / 64.0;
     let mut predictions = Predictions::default();
     let mut gradient = Vec::new();

@@ -1,11 +1,11 @@
-use crate::predictions::Predictions;
+use super::Predictions;
 
 /// Share of the class average that a batch leaves in place.
 const MEMORY: f64 = 0.9;
 
 /// The two filters of ETA, and the average prediction that the second compares with.
 #[derive(Debug, Default)]
-pub(crate) struct Selection {
+pub struct Selection {
     /// Empty until an image has been kept.
     average: Vec<f64>,
     batch_mean: Vec<f64>,
@@ -71,7 +71,7 @@ impl Selection {
 }
 
 /// The cosine between two vectors.
-pub(crate) fn cosine(a: &[f64], b: &[f64]) -> f64 {
+pub fn cosine(a: &[f64], b: &[f64]) -> f64 {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
@@ -79,9 +79,7 @@ pub(crate) fn cosine(a: &[f64], b: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EntropyMargin, RedundancyMargin};
-    use flipcast_exec::Logits;
-    use flipcast_testkit::Random;
+    use crate::Logits;
 
     fn see(logits: &[f32], classes: usize) -> Predictions {
         let mut predictions = Predictions::default();
@@ -130,49 +128,5 @@ mod tests {
         selection.select(&second, 0.2, None);
         let expected = 0.9 * first.probs(0)[0] + 0.1 * second.probs(0)[0];
         assert!((selection.average[0] - expected).abs() < 1e-15);
-    }
-
-    /// Shares of reliable images among all and of kept ones among the reliable, over the second half of a stream of
-    /// balanced classes. Certainty varies from image to image and is `certainty` at most, in nats above chance.
-    fn shares(classes: usize, certainty: f32, batch: usize, margin: RedundancyMargin) -> [f64; 2] {
-        const STEPS: usize = 80;
-        let mut random = Random::new(7);
-        let mut selection = Selection::default();
-        let (mut reliable, mut kept) = (0, 0);
-        let gain = (classes as f32).ln() + certainty;
-        for step in 0..STEPS {
-            let mut logits: Vec<f32> = (0..batch * classes).map(|_| random.normal() as f32).collect();
-            for row in logits.chunks_exact_mut(classes) {
-                let class = random.below(classes);
-                row[class] += gain * random.between(0.5, 1.0) as f32;
-            }
-            let entropy_margin = EntropyMargin::Share(0.4).nats(classes);
-            let predictions = see(&logits, classes);
-            selection.select(&predictions, entropy_margin, margin.cosine(classes));
-            if step >= STEPS / 2 {
-                reliable += selection.reliable();
-                kept += selection.kept().len();
-            }
-        }
-        let images = batch * (STEPS - STEPS / 2);
-        [reliable, kept].map(|count| count as f64 / images as f64)
-    }
-
-    #[test]
-    fn the_default_margin_starves_at_no_number_of_classes() {
-        for classes in [10, 100, 200, 1000] {
-            for certainty in [1.0, 6.0] {
-                let margin = RedundancyMargin::default();
-                let [reliable, kept] = shares(classes, certainty, 64, margin);
-                assert!(reliable > 0.05, "{classes} classes: {reliable}");
-                assert!(kept > 0.5 * reliable, "{classes} classes: {kept} of {reliable}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_margin_published_for_many_classes_starves_with_few() {
-        let [reliable, kept] = shares(10, 6.0, 64, RedundancyMargin::Cosine(0.05));
-        assert!(reliable > 0.5 && kept == 0.0, "{kept} of {reliable}");
     }
 }

@@ -1,9 +1,9 @@
-use crate::entropy::log_softmax;
-use flipcast_exec::Logits;
+use super::log_softmax_entropy;
+use crate::Logits;
 
 /// Probabilities, their logarithms and their entropies for every image of a batch, in double precision.
 #[derive(Debug, Default)]
-pub(crate) struct Predictions {
+pub struct Predictions {
     classes: usize,
     log_probs: Vec<f64>,
     probs: Vec<f64>,
@@ -20,7 +20,7 @@ impl Predictions {
         self.probs.clear();
         self.entropies.clear();
         for row in logits.rows() {
-            self.entropies.push(log_softmax(row, &mut self.row));
+            self.entropies.push(log_softmax_entropy(row, &mut self.row));
             self.log_probs.extend_from_slice(&self.row);
             self.probs.extend(self.row.iter().map(|z| z.exp()));
         }

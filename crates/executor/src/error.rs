@@ -1,9 +1,9 @@
 use flipcast_graph::PlanError;
+use flipcast_ground::Hint;
 use flipcast_tensor::Shape;
 
 /// Why a network could not be made or run.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ExecError {
     /// The graph does not fit the batch.
     #[error("the network cannot be planned")]
@@ -117,4 +117,31 @@ pub enum ExecError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl Hint for ExecError {
+    fn hint(&self) -> Option<String> {
+        let advice = match self {
+            Self::OutOfMemory { .. } => "make the batches smaller, or only predict, which stores no gradients",
+            Self::TooFewValues { .. } => "use batches of at least two images, or the running statistics",
+            Self::NonFiniteLogits { .. } | Self::NonFiniteGradient { .. } => {
+                "use a smaller learning rate, or restore the source parameters"
+            }
+            Self::BatchSize { planned, .. } => {
+                return Some(format!("split the images into batches of at most {planned}"));
+            }
+            Self::Plan(_)
+            | Self::MissingParam { .. }
+            | Self::ParamShape { .. }
+            | Self::NonFiniteParam { .. }
+            | Self::BatchShape { .. }
+            | Self::NonFiniteInput { .. }
+            | Self::NotReady { .. }
+            | Self::Length { .. }
+            | Self::UnknownTap { .. }
+            | Self::SourceWeight { .. }
+            | Self::Device { .. } => return None,
+        };
+        Some(advice.to_owned())
+    }
 }

@@ -1,24 +1,24 @@
 use super::{Emulator, Place};
-use crate::launch::optimiser::{OptimiserPlaces, Pull, step};
+use crate::launch::optimizer::{OptimizerPlaces, Pull, step};
 use crate::precision::Precision;
-use flipcast_exec::StepOptimiser;
+use flipcast_executor::{AdamConfig, OptimizerConfig, SgdConfig};
 
 /// What the loss leaves when it used `images` images.
 fn result(images: u32) -> Place {
     Place::doubles(&[0.5, f64::from_bits(u64::from(images) << 32), 0.0])
 }
 
-const SGD: StepOptimiser = StepOptimiser::Sgd { lr: 0.1, momentum: 0.9, nesterov: false };
-const ADAM: StepOptimiser = StepOptimiser::Adam { lr: 0.1, betas: [0.9, 0.999], eps: 1e-8 };
+const SGD: OptimizerConfig = OptimizerConfig::Sgd(SgdConfig { lr: 0.1, momentum: 0.9, nesterov: false });
+const ADAM: OptimizerConfig = OptimizerConfig::Adam(AdamConfig { lr: 0.1, betas: [0.9, 0.999], eps: 1e-8 });
 
 /// Parameters, and both memories, after one step from ones with a gradient of twos.
-fn one_step(optimiser: StepOptimiser, used: u32, mask: Option<&[f32]>) -> Option<[Vec<f32>; 3]> {
-    step_along(optimiser, used, mask, [2.0; 5], None)
+fn one_step(optimizer: OptimizerConfig, used: u32, mask: Option<&[f32]>) -> Option<[Vec<f32>; 3]> {
+    step_along(optimizer, used, mask, [2.0; 5], None)
 }
 
 /// The same with another gradient, and with the weights of a pull to parameters of a half.
 fn step_along(
-    optimiser: StepOptimiser,
+    optimizer: OptimizerConfig,
     used: u32,
     mask: Option<&[f32]>,
     gradient: [f32; 5],
@@ -31,7 +31,7 @@ fn step_along(
     let [mut first, mut second] = [(); 2].map(|()| Place::floats(&[0.25; 5]));
     let mut mask = mask.map(Place::floats);
     let (mut steps, mut result) = (Place::integers(&[2]), result(used));
-    let places = OptimiserPlaces {
+    let places = OptimizerPlaces {
         params: params.slice(),
         gradient: gradient.slice(),
         mask: mask.as_mut().map(Place::slice),
@@ -41,14 +41,14 @@ fn step_along(
         result: result.slice(),
         pull: weights.as_mut().map(|weights| Pull { weights: weights.slice(), source: source.slice() }),
     };
-    step(&emulator, optimiser, places).unwrap();
+    step(&emulator, optimizer, places).unwrap();
     Some([params.values(), first.values(), second.values()])
 }
 
 #[test]
 fn without_a_used_image_nothing_moves() {
-    for optimiser in [SGD, ADAM] {
-        let Some([params, first, second]) = one_step(optimiser, 0, None) else {
+    for optimizer in [SGD, ADAM] {
+        let Some([params, first, second]) = one_step(optimizer, 0, None) else {
             return;
         };
         assert_eq!(params, [1.0; 5]);
@@ -84,9 +84,9 @@ fn a_pull_joins_the_gradient_before_the_mask() {
 #[test]
 fn a_gradient_that_is_no_number_moves_nothing() {
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        for optimiser in [SGD, ADAM] {
+        for optimizer in [SGD, ADAM] {
             let gradient = [2.0, 2.0, bad, 2.0, 2.0];
-            let Some([params, first, second]) = step_along(optimiser, 3, None, gradient, None) else {
+            let Some([params, first, second]) = step_along(optimizer, 3, None, gradient, None) else {
                 return;
             };
             assert_eq!(params, [1.0; 5]);

@@ -1,14 +1,14 @@
-//! Optimisers of the adapted vector.
+//! Optimizers of the adapted vector.
 
 use super::{Queue, blocks};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
 use crate::module::{Arg, expect_len};
-use flipcast_exec::StepOptimiser;
+use flipcast_executor::{AdamConfig, OptimizerConfig, SgdConfig};
 
-/// What an optimiser reads and moves: 32-bit floats, one per parameter each.
+/// What an optimizer reads and moves: 32-bit floats, one per parameter each.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OptimiserPlaces {
+pub(crate) struct OptimizerPlaces {
     pub params: DeviceSlice,
     pub gradient: DeviceSlice,
     /// Zeros where nothing may change.
@@ -35,18 +35,18 @@ pub(crate) struct Pull {
 }
 
 /// Queues one step: the pull joins the gradient, and unless that is broken the parameters move.
-pub(crate) fn step(queue: &dyn Queue, optimiser: StepOptimiser, places: OptimiserPlaces) -> Result<(), CudaError> {
+pub(crate) fn step(queue: &dyn Queue, optimizer: OptimizerConfig, places: OptimizerPlaces) -> Result<(), CudaError> {
     let count = places.params.len;
-    expect_len("optimiser", "the gradient", places.gradient, count)?;
-    expect_len("optimiser", "the memory", places.first, count)?;
-    expect_len("optimiser", "the step counter", places.steps, 1)?;
-    expect_len("optimiser", "the result of the loss", places.result, 3)?;
+    expect_len("optimizer", "the gradient", places.gradient, count)?;
+    expect_len("optimizer", "the memory", places.first, count)?;
+    expect_len("optimizer", "the step counter", places.steps, 1)?;
+    expect_len("optimizer", "the result of the loss", places.result, 3)?;
     if let Some(mask) = places.mask {
-        expect_len("optimiser", "the mask", mask, count)?;
+        expect_len("optimizer", "the mask", mask, count)?;
     }
     if let Some(pull) = places.pull {
-        expect_len("optimiser", "the pull", pull.weights, count)?;
-        expect_len("optimiser", "the source", pull.source, count)?;
+        expect_len("optimizer", "the pull", pull.weights, count)?;
+        expect_len("optimizer", "the source", pull.source, count)?;
     }
     let grid = [blocks(queue, count), 1, 1];
     let args = [
@@ -61,13 +61,13 @@ pub(crate) fn step(queue: &dyn Queue, optimiser: StepOptimiser, places: Optimise
     let moved =
         [Arg::Slice(places.params), Arg::Slice(places.gradient), Arg::optional(places.mask), Arg::Slice(places.first)];
     let counted = [Arg::Slice(places.steps), Arg::Slice(places.result), Arg::count(count)];
-    let (name, args) = match optimiser {
-        StepOptimiser::Sgd { lr, momentum, nesterov } => {
+    let (name, args) = match optimizer {
+        OptimizerConfig::Sgd(SgdConfig { lr, momentum, nesterov }) => {
             let settings = [Arg::F32(lr), Arg::F32(momentum), Arg::I32(i32::from(nesterov))];
             ("sgd", [&moved, counted.as_slice(), &settings].concat())
         }
-        StepOptimiser::Adam { lr, betas: [beta1, beta2], eps } => {
-            expect_len("optimiser", "the mean squares", places.second, count)?;
+        OptimizerConfig::Adam(AdamConfig { lr, betas: [beta1, beta2], eps }) => {
+            expect_len("optimizer", "the mean squares", places.second, count)?;
             let second = [Arg::Slice(places.second)];
             let settings = [lr, beta1, beta2, eps].map(Arg::F32);
             let args = [moved.as_slice(), &second, &counted, &settings].concat();

@@ -1,7 +1,5 @@
-//! Optimisers of a flat vector, as PyTorch defines them.
+//! Optimizers of a flat vector, as PyTorch defines them.
 
-use crate::AdaptError;
-use flipcast_exec::StepOptimiser;
 use serde::{Deserialize, Serialize};
 
 /// Stochastic gradient descent: `v <- momentum * v + g` (first step `v = g`), then `p <- p - lr * v`, or with Nesterov
@@ -36,18 +34,36 @@ impl AdamConfig {
     }
 }
 
-/// Which optimiser, and its settings.
+/// A setting outside its range.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("{setting} is {found}, expected {expected}")]
+pub struct SettingError {
+    /// The setting.
+    pub setting: &'static str,
+    /// Its value.
+    pub found: f64,
+    /// The allowed range.
+    pub expected: &'static str,
+}
+
+impl SettingError {
+    /// An error that names the setting, unless it is `ok`.
+    pub fn unless(ok: bool, setting: &'static str, found: f64, expected: &'static str) -> Result<(), Self> {
+        if ok { Ok(()) } else { Err(Self { setting, found, expected }) }
+    }
+}
+
+/// Which optimizer, and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-#[non_exhaustive]
-pub enum OptimiserConfig {
+pub enum OptimizerConfig {
     /// Stochastic gradient descent.
     Sgd(SgdConfig),
     /// Adam.
     Adam(AdamConfig),
 }
 
-impl OptimiserConfig {
+impl OptimizerConfig {
     /// SGD with momentum 0.9 and no Nesterov, as the original repositories use it.
     pub fn sgd(lr: f32) -> Self {
         Self::Sgd(SgdConfig { lr, momentum: 0.9, nesterov: false })
@@ -58,19 +74,26 @@ impl OptimiserConfig {
         Self::Adam(AdamConfig::with_lr(lr))
     }
 
-    /// The same for an executor that makes steps by itself.
-    pub fn on_device(&self) -> StepOptimiser {
-        match *self {
-            Self::Sgd(SgdConfig { lr, momentum, nesterov }) => StepOptimiser::Sgd { lr, momentum, nesterov },
-            Self::Adam(AdamConfig { lr, betas, eps }) => StepOptimiser::Adam { lr, betas, eps },
+    /// Its learning rate.
+    pub fn lr(&self) -> f32 {
+        match self {
+            Self::Sgd(sgd) => sgd.lr,
+            Self::Adam(adam) => adam.lr,
+        }
+    }
+
+    /// The same with another learning rate.
+    pub fn with_lr(self, lr: f32) -> Self {
+        match self {
+            Self::Sgd(sgd) => Self::Sgd(SgdConfig { lr, ..sgd }),
+            Self::Adam(adam) => Self::Adam(AdamConfig { lr, ..adam }),
         }
     }
 
     /// Refuses settings outside their range.
-    pub fn check(&self) -> Result<(), AdaptError> {
-        let within = |setting, found: f32, ok: bool, expected| {
-            if ok { Ok(()) } else { Err(AdaptError::Setting { setting, found: f64::from(found), expected }) }
-        };
+    pub fn check(&self) -> Result<(), SettingError> {
+        let within =
+            |setting, found: f32, ok: bool, expected| SettingError::unless(ok, setting, f64::from(found), expected);
         let rate = |lr: f32| within("learning rate", lr, lr.is_finite() && lr >= 0.0, "a number of at least 0");
         match *self {
             Self::Sgd(sgd) => {
@@ -91,10 +114,19 @@ impl OptimiserConfig {
     }
 }
 
-/// An optimiser and its memory, empty until the first step.
+/// An optimizer and its memory, empty until the first step.
+///
+/// ```
+/// use flipcast_executor::{Optimizer, OptimizerConfig};
+///
+/// let mut optimizer = Optimizer::new(OptimizerConfig::sgd(0.5));
+/// let mut params = [1.0];
+/// optimizer.step(&mut params, &[1.0]);
+/// assert_eq!(params, [0.5]);
+/// ```
 #[derive(Clone, Debug)]
-pub struct Optimiser {
-    config: OptimiserConfig,
+pub struct Optimizer {
+    config: OptimizerConfig,
     /// Velocity, or mean gradient.
     first: Vec<f32>,
     /// Mean square gradient.
@@ -102,14 +134,14 @@ pub struct Optimiser {
     steps: i32,
 }
 
-impl Optimiser {
-    /// An optimiser that has made no step.
-    pub fn new(config: OptimiserConfig) -> Self {
+impl Optimizer {
+    /// An optimizer that has made no step.
+    pub fn new(config: OptimizerConfig) -> Self {
         Self { config, first: Vec::new(), second: Vec::new(), steps: 0 }
     }
 
     /// Its settings.
-    pub fn config(&self) -> &OptimiserConfig {
+    pub fn config(&self) -> &OptimizerConfig {
         &self.config
     }
 
@@ -130,13 +162,13 @@ impl Optimiser {
         self.steps += 1;
         self.first.resize(params.len(), 0.0);
         match self.config {
-            OptimiserConfig::Sgd(SgdConfig { lr, momentum, nesterov }) => {
+            OptimizerConfig::Sgd(SgdConfig { lr, momentum, nesterov }) => {
                 for ((p, &g), v) in params.iter_mut().zip(gradient).zip(&mut self.first) {
                     *v = if opening { g } else { momentum * *v + g };
                     *p -= lr * if nesterov { g + momentum * *v } else { *v };
                 }
             }
-            OptimiserConfig::Adam(AdamConfig { lr, betas: [b1, b2], eps }) => {
+            OptimizerConfig::Adam(AdamConfig { lr, betas: [b1, b2], eps }) => {
                 self.second.resize(params.len(), 0.0);
                 let correct = |beta: f32| 1.0 - f64::from(beta).powi(self.steps);
                 let step = f64::from(lr) / correct(b1);
@@ -157,22 +189,22 @@ impl Optimiser {
 mod tests {
     use super::*;
 
-    fn run(config: OptimiserConfig, gradients: &[f32]) -> f32 {
-        let mut optimiser = Optimiser::new(config);
+    fn run(config: OptimizerConfig, gradients: &[f32]) -> f32 {
+        let mut optimizer = Optimizer::new(config);
         let mut p = [1.0];
-        gradients.iter().for_each(|&g| optimiser.step(&mut p, &[g]));
+        gradients.iter().for_each(|&g| optimizer.step(&mut p, &[g]));
         p[0]
     }
 
     #[test]
     fn momentum_starts_with_the_first_gradient() {
-        let p = run(OptimiserConfig::sgd(0.1), &[1.0, 2.0]);
+        let p = run(OptimizerConfig::sgd(0.1), &[1.0, 2.0]);
         assert!((p - (1.0 - 0.1 - 0.1 * 2.9)).abs() < 1e-6, "{p}");
     }
 
     #[test]
     fn nesterov_looks_ahead() {
-        let config = OptimiserConfig::Sgd(SgdConfig { lr: 0.1, momentum: 0.9, nesterov: true });
+        let config = OptimizerConfig::Sgd(SgdConfig { lr: 0.1, momentum: 0.9, nesterov: true });
         let p = run(config, &[1.0, 2.0]);
         assert!((p - (1.0 - 0.1 * 1.9 - 0.1 * (2.0 + 0.9 * 2.9))).abs() < 1e-6, "{p}");
     }
@@ -180,25 +212,25 @@ mod tests {
     #[test]
     fn adams_first_step_is_the_learning_rate_whatever_the_gradient() {
         for g in [1e-3, 1.0, -50.0] {
-            let p = run(OptimiserConfig::adam(0.01), &[g]);
+            let p = run(OptimizerConfig::adam(0.01), &[g]);
             assert!((p - (1.0 - 0.01 * g.signum())).abs() < 1e-6, "{p}");
         }
     }
 
     #[test]
-    fn a_reset_optimiser_starts_over() {
-        let mut optimiser = Optimiser::new(OptimiserConfig::sgd(0.1));
+    fn a_reset_optimizer_starts_over() {
+        let mut optimizer = Optimizer::new(OptimizerConfig::sgd(0.1));
         let mut p = [1.0];
-        optimiser.step(&mut p, &[1.0]);
-        optimiser.reset();
+        optimizer.step(&mut p, &[1.0]);
+        optimizer.reset();
         let mut q = [1.0];
-        optimiser.step(&mut q, &[1.0]);
+        optimizer.step(&mut q, &[1.0]);
         assert_eq!(p, q);
     }
 
     #[test]
     fn a_negative_rate_is_named_with_its_range() {
-        let error = OptimiserConfig::sgd(-1.0).check().unwrap_err();
+        let error = OptimizerConfig::sgd(-1.0).check().unwrap_err();
         assert_eq!(error.to_string(), "learning rate is -1, expected a number of at least 0");
     }
 }

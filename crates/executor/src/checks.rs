@@ -1,12 +1,25 @@
 //! What every executor refuses, in the same words, and how it tells what it computed.
 
-use crate::{ExecError, Logits, NormMode};
-use flipcast_graph::{AffineTable, Dims, Graph, NormKind, Plan, Purpose, ValueId};
+use crate::{ExecError, ExecutorState, Logits, NormMode};
+use flipcast_graph::{Dims, Graph, NormKind, Plan, Purpose, ValueId};
 use flipcast_tensor::{Batch, Tensor};
 use std::ops::Range;
 
 /// What [`ExecError::NotReady`] asks for where nothing was predicted yet.
 const FORWARD_PASS: &str = "a forward pass of its own";
+
+/// Whether no value is NaN or infinite.
+pub fn all_finite(values: &[f32]) -> bool {
+    // A product with zero is zero unless the value is not finite, and then it is NaN, which a sum keeps.
+    let (lanes, rest) = values.as_chunks::<16>();
+    let mut sums = [0.0f32; 16];
+    for lane in lanes {
+        for (sum, x) in sums.iter_mut().zip(lane) {
+            *sum += x * 0.0;
+        }
+    }
+    sums.iter().chain(rest).all(|x| (x * 0.0) == 0.0)
+}
 
 /// Refuses a batch of other extents than the plan's, of too many images or none, and of too few for statistics of the batch.
 pub fn check_extents(graph: &Graph, plan: &Plan, mode: NormMode, batch: &Batch) -> Result<(), ExecError> {
@@ -40,7 +53,7 @@ pub fn check_statistics(graph: &Graph, plan: &Plan, mode: NormMode, images: usiz
 
 /// Refuses a batch that holds a NaN or an infinity.
 pub fn check_images(batch: &Batch) -> Result<(), ExecError> {
-    match (0..batch.images()).find(|&i| !flipcast_kernels::all_finite(batch.image(i))) {
+    match (0..batch.images()).find(|&i| !all_finite(batch.image(i))) {
         Some(image) => Err(ExecError::NonFiniteInput { image }),
         None => Ok(()),
     }
@@ -48,19 +61,24 @@ pub fn check_images(batch: &Batch) -> Result<(), ExecError> {
 
 /// Refuses logits that hold a NaN or an infinity.
 pub fn check_logits(logits: Logits<'_>) -> Result<Logits<'_>, ExecError> {
-    match logits.rows().position(|row| !flipcast_kernels::all_finite(row)) {
+    match logits.rows().position(|row| !all_finite(row)) {
         Some(image) => Err(ExecError::NonFiniteLogits { image }),
         None => Ok(logits),
     }
 }
 
 /// Refuses a backward pass in a network planned to predict only, without a forward pass before it, or of a logit gradient of
-/// another length than the `expected`. `ready` says whether there was such a forward pass, which serves once.
-pub fn check_backward(plan: &Plan, ready: &mut bool, logit_gradient: &[f32], expected: usize) -> Result<(), ExecError> {
+/// another length than the `expected`. A forward pass serves one backward pass.
+pub fn check_backward(
+    plan: &Plan,
+    state: &mut ExecutorState,
+    logit_gradient: &[f32],
+    expected: usize,
+) -> Result<(), ExecError> {
     if plan.options().purpose == Purpose::Predict {
         return Err(ExecError::NotReady { needed: "a network planned to adapt, not only to predict" });
     }
-    if !std::mem::take(ready) {
+    if !std::mem::take(&mut state.ready) {
         return Err(ExecError::NotReady { needed: FORWARD_PASS });
     }
     if logit_gradient.len() != expected {
@@ -70,12 +88,12 @@ pub fn check_backward(plan: &Plan, ready: &mut bool, logit_gradient: &[f32], exp
 }
 
 /// Refuses an affine gradient that holds a NaN or an infinity, naming the first parameter that does.
-pub fn check_gradient(table: &AffineTable, gradient: &[f32]) -> Result<(), ExecError> {
-    if flipcast_kernels::all_finite(gradient) {
+pub fn check_gradient(state: &ExecutorState, gradient: &[f32]) -> Result<(), ExecError> {
+    if all_finite(gradient) {
         return Ok(());
     }
-    let bad = |(_, range): &(String, Range<usize>)| !flipcast_kernels::all_finite(&gradient[range.clone()]);
-    let found = table.names().find(bad);
+    let bad = |(_, range): &(String, Range<usize>)| !all_finite(&gradient[range.clone()]);
+    let found = state.affine_table().names().find(bad);
     Err(ExecError::NonFiniteGradient { parameter: found.map_or_else(String::new, |(name, _)| name) })
 }
 
@@ -104,4 +122,24 @@ pub fn tap_tensor(images: usize, dims: Dims, values: Vec<f32>) -> Tensor {
         Tensor::new([images, dims.height, dims.width, dims.channels], values)
     };
     tensor.expect("as many values as the extents say")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_bad_value_is_found_wherever_it_lies() {
+        for len in [0, 1, 15, 16, 17, 40] {
+            let mut values = vec![1.0; len];
+            assert!(all_finite(&values));
+            for at in 0..len {
+                for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                    values[at] = bad;
+                    assert!(!all_finite(&values), "{bad} at {at} of {len}");
+                }
+                values[at] = -0.0;
+            }
+        }
+    }
 }
