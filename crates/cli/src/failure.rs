@@ -134,7 +134,7 @@ fn cannot_write(cause: &(dyn Error + 'static)) -> bool {
 /// Whether the name is that of an image.
 fn is_image(path: &Path) -> bool {
     let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
-    let known = ["jpg", "jpeg", "png", "webp", "bmp", "gif"];
+    let known = ["jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff"];
     ending.is_some_and(|ending| known.iter().any(|known| ending == *known))
 }
 
@@ -173,6 +173,8 @@ fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
             RunError::CalibrationJson { .. } | RunError::OtherCalibration { .. } => "`flipcast calibrate`",
             _ => return None,
         }
+    } else if let Some(LoadError::BadImages { .. }) = cause.downcast_ref() {
+        "`--on-bad-image skip`"
     } else if let Some(AffineError::NotAffine { .. }) = cause.downcast_ref() {
         "`--save-affine` writes one"
     } else if let Some(error) = cause.downcast_ref::<ExecError>() {
@@ -185,6 +187,7 @@ fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
         }
     } else if let Some(error) = cause.downcast_ref::<DataError>() {
         match error {
+            DataError::ImageCount { .. } => "`--any-size`",
             _ if flipcast::hint(error).is_some() => return None,
             DataError::Io { path, source } if source.kind() == ErrorKind::NotFound => {
                 if path.to_string_lossy().contains('@') {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::dataset::{DataError, Dataset, Layout, OpenOptions, Part, open_with};
+use crate::dataset::{DataError, Dataset, Ignored, Layout, OpenOptions, Part, open_with};
 use crate::decode::DecodeOptions;
 use crate::guard::guarded;
 use crate::labelspace::{FolderClass, LabelFrom, builtin, builtin_names};
@@ -58,6 +58,8 @@ pub struct SplitReport {
     pub classes: Vec<String>,
     /// Built-in class spaces that know every class, the closest fit first.
     pub class_spaces: Vec<&'static str>,
+    /// Files beside the images that are not read.
+    pub ignored: Ignored,
     /// Number of images that could not be read or decoded.
     pub unreadable: usize,
     /// The first of them: id and reason.
@@ -78,22 +80,37 @@ impl CheckReport {
 
 /// Finds out what `spec`, a path or a shard pattern, holds.
 pub fn check(spec: &str, options: &CheckOptions) -> Result<CheckReport, DataError> {
-    let mut splits = Vec::new();
-    visit(spec, String::new(), 2, options, &mut splits)?;
+    let splits = open_splits(spec, &options.open)?;
+    let splits = splits.into_iter().map(|split| report(&*split.dataset, split.name, options)).collect();
     Ok(CheckReport { splits })
 }
 
-/// Checks one dataset, or each of the splits found instead, at most `deeper` levels down.
+/// A dataset, or one of several below a path.
+pub struct OpenedSplit {
+    /// Its path below the one opened; empty for the only one.
+    pub name: String,
+    /// Its samples.
+    pub dataset: Box<dyn Dataset>,
+}
+
+/// Opens `spec`, or each of the splits below it, such as the severities of corruptions.
+pub fn open_splits(spec: &str, options: &OpenOptions) -> Result<Vec<OpenedSplit>, DataError> {
+    let mut splits = Vec::new();
+    visit(spec, String::new(), 2, options, &mut splits)?;
+    Ok(splits)
+}
+
+/// Opens one dataset, or each of the splits found instead, at most `deeper` levels down.
 fn visit(
     spec: &str,
     name: String,
     deeper: usize,
-    options: &CheckOptions,
-    splits: &mut Vec<SplitReport>,
+    options: &OpenOptions,
+    splits: &mut Vec<OpenedSplit>,
 ) -> Result<(), DataError> {
-    let error = match open_with(spec, &options.open) {
+    let error = match open_with(spec, options) {
         Ok(dataset) => {
-            splits.push(report(&*dataset, name, options));
+            splits.push(OpenedSplit { name, dataset });
             return Ok(());
         }
         Err(error) => error,
@@ -105,7 +122,7 @@ fn visit(
     }
     let entries = std::fs::read_dir(spec).map_err(DataError::io(Path::new(spec)))?;
     let below: BTreeSet<String> = entries
-        .filter_map(|e| e.ok()?.file_name().into_string().ok())
+        .filter_map(|e| Some(e.ok()?.file_name().to_string_lossy().into_owned()))
         .filter(|n| !n.starts_with('.') && n != "labels.npy")
         .filter(|n| Path::new(spec).join(n).is_dir() || n.ends_with(".npy"))
         .collect();
@@ -133,8 +150,9 @@ fn report(dataset: &dyn Dataset, name: String, options: &CheckOptions) -> SplitR
         layout: dataset.layout(),
         images: dataset.len(),
         labelled,
-        classes: dataset.classes().to_vec(),
+        classes: dataset.classes().iter().filter(|name| !name.is_empty()).cloned().collect(),
         class_spaces: class_spaces(dataset.classes()),
+        ignored: dataset.ignored().clone(),
         unreadable: count,
         unreadable_named: unreadable.into_iter().map(|(_, id, why)| (id, why)).collect(),
     }
@@ -174,8 +192,10 @@ fn read_all(dataset: &dyn Dataset, decode: &DecodeOptions, threads: usize) -> (u
     (labelled.into_inner(), bad)
 }
 
-/// The built-in spaces in which every one of `folders` is a class, those with the fewest other classes first.
-fn class_spaces(folders: &[String]) -> Vec<&'static str> {
+/// The built-in spaces in which every one of `folders`, the classes of a dataset, is a class, those with the fewest other
+/// classes first.
+pub fn class_spaces(folders: &[String]) -> Vec<&'static str> {
+    let folders: Vec<&String> = folders.iter().filter(|name| !name.is_empty()).collect();
     let mut fitting = Vec::new();
     for name in builtin_names() {
         let Ok(space) = builtin(name) else { continue };
@@ -186,7 +206,7 @@ fn class_spaces(folders: &[String]) -> Vec<&'static str> {
         if space.classes().is_empty() && !["imagenet-1k", "imagenet-v2"].contains(&name) {
             continue;
         }
-        let known = |f: &String| matches!(space.label_of_folder(f), Ok(FolderClass::Labelled(_)));
+        let known = |f: &&String| matches!(space.label_of_folder(f), Ok(FolderClass::Labelled(_)));
         // Ten digits are no ImageNet-V2: numbers count only when all 1000 are there.
         let classes = match space.classes().len() {
             0 => space.outputs(),

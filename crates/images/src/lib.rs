@@ -39,7 +39,6 @@ mod image;
 mod label;
 pub mod labelspace;
 pub mod loader;
-mod nearest;
 pub mod preprocess;
 pub mod registry;
 

@@ -55,13 +55,13 @@ impl DataRef {
     /// What is asked of the images at `spec`.
     pub(crate) fn request<'a>(&'a self, spec: &'a str, seed: u64) -> DataRequest<'a> {
         DataRequest {
-            spec,
             dataset: self.dataset.as_deref(),
             split: self.split.as_deref(),
             labels: self.labels,
             decision: self.decision,
             limit: self.limit,
             seed,
+            ..DataRequest::new(spec)
         }
     }
 

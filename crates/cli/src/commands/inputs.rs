@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use flipcast_images::loader::OnBadImage;
+use flipcast_images::registry::CountRule;
 use flipcast_models::Model;
 use flipcast_run::open::{DataRequest, LabelRule, ModelRequest, OpenError, OpenedData};
 use std::path::{Path, PathBuf};
@@ -66,6 +67,9 @@ pub struct DataArgs {
     /// The dataset's split, or `train` or `test` where both are stored side by side
     #[arg(long)]
     pub split: Option<String>,
+    /// Take a published dataset with another number of images than was published
+    #[arg(long, requires = "dataset")]
+    pub any_size: bool,
     /// How the dataset's classes become the model's. Labels show the truth; no estimate and no adaptation uses them
     #[arg(long, value_name = "RULE", default_value = "auto", value_parser = label_rules())]
     pub labels: LabelRule,
@@ -92,6 +96,7 @@ impl DataArgs {
         DataRequest {
             dataset: self.dataset.as_deref(),
             split: self.split.as_deref(),
+            count: if self.any_size { CountRule::Any } else { CountRule::Published },
             labels: self.labels,
             limit: self.limit,
             seed,

@@ -69,6 +69,49 @@ fn splits_are_checked_one_by_one() {
 }
 
 #[test]
+fn files_that_are_not_read_are_counted() {
+    let scratch = Scratch::with_pictures("ignored", 16);
+    scratch.write("data/dog/a.heic", b"no reader");
+    scratch.write("data/dog/b.avif", b"no reader");
+    let data = scratch.path("data");
+    flipcast(&["data", "check", &data]).expect(0, &[]).prints(&[
+        "images       4, 4 with a label",
+        "ignored      2 files ignored: 1 .avif, 1 .heic, such as `dog/a.heic`",
+        "unreadable   0",
+    ]);
+    scratch.write("heic/a.heic", b"no reader");
+    flipcast(&["data", "check", &scratch.path("heic")])
+        .expect(2, &["holds no image that is read", "hint: .heic files"]);
+}
+
+#[test]
+fn severities_without_class_folders_are_splits() {
+    let scratch = Scratch::new("severities");
+    for below in ["fog/1/a.jpg", "fog/3/a.jpg", "snow/1/a.jpg"] {
+        scratch.write(&format!("c/{below}"), &picture(16, 1));
+    }
+    flipcast(&["data", "check", &scratch.path("c")]).expect(0, &[]).prints(&[
+        "fog/1",
+        "fog/3",
+        "snow/1",
+        "splits       3",
+    ]);
+}
+
+#[test]
+fn a_list_may_come_from_standard_input_or_a_pipe() {
+    let scratch = Scratch::with_pictures("pipe", 16);
+    let folder = scratch.path("data");
+    for script in ["find \"$1\" -name '*.jpg' | \"$0\" data check -", "\"$0\" data check <(find \"$1\" -name '*.jpg')"]
+    {
+        let output = Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_flipcast"), &folder]).output();
+        let output = output.expect("bash starts");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("layout       list file") && text.contains("images       4"), "{output:?}");
+    }
+}
+
+#[test]
 fn corruptions_are_applied_in_memory() {
     let scratch = Scratch::with_pictures("memory", 16);
     let data = scratch.path("data");

@@ -1,76 +1,49 @@
 use std::path::{Path, PathBuf};
 
+use super::arrays::{Block, ImageArray, Source};
 use super::bytes_at::{FileAt, read_text};
-use super::classes::record_label;
 use super::pixels::{Order, PictureShape};
-use super::{ClassRule, DataError, Dataset, Layout, Payload, Sample, Split};
-use crate::Label;
+use super::{ClassRule, DataError, Layout, Split};
 
 const PICTURE: PictureShape = PictureShape { width: 32, height: 32, order: Order::Planes };
 
-/// CIFAR-10 or CIFAR-100 binary batches: one or two label bytes, then the red, green and blue plane of 32 x 32 pixels.
-/// Of CIFAR-100's two labels the fine one is used.
-pub struct Cifar {
-    files: Vec<FileAt>,
-    /// Label bytes in front of each picture.
-    label_bytes: usize,
-    per_file: Vec<usize>,
-    classes: Vec<String>,
-    rule: ClassRule,
-}
-
-impl Cifar {
-    /// Opens one `.bin` file, or the batches of `split` in a folder.
-    pub fn open(path: &Path, split: Split, rule: &ClassRule) -> Result<Self, DataError> {
-        let (paths, folder) = if path.is_dir() {
-            (batches(path, split), path)
-        } else {
-            let folder = path.parent().unwrap_or(Path::new(""));
-            (vec![path.to_path_buf()], folder)
-        };
-        if paths.is_empty() {
-            return Err(DataError::NoImages { path: path.into() });
-        }
-        let name = |p: &Path| p.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // CIFAR-100 calls its files `train.bin` and `test.bin`.
-        let hundred = paths.iter().all(|p| ["train.bin", "test.bin"].contains(&name(p).as_str()));
-        let label_bytes = if hundred { 2 } else { 1 };
-        let record = (label_bytes + PICTURE.len()) as u64;
-        let files: Result<Vec<FileAt>, DataError> = paths.iter().map(|p| FileAt::open(p)).collect();
-        let files = files?;
-        let mut per_file = Vec::new();
-        for file in &files {
-            if file.len() == 0 || file.len() % record != 0 {
-                let found = format!("{} bytes", file.len());
-                let expected = format!("a multiple of {record}");
-                return Err(DataError::format(file.path(), "the length", found, expected));
-            }
-            per_file.push((file.len() / record) as usize);
-        }
-        let names = if hundred { "fine_label_names.txt" } else { "batches.meta.txt" };
-        let names = folder.join(names);
-        let classes = match rule {
-            ClassRule::Names(given) => given.clone(),
-            ClassRule::Space(space) => space.class_names(),
-            _ if names.is_file() => class_lines(&read_text(&names)?),
-            _ => Vec::new(),
-        };
-        Ok(Self { files, label_bytes, per_file, classes, rule: rule.clone() })
+/// Opens one `.bin` file, or the batches of `split` in a folder, of CIFAR-10 or CIFAR-100: one or two label bytes, then the
+/// red, green and blue plane of 32 x 32 pixels. Of CIFAR-100's two labels the fine one is used.
+pub(super) fn open_cifar(path: &Path, split: Split, rule: &ClassRule) -> Result<ImageArray, DataError> {
+    let (paths, folder) = if path.is_dir() {
+        (batches(path, split), path)
+    } else {
+        (vec![path.to_path_buf()], path.parent().unwrap_or(Path::new("")))
+    };
+    if paths.is_empty() {
+        return Err(DataError::NoImages { path: path.into() });
     }
-
-    fn record_bytes(&self) -> usize {
-        self.label_bytes + PICTURE.len()
-    }
-
-    fn place(&self, mut index: usize) -> (usize, usize) {
-        for (file, &count) in self.per_file.iter().enumerate() {
-            if index < count {
-                return (file, index);
-            }
-            index -= count;
+    // CIFAR-100 calls its files `train.bin` and `test.bin`.
+    let hundred = paths.iter().all(|p| p.file_name().is_some_and(|name| name == "train.bin" || name == "test.bin"));
+    let label_bytes: usize = if hundred { 2 } else { 1 };
+    let record = (label_bytes + PICTURE.len()) as u64;
+    let (mut blocks, mut labels) = (Vec::new(), Vec::new());
+    for path in &paths {
+        let file = FileAt::open(path)?;
+        if file.len() == 0 || !file.len().is_multiple_of(record) {
+            let found = format!("{} bytes", file.len());
+            return Err(DataError::format(path, "the length", found, format!("a multiple of {record}")));
         }
-        panic!("the index is below `len`");
+        let rows = file.len() / record;
+        for row in 0..rows {
+            labels.push(i64::from(file.read(row * record + label_bytes as u64 - 1, 1, "a label")?[0]));
+        }
+        let name = file.name();
+        let source = Source::File(file, label_bytes as u64);
+        // The length was checked above, with the label bytes that lie between two pictures.
+        blocks.push(Block::new(source, PICTURE, 1)?.only(0, rows as usize).spaced(label_bytes, name)?);
     }
+    let names = folder.join(if hundred { "fine_label_names.txt" } else { "batches.meta.txt" });
+    let classes = match rule {
+        ClassRule::Auto | ClassRule::Unlabelled if names.is_file() => class_lines(&read_text(&names)?),
+        rule => rule.names(),
+    };
+    ImageArray::new(Layout::CifarBinary, blocks, classes).with_labels(&labels, &paths[0], rule)
 }
 
 /// Whether `folder` holds batches.
@@ -97,46 +70,4 @@ fn batches(folder: &Path, split: Split) -> Vec<PathBuf> {
 fn class_lines(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
     lines.map(str::to_owned).collect()
-}
-
-impl Dataset for Cifar {
-    fn layout(&self) -> Layout {
-        Layout::CifarBinary
-    }
-
-    fn len(&self) -> usize {
-        self.per_file.iter().sum()
-    }
-
-    fn classes(&self) -> &[String] {
-        &self.classes
-    }
-
-    fn id(&self, index: usize) -> String {
-        let (file, row) = self.place(index);
-        let name = self.files[file].path().file_name().unwrap_or_default();
-        format!("{}/{row}", name.to_string_lossy())
-    }
-
-    fn label(&self, index: usize) -> Result<Label, DataError> {
-        let (file, row) = self.place(index);
-        let file = &self.files[file];
-        let last = row * self.record_bytes() + self.label_bytes - 1;
-        let label = file.read(last as u64, 1, "a label")?;
-        record_label(file.path(), i64::from(label[0]), &self.rule)
-    }
-
-    fn sample(&self, index: usize) -> Result<Sample, DataError> {
-        let (file, row) = self.place(index);
-        let file = &self.files[file];
-        let record = self.record_bytes();
-        let bytes = file.read((row * record) as u64, record as u64, "a record")?;
-        let (labels, picture) = bytes.split_at(self.label_bytes);
-        let label = i64::from(labels[self.label_bytes - 1]);
-        Ok(Sample {
-            id: self.id(index),
-            payload: Payload::Pixels(PICTURE.picture(picture)),
-            label: record_label(file.path(), label, &self.rule)?,
-        })
-    }
 }

@@ -14,7 +14,8 @@ const MAX_CLASS: u32 = 100_000;
 #[derive(Clone, Debug, Default)]
 pub enum ClassRule {
     /// Folders that are all numbers are their own labels; otherwise a folder's rank in byte order is, empty folders
-    /// counted.
+    /// counted. The classes keep the folders' names, so that a model whose classes are called by numbers can still be
+    /// matched by name; a number without a folder has an empty name.
     #[default]
     Auto,
     /// As the class space says.
@@ -23,6 +24,28 @@ pub enum ClassRule {
     Names(Vec<String>),
     /// No labels, whatever the folders are called.
     Unlabelled,
+}
+
+impl ClassRule {
+    /// The names it gives the classes, where labels are plain numbers.
+    pub(super) fn names(&self) -> Vec<String> {
+        match self {
+            Self::Names(names) => names.clone(),
+            Self::Space(space) => space.class_names(),
+            Self::Auto | Self::Unlabelled => Vec::new(),
+        }
+    }
+}
+
+/// Whether `classes`, as [`Dataset::classes`](super::Dataset::classes) gives them, are called by their own numbers: plain
+/// digits, or empty where a number has no folder. They may still be names, where a model's classes are called so.
+///
+/// ```
+/// let named = |names: &[&str]| flipcast_images::dataset::are_numbers(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
+/// assert!(named(&["", "01", "02"]) && !named(&["1", "one"]));
+/// ```
+pub fn are_numbers(classes: &[String]) -> bool {
+    classes.iter().all(|name| name.is_empty() || number_of(name).is_some())
 }
 
 /// The labels of a dataset's class folders.
@@ -73,6 +96,11 @@ impl ClassTable {
     }
 }
 
+/// The number that plain digits spell.
+fn number_of(name: &str) -> Option<u32> {
+    name.parse().ok().filter(|_| name.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 fn class(id: u32) -> FolderClass {
     FolderClass::Labelled(Label::Class(id))
 }
@@ -80,8 +108,7 @@ fn class(id: u32) -> FolderClass {
 type Labels = (HashMap<String, FolderClass>, Vec<String>);
 
 fn automatic(path: &Path, folders: &BTreeSet<String>) -> Result<Labels, DataError> {
-    let number = |f: &String| f.bytes().all(|b| b.is_ascii_digit()).then(|| f.parse().ok())?;
-    let numbers: Option<Vec<u32>> = folders.iter().map(number).collect();
+    let numbers: Option<Vec<u32>> = folders.iter().map(|folder| number_of(folder)).collect();
     let Some(numbers) = numbers.filter(|n| !n.is_empty()) else {
         let labels = folders.iter().cloned().zip((0..).map(class)).collect();
         return Ok((labels, folders.iter().cloned().collect()));
@@ -91,7 +118,10 @@ fn automatic(path: &Path, folders: &BTreeSet<String>) -> Result<Labels, DataErro
         let expected = format!("numbers up to {MAX_CLASS}");
         return Err(DataError::format(path, "a class folder", most, expected));
     }
-    let names = (0..=most).map(|i| i.to_string()).collect();
+    let mut names = vec![String::new(); most as usize + 1];
+    for (folder, &number) in folders.iter().zip(&numbers) {
+        names[number as usize].clone_from(folder);
+    }
     let labels = folders.iter().cloned().zip(numbers.into_iter().map(class));
     Ok((labels.collect(), names))
 }
@@ -118,6 +148,19 @@ pub(super) fn record_label(path: &Path, value: i64, rule: &ClassRule) -> Result<
     }
 }
 
+/// The label of a record with any number of values: none is unknown, several are alternatives.
+pub(super) fn record_labels(path: &Path, values: &[i64], rule: &ClassRule) -> Result<Label, DataError> {
+    match values {
+        [] => Ok(Label::Unknown),
+        [one] => record_label(path, *one, rule),
+        many => {
+            let labels = many.iter().map(|&value| record_label(path, value, rule));
+            let labels: Result<Vec<Label>, DataError> = labels.collect();
+            Ok(Label::AnyOf(labels?.iter().filter_map(Label::class).collect()))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +178,13 @@ mod tests {
         for i in [0, 2, 10, 999] {
             assert_eq!(table.label(&i.to_string()), Some(Label::Class(i)));
         }
+    }
+
+    #[test]
+    fn number_folders_keep_their_spelling() {
+        let table = table(&["01", "03"], &ClassRule::Auto);
+        assert_eq!(table.label("03"), Some(Label::Class(3)));
+        assert_eq!(table.into_names(), ["", "01", "", "03"]);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 use std::path::{Path, PathBuf};
 
+use flipcast_ground::Hint;
+
+use super::Ignored;
 use crate::labelspace::LabelError;
 
 /// Why a dataset could not be opened or a sample not be read.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum DataError {
     /// The operating system refused.
     #[error("cannot read `{path}`")]
@@ -17,13 +19,29 @@ pub enum DataError {
     },
     /// No reader fits.
     #[error(
-        "`{path}` is no dataset: {found}, but an image folder, list, tar, Parquet, npy, npz, idx or CIFAR file was expected"
+        "`{path}` is no dataset: {found}, but an image folder, list, tar, zip, Parquet, npy, npz, idx or CIFAR file was expected"
     )]
     UnknownLayout {
         /// What was opened.
         path: PathBuf,
         /// What was found.
         found: String,
+    },
+    /// Neither a file nor a folder.
+    #[error("`{path}` is {found}, but a file was expected")]
+    NotAFile {
+        /// What was opened.
+        path: PathBuf,
+        /// What was found.
+        found: &'static str,
+    },
+    /// There are files, but none of them is read.
+    #[error("`{path}` holds no image that is read: {}", ignored.summary().unwrap_or_default())]
+    OnlyIgnored {
+        /// What was opened.
+        path: PathBuf,
+        /// What was found.
+        ignored: Box<Ignored>,
     },
     /// A reader fits, but there is nothing in it.
     #[error("`{path}` holds no images, but at least one was expected")]
@@ -157,7 +175,9 @@ pub enum DataError {
         source: LabelError,
     },
     /// A shard pattern that cannot be expanded.
-    #[error("shard pattern `{pattern}` has {found}, but one range such as `{{00000..00012}}` was expected")]
+    #[error(
+        "shard pattern `{pattern}` has {found}, but one range such as `{{00000..00012}}`, or `*` in the file name, was expected"
+    )]
     BadPattern {
         /// The pattern.
         pattern: String,
@@ -215,9 +235,10 @@ impl DataError {
         let path = path.to_path_buf();
         move |source| Self::Label { path: path.clone(), source }
     }
+}
 
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for DataError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::SeveralSplits { path, .. } => Some(format!(
                 "open one of them, such as `{}/<split>`, or name the dataset and its split",
@@ -243,10 +264,14 @@ impl DataError {
                 path.with_file_name("serial_{00000..00012}.tar").display()
             )),
             Self::Truncated { .. } => Some("copy or download the file again".into()),
-            Self::BadFormat { found, .. } if found == "gzip data" => {
-                Some("unpack it with `gunzip` first, so that images can be read in place".into())
+            Self::BadFormat { found, .. } if ["xz data", "zstd data", "bzip2 data"].contains(&found.as_str()) => {
+                Some("unpack it first, or pack it as `.tar` or `.tar.gz`".into())
             }
-            Self::Label { source, .. } => source.hint().map(str::to_owned),
+            Self::NotAFile { found: "a pipe or device", .. } => {
+                Some("a list of image paths can come from standard input: name `-`".into())
+            }
+            Self::OnlyIgnored { ignored, .. } => ignored.hint(),
+            Self::Label { source, .. } => source.hint(),
             _ => None,
         }
     }

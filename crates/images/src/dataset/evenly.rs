@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
+use flipcast_ground::SplitMix64;
+
 use super::{DataError, Dataset, Subset};
-use crate::loader::SplitMix64;
+use crate::loader::draw_below;
 
 /// `count` of the indices below `len`, ascending: `len` is cut into `count` equal pieces, and each gives one index drawn by
 /// `seed`. So a dataset that is stored class by class gives every class its share. All indices where there are no more.
@@ -14,7 +16,7 @@ pub fn spread_evenly(len: usize, count: usize, seed: u64) -> Vec<usize> {
     (0..count)
         .map(|piece| {
             let width = start(piece + 1) - start(piece);
-            start(piece) + random.below(width as u64) as usize
+            start(piece) + draw_below(&mut random, width)
         })
         .collect()
 }

@@ -1,154 +1,109 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
-use super::bytes_at::read_file;
-use super::classes::ClassTable;
-use super::{ClassRule, DataError, Dataset, Layout, Payload, Sample};
-use crate::Label;
+use super::files::{Found, ImageFiles, Listing, Place, is_image_name};
+use super::{ClassRule, DataError, Layout};
+use crate::registry::is_corruption;
 
-/// Deepest nesting that is followed, so that a link to a parent folder ends.
+/// Deepest nesting that is followed.
 const MAX_DEPTH: usize = 16;
-/// File name endings that count as images; the content decides what they really are.
-const ENDINGS: [&str; 10] = ["jpg", "jpeg", "png", "webp", "bmp", "gif", "ppm", "pgm", "tif", "tiff"];
 
-/// Whether a file of this name is listed as an image.
-pub(super) fn is_image_name(name: &str) -> bool {
-    let ending = name.rsplit_once('.').map(|(_, e)| e.to_ascii_lowercase());
-    !name.starts_with('.') && ending.is_some_and(|e| ENDINGS.contains(&e.as_str()))
-}
-
-/// A folder of class folders, or of images without labels.
-pub struct Folder {
-    root: PathBuf,
-    layout: Layout,
-    /// Path below the root and label, ordered by label and then by path.
-    entries: Vec<(String, Label)>,
-    classes: Vec<String>,
-}
-
-impl Folder {
-    /// Lists the images below `root`.
-    pub fn open(root: &Path, rule: &ClassRule) -> Result<Self, DataError> {
-        let mut loose = Vec::new();
-        let mut folders = BTreeSet::new();
-        let mut nested = Vec::new();
-        for entry in read_dir(root)? {
-            let (name, path) = (name_of(&entry), entry.path());
-            if name.starts_with('.') {
-                continue;
-            }
-            if path.is_dir() {
-                let mut images = Vec::new();
-                list_images(&path, &name, 1, &mut images)?;
-                folders.insert(name.clone());
-                nested.push((name, images));
-            } else if is_image_name(&name) {
-                loose.push(name);
-            }
-        }
-        nested.retain(|(_, images)| !images.is_empty());
-        if !loose.is_empty() && !nested.is_empty() {
-            return Err(DataError::MixedFolder { path: root.into(), loose: loose.len(), folders: nested.len() });
-        }
-        if nested.is_empty() {
-            return Self::flat(root, loose);
-        }
-        check_one_split(root, &nested)?;
-        let table = ClassTable::build(root, &folders, rule)?;
-        let mut entries = Vec::new();
-        for (folder, images) in nested {
-            if let Some(label) = table.label(&folder) {
-                entries.extend(images.into_iter().map(|path| (path, label.clone())));
-            }
-        }
-        entries.sort_by(|a, b| (a.1.class(), &a.0).cmp(&(b.1.class(), &b.0)));
-        Ok(Self { root: root.into(), layout: Layout::ClassFolders, entries, classes: table.into_names() })
-    }
-
-    fn flat(root: &Path, mut names: Vec<String>) -> Result<Self, DataError> {
-        if names.is_empty() {
-            return Err(DataError::NoImages { path: root.into() });
-        }
-        names.sort();
-        Ok(Self {
-            root: root.into(),
-            layout: Layout::FlatFolder,
-            entries: names.into_iter().map(|n| (n, Label::Unknown)).collect(),
-            classes: Vec::new(),
-        })
-    }
-}
-
-impl Dataset for Folder {
-    fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    fn classes(&self) -> &[String] {
-        &self.classes
-    }
-
-    fn id(&self, index: usize) -> String {
-        self.entries[index].0.clone()
-    }
-
-    fn label(&self, index: usize) -> Result<Label, DataError> {
-        Ok(self.entries[index].1.clone())
-    }
-
-    fn sample(&self, index: usize) -> Result<Sample, DataError> {
-        let (path, label) = &self.entries[index];
-        Ok(Sample {
-            id: path.clone(),
-            payload: Payload::Encoded(read_file(&self.root.join(path))?),
-            label: label.clone(),
-        })
-    }
+/// Lists the images below `root`: class folders, or images without labels.
+pub(super) fn open_images(root: &Path, rule: &ClassRule) -> Result<ImageFiles, DataError> {
+    let mut listing = Listing::default();
+    let mut parents = vec![root.canonicalize().map_err(DataError::io(root))?];
+    list(root, "", true, &mut parents, &mut listing)?;
+    check_one_split(root, &listing)?;
+    let flat = listing.images.iter().all(|image| image.class().is_none());
+    let layout = if flat { Layout::FlatFolder } else { Layout::ClassFolders };
+    Ok(ImageFiles::by_class(root, layout, listing, rule)?.sorted())
 }
 
 pub(super) fn read_dir(path: &Path) -> Result<Vec<DirEntry>, DataError> {
-    let entries = std::fs::read_dir(path).and_then(Iterator::collect);
-    entries.map_err(DataError::io(path))
+    let entries: std::io::Result<Vec<DirEntry>> = std::fs::read_dir(path).and_then(Iterator::collect);
+    let mut entries = entries.map_err(DataError::io(path))?;
+    entries.sort_by_key(DirEntry::file_name);
+    Ok(entries)
 }
 
 pub(super) fn name_of(entry: &DirEntry) -> String {
     entry.file_name().to_string_lossy().into_owned()
 }
 
-fn list_images(folder: &Path, prefix: &str, depth: usize, images: &mut Vec<String>) -> Result<(), DataError> {
+/// Adds what lies in `folder`. `parents` are the folders it lies in, links resolved, itself last; `exact` says whether
+/// `prefix`, its path below the root, has lost nothing to UTF-8.
+fn list(
+    folder: &Path,
+    prefix: &str,
+    exact: bool,
+    parents: &mut Vec<PathBuf>,
+    listing: &mut Listing,
+) -> Result<(), DataError> {
     for entry in read_dir(folder)? {
         let (name, path) = (name_of(&entry), entry.path());
         if name.starts_with('.') {
             continue;
         }
-        let below = format!("{prefix}/{name}");
-        if path.is_dir() {
-            if depth < MAX_DEPTH {
-                list_images(&path, &below, depth + 1, images)?;
+        let exact = exact && entry.file_name().to_str().is_some();
+        let below = format!("{prefix}{name}");
+        let own_kind = entry.file_type().map_err(DataError::io(&path))?;
+        // A link is what it points at; a broken one keeps its name and fails when it is read.
+        let kind = match own_kind.is_symlink() {
+            true => std::fs::metadata(&path).ok().map(|found| found.file_type()),
+            false => Some(own_kind),
+        };
+        if kind.is_some_and(|kind| kind.is_dir()) {
+            let resolved = path.canonicalize().map_err(DataError::io(&path))?;
+            // A link to a parent would be followed for ever.
+            if parents.contains(&resolved) || parents.len() > MAX_DEPTH {
+                listing.ignored.note(&below);
+                continue;
             }
-        } else if is_image_name(&name) {
-            images.push(below);
+            if prefix.is_empty() {
+                listing.folders.insert(name);
+            }
+            parents.push(resolved);
+            list(&path, &format!("{below}/"), exact, parents, listing)?;
+            parents.pop();
+        } else if is_image_name(&name) && kind.is_none_or(|kind| kind.is_file()) {
+            let place = if exact { Place::ById } else { Place::File(path) };
+            listing.images.push(Found { path: below, class_at: 0, place });
+        } else {
+            listing.ignored.note(&below);
         }
     }
     Ok(())
 }
 
-/// Folders that hold several folders of images and no images themselves are splits, not classes.
-fn check_one_split(root: &Path, nested: &[(String, Vec<String>)]) -> Result<(), DataError> {
-    let is_split = |images: &[String]| {
-        let second: BTreeSet<&str> = images.iter().filter_map(|p| p.split('/').nth(1)).collect();
-        let direct = images.iter().any(|p| p.matches('/').count() == 1);
-        !direct && second.len() > 1
+/// Folders that hold several folders of images and no images themselves are splits, not classes; and so are the severities
+/// of a corruption, however many there are.
+fn check_one_split(root: &Path, listing: &Listing) -> Result<(), DataError> {
+    let mut folders: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for image in &listing.images {
+        match image.path.split_once('/') {
+            Some((folder, rest)) => folders.entry(folder).or_default().push(rest),
+            // Images beside the folders are another mistake.
+            None => return Ok(()),
+        }
+    }
+    let is_split = |(folder, images): (&&str, &Vec<&str>)| {
+        let below: Option<BTreeSet<&str>> = images.iter().map(|path| Some(path.split_once('/')?.0)).collect();
+        below.is_some_and(|below| below.len() > 1 || (is_corruption(folder) && are_severities(below.iter().copied())))
     };
-    if nested.iter().all(|(_, images)| is_split(images)) {
-        let names: Vec<&str> = nested.iter().take(5).map(|(n, _)| n.as_str()).collect();
-        let more = if nested.len() > names.len() { ", ..." } else { "" };
+    let own_name = root.canonicalize().ok().and_then(|root| Some(root.file_name()?.to_str()?.to_owned()));
+    let severities = own_name.is_some_and(|name| is_corruption(&name)) && are_severities(folders.keys().copied());
+    if !folders.is_empty() && (severities || folders.iter().all(is_split)) {
+        let names: Vec<&str> = folders.keys().copied().take(5).collect();
+        let more = if folders.len() > names.len() { ", ..." } else { "" };
         return Err(DataError::SeveralSplits { path: root.into(), splits: format!("{}{more}", names.join(", ")) });
     }
     Ok(())
+}
+
+/// `1` to `5`, or the numbers with decimals that the C-bar sets use.
+fn are_severities<'a>(names: impl Iterator<Item = &'a str>) -> bool {
+    let names: Vec<&str> = names.collect();
+    let number = |name: &&str| name.bytes().all(|b| b.is_ascii_digit() || b == b'.') && name.parse::<f64>().is_ok();
+    !names.is_empty() && names.len() <= 5 && names.iter().all(number)
 }

@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use flipcast_ground::SplitMix64;
+
 use super::{DataError, Dataset, Subset};
 use crate::Label;
-use crate::loader::{Order, SplitMix64};
+use crate::loader::Order;
 
 /// Which of the two halves of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ pub fn split_halves(dataset: &dyn Dataset, seed: u64) -> Result<(Vec<usize>, Vec
     let mut dealt = 0;
     let (mut first, mut second) = (Vec::new(), Vec::new());
     for group in groups.into_values() {
-        let order = Order::Shuffled { seed: seeds.next_bits() };
+        let order = Order::Shuffled { seed: seeds.next_u64() };
         for position in order.indices(group.len()) {
             let half = if dealt % 2 == 0 { &mut first } else { &mut second };
             half.push(group[position]);
@@ -63,34 +65,12 @@ pub fn split_halves(dataset: &dyn Dataset, seed: u64) -> Result<(Vec<usize>, Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{Layout, Sample};
-
-    /// Labels without pictures.
-    struct Labels(Vec<Label>);
-
-    impl Dataset for Labels {
-        fn layout(&self) -> Layout {
-            Layout::List
-        }
-        fn len(&self) -> usize {
-            self.0.len()
-        }
-        fn classes(&self) -> &[String] {
-            &[]
-        }
-        fn id(&self, index: usize) -> String {
-            index.to_string()
-        }
-        fn label(&self, index: usize) -> Result<Label, DataError> {
-            Ok(self.0[index].clone())
-        }
-        fn sample(&self, _: usize) -> Result<Sample, DataError> {
-            panic!("no picture is needed")
-        }
-    }
+    use crate::Image;
+    use crate::dataset::InMemory;
 
     fn halves(labels: &[Label], seed: u64) -> (Vec<usize>, Vec<usize>) {
-        split_halves(&Labels(labels.to_vec()), seed).unwrap()
+        let pixel = Image::new(1, 1, vec![0; 3]).unwrap();
+        split_halves(&InMemory::new(labels.iter().map(|label| (pixel.clone(), label.clone()))), seed).unwrap()
     }
 
     /// Irregular class sizes, some labels unknown or ambiguous.

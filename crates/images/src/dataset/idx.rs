@@ -1,13 +1,12 @@
-use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 
-use super::array::{PictureArray, Source, names_for};
+use super::arrays::{Block, ImageArray, Source};
+use super::bytes_at::open_regular;
 use super::pixels::{Order, PictureShape};
-use super::{ClassRule, DataError, Dataset, Layout, Sample, Split};
-use crate::Label;
+use super::{ClassRule, DataError, Layout, Split};
 
 /// Signatures: bytes in three dimensions, bytes in one.
 const IMAGES: u32 = 0x0803;
@@ -15,32 +14,24 @@ const LABELS: u32 = 0x0801;
 /// Largest file held in memory.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// MNIST's format: a signature, the dimensions, then the bytes; plain or gzipped. The labels are the file whose name
-/// has `labels` for `images` and `idx1` for `idx3`.
-pub struct Idx {
-    pictures: PictureArray,
-    classes: Vec<String>,
-}
-
-impl Idx {
-    /// Opens an image file, or the image file of `split` in a folder.
-    pub fn open(path: &Path, split: Split, rule: &ClassRule) -> Result<Self, DataError> {
-        let path = if path.is_dir() {
-            image_file(path, split).ok_or_else(|| DataError::NoImages { path: path.into() })?
-        } else {
-            path.to_path_buf()
-        };
-        let (dimensions, bytes) = read_idx(&path, IMAGES)?;
-        let shape = PictureShape { width: dimensions[2], height: dimensions[1], order: Order::Grey };
-        let source = Source::Memory(bytes, path.clone());
-        let mut pictures = PictureArray::new(source, shape, dimensions[0])?;
-        if let Some(labels) = label_file(&path) {
-            let (_, bytes) = read_idx(&labels, LABELS)?;
-            let values: Vec<i64> = bytes.iter().map(|&b| b.into()).collect();
-            pictures = pictures.with_labels(&values, &labels, rule)?;
-        }
-        Ok(Self { pictures, classes: names_for(rule) })
-    }
+/// Opens an image file in MNIST's format, or the image file of `split` in a folder: a signature, the dimensions, then the
+/// bytes; plain or gzipped. The labels are the file whose name has `labels` for `images` and `idx1` for `idx3`.
+pub(super) fn open_idx(path: &Path, split: Split, rule: &ClassRule) -> Result<ImageArray, DataError> {
+    let path = if path.is_dir() {
+        image_file(path, split).ok_or_else(|| DataError::NoImages { path: path.into() })?
+    } else {
+        path.to_path_buf()
+    };
+    let (dimensions, bytes) = read_idx(&path, IMAGES)?;
+    let shape = PictureShape { width: dimensions[2], height: dimensions[1], order: Order::Grey };
+    let block = Block::new(Source::Memory(bytes, path.clone()), shape, dimensions[0])?;
+    let array = ImageArray::new(Layout::Idx, vec![block], rule.names());
+    let Some(labels) = label_file(&path) else {
+        return Ok(array);
+    };
+    let (_, bytes) = read_idx(&labels, LABELS)?;
+    let values: Vec<i64> = bytes.iter().map(|&b| b.into()).collect();
+    array.with_labels(&values, &labels, rule)
 }
 
 /// The image file of `split` under its usual names.
@@ -67,14 +58,11 @@ fn label_file(images: &Path) -> Option<PathBuf> {
 
 /// The dimensions and the bytes after them, exactly as many as the dimensions say.
 fn read_idx(path: &Path, signature: u32) -> Result<(Vec<usize>, Vec<u8>), DataError> {
-    let file = File::open(path).map_err(DataError::io(path))?;
-    let gzipped = {
-        let mut start = Vec::new();
-        let read = (&file).take(2).read_to_end(&mut start);
-        read.map_err(DataError::io(path))?;
-        start == [0x1F, 0x8B]
-    };
-    let file = File::open(path).map_err(DataError::io(path))?;
+    let mut file = open_regular(path)?;
+    let mut start = Vec::new();
+    (&mut file).take(2).read_to_end(&mut start).map_err(DataError::io(path))?;
+    let gzipped = start == [0x1F, 0x8B];
+    file.rewind().map_err(DataError::io(path))?;
     let mut reader: Box<dyn Read> = match gzipped {
         true => Box::new(GzDecoder::new(file)),
         false => Box::new(std::io::BufReader::new(file)),
@@ -110,30 +98,4 @@ fn cut_or_damaged(path: &Path, error: std::io::Error, declared: u64, found: u64)
         return DataError::Truncated { path: path.into(), what: "the array".into(), declared, found };
     }
     DataError::format(path, "the data", error, "idx, plain or gzipped")
-}
-
-impl Dataset for Idx {
-    fn layout(&self) -> Layout {
-        Layout::Idx
-    }
-
-    fn len(&self) -> usize {
-        self.pictures.len()
-    }
-
-    fn classes(&self) -> &[String] {
-        &self.classes
-    }
-
-    fn id(&self, index: usize) -> String {
-        self.pictures.id(index)
-    }
-
-    fn label(&self, index: usize) -> Result<Label, DataError> {
-        Ok(self.pictures.label(index))
-    }
-
-    fn sample(&self, index: usize) -> Result<Sample, DataError> {
-        self.pictures.sample(index)
-    }
 }

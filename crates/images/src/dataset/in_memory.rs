@@ -4,29 +4,47 @@ use crate::{Image, Label};
 /// Images that are already in memory.
 ///
 /// ```
-/// use flipcast_images::dataset::{Dataset, InMemory};
-/// use flipcast_images::{Image, Label};
+/// use flipcast_images::{Image, Label, dataset::{Dataset, InMemory}};
 ///
-/// let grey = |value: u8| Image::new(8, 8, vec![value; 8 * 8 * 3]).expect("three bytes a pixel");
-/// let data = InMemory::new([(grey(0), Label::Class(0)), (grey(255), Label::Class(1))])
-///     .with_classes(["black", "white"]);
-/// assert_eq!((data.len(), data.classes()[1].as_str()), (2, "white"));
+/// let grey = |level: u8| Image::new(2, 2, vec![level; 12]).expect("four pixels");
+/// let images = (0..6).map(|i| (grey(40 * i), Label::Class(u32::from(i) % 2)));
+/// let data = InMemory::new(images).with_classes(["even", "odd"]);
+/// assert_eq!((data.len(), data.id(3)), (6, "3".to_owned()));
+/// assert_eq!(data.label(3)?, Label::Class(1));
+/// # Ok::<(), flipcast_images::dataset::DataError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct InMemory {
-    samples: Vec<(Image, Label)>,
+    samples: Vec<Sample>,
     classes: Vec<String>,
+    is_stream: bool,
 }
 
 impl InMemory {
-    /// Images and their labels, [`Label::Unknown`] where nobody knows.
-    pub fn new(samples: impl IntoIterator<Item = (Image, Label)>) -> Self {
-        Self { samples: samples.into_iter().collect(), classes: Vec::new() }
+    /// These images with their labels; an image's id is its number.
+    pub fn new(images: impl IntoIterator<Item = (Image, Label)>) -> Self {
+        let sample = |(index, (image, label)): (usize, (Image, Label))| Sample {
+            id: index.to_string(),
+            payload: Payload::Pixels(image),
+            label,
+        };
+        Self::from_samples(images.into_iter().enumerate().map(sample))
     }
 
-    /// The same with names of the classes, in label order.
-    pub fn with_classes<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
-        self.classes = names.into_iter().map(Into::into).collect();
+    /// These samples, which may be encoded.
+    pub fn from_samples(samples: impl IntoIterator<Item = Sample>) -> Self {
+        Self { samples: samples.into_iter().collect(), ..Self::default() }
+    }
+
+    /// With names of the classes, in label order.
+    pub fn with_classes<S: Into<String>>(mut self, classes: impl IntoIterator<Item = S>) -> Self {
+        self.classes = classes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// As a stream, whose order is part of the data.
+    pub fn as_stream(mut self) -> Self {
+        self.is_stream = true;
         self
     }
 }
@@ -45,15 +63,18 @@ impl Dataset for InMemory {
     }
 
     fn id(&self, index: usize) -> String {
-        index.to_string()
+        self.samples[index].id.clone()
     }
 
     fn label(&self, index: usize) -> Result<Label, DataError> {
-        Ok(self.samples[index].1.clone())
+        Ok(self.samples[index].label.clone())
     }
 
     fn sample(&self, index: usize) -> Result<Sample, DataError> {
-        let (image, label) = self.samples[index].clone();
-        Ok(Sample { id: self.id(index), payload: Payload::Pixels(image), label })
+        Ok(self.samples[index].clone())
+    }
+
+    fn is_stream(&self) -> bool {
+        self.is_stream
     }
 }

@@ -5,10 +5,12 @@ pub enum Layout {
     ClassFolders,
     /// Images in one folder, without labels.
     FlatFolder,
-    /// A CSV or TSV file of paths and perhaps labels.
+    /// CSV or TSV lines of paths and perhaps labels.
     List,
-    /// A tar archive of class folders or of images.
+    /// Tar archives of class folders or of images, plain or gzipped.
     Tar,
+    /// A zip archive of class folders or of images.
+    Zip,
     /// WebDataset shards.
     WebDataset,
     /// Parquet files with an image column.
@@ -23,7 +25,7 @@ pub enum Layout {
     Npz,
     /// PNG files with one image per pixel row.
     PngRows,
-    /// Images that are already in memory.
+    /// Images that a program made or read itself.
     Memory,
 }
 
@@ -34,6 +36,7 @@ impl std::fmt::Display for Layout {
             Self::FlatFolder => "flat folder",
             Self::List => "list file",
             Self::Tar => "tar archive",
+            Self::Zip => "zip archive",
             Self::WebDataset => "WebDataset shards",
             Self::Parquet => "Parquet",
             Self::CifarBinary => "CIFAR binary",

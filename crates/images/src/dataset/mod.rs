@@ -1,21 +1,24 @@
 //! Where images come from. Every layout is read through one trait, [`Dataset`]: a numbered list of samples, each an
-//! id, the encoded bytes or the pixels, and a label if there is one. Nothing is unpacked; archives are indexed once
-//! and read in place, so any order costs the same.
+//! id, the encoded bytes or the pixels, and a label if there is one. Archives are indexed once and
+//! read in place, so any order costs the same; only gzipped tars are unpacked, into a temporary file.
 //!
 //! [`open`] finds out the layout of a path; a [`Part`] behind it chooses training or test images, or a half, as in
-//! `cifar10#train#first-half:7`. [`Subset`] takes any list of images.
+//! `cifar10#train#first-half:7`. [`Subset`] takes any list of images, and [`InMemory`] those a program has made.
 //!
 //! Files are taken as hostile: declared lengths are compared with what is there before memory is taken.
 
-mod array;
+mod archive;
+mod arrays;
 mod bytes_at;
 mod cifar;
 mod classes;
 mod error;
 mod evenly;
+mod files;
 mod folder;
 mod halves;
 mod idx;
+mod ignored;
 mod in_memory;
 mod kind;
 mod list;
@@ -31,28 +34,24 @@ mod png_rows;
 mod sample;
 mod shards;
 mod subset;
-mod tar;
 mod tar_index;
 mod webdataset;
+mod zip_index;
 
-pub use cifar::Cifar;
-pub use classes::ClassRule;
+pub use arrays::ImageArray;
+pub use classes::{ClassRule, are_numbers};
 pub use error::DataError;
 pub use evenly::{spread_evenly, take_evenly};
-pub use folder::Folder;
+pub use files::ImageFiles;
 pub use halves::{Half, split_halves};
-pub use idx::Idx;
+pub use ignored::Ignored;
 pub use in_memory::InMemory;
 pub use kind::Layout;
-pub use list::List;
-pub use npy::{Npy, Severity};
-pub use npz::Npz;
+pub use npy::Severity;
 pub use open::{OpenOptions, Split, open, open_with};
 pub use parquet::Parquet;
 pub use part::Part;
-pub use png_rows::PngRows;
 pub use sample::{Dataset, Payload, Sample};
 pub use shards::expand_shards;
 pub use subset::Subset;
-pub use tar::Tar;
 pub use webdataset::WebDataset;

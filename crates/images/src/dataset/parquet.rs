@@ -7,9 +7,8 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::array::names_for;
-use super::bytes_at::check_size;
-use super::classes::record_label;
+use super::bytes_at::{check_size, open_regular};
+use super::classes::record_labels;
 use super::parquet_columns::{Columns, class_names, read_images, read_labels};
 use super::{ClassRule, DataError, Dataset, Layout, Payload, Sample};
 use crate::Label;
@@ -49,7 +48,7 @@ impl Parquet {
     /// Reads the schemas and the labels of `paths`, in order.
     pub fn open(paths: &[PathBuf], rule: &ClassRule) -> Result<Self, DataError> {
         let (mut files, mut labels) = (Vec::new(), Vec::new());
-        let mut classes = names_for(rule);
+        let mut classes = rule.names();
         let mut rows = 0;
         for path in paths {
             let file = ParquetFile::open(path, rule, &mut labels, &mut classes)?;
@@ -84,7 +83,7 @@ impl ParquetFile {
         labels: &mut Vec<Label>,
         classes: &mut Vec<String>,
     ) -> Result<Self, DataError> {
-        let file = File::open(path).map_err(DataError::io(path))?;
+        let file = open_regular(path)?;
         let len = file.metadata().map_err(DataError::io(path))?.len();
         let reader = intact(path, || SerializedFileReader::new(file))?;
         let metadata = reader.metadata();
@@ -106,7 +105,7 @@ impl ParquetFile {
                 check_chunk(path, reader.metadata(), group, column, len)?;
                 let read = || read_labels(&*reader.get_row_group(group)?, column);
                 for record in intact(path, read)? {
-                    labels.push(label_of(path, &record, rule)?);
+                    labels.push(record_labels(path, &record, rule)?);
                 }
             }
         }
@@ -160,7 +159,7 @@ impl ParquetFile {
 
 /// Runs a step of the Parquet library, which reports damage by errors and, for some forged metadata, by panics.
 fn intact<T>(path: &Path, step: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, DataError> {
-    let expected = "intact snappy, gzip or plain pages";
+    let expected = "intact pages, plain or packed with snappy, gzip, zstd or lz4";
     let failed = |found: String| DataError::format(path, "the Parquet data", found, expected);
     guarded(step).map_err(failed)?.map_err(|e| failed(e.to_string()))
 }
@@ -184,18 +183,6 @@ fn check_chunk(
             declared: end.unwrap_or(u64::MAX),
             found: len,
         }),
-    }
-}
-
-fn label_of(path: &Path, record: &[i64], rule: &ClassRule) -> Result<Label, DataError> {
-    match record {
-        [] => Ok(Label::Unknown),
-        [one] => record_label(path, *one, rule),
-        many => {
-            let labels = many.iter().map(|&value| record_label(path, value, rule));
-            let labels: Result<Vec<Label>, DataError> = labels.collect();
-            Ok(Label::AnyOf(labels?.iter().filter_map(Label::class).collect()))
-        }
     }
 }
 

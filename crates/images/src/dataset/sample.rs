@@ -1,4 +1,4 @@
-use super::{DataError, Layout};
+use super::{DataError, Ignored, Layout};
 use crate::decode::{DecodeError, DecodeOptions, decode_with};
 use crate::{Image, Label};
 
@@ -45,7 +45,8 @@ pub trait Dataset: Send + Sync {
         self.len() == 0
     }
 
-    /// Names of the classes in label order; empty when the labels are unnamed or absent.
+    /// Names of the classes in label order; empty when the labels are unnamed or absent. A class number that no folder has
+    /// has an empty name.
     fn classes(&self) -> &[String];
 
     /// The id of sample `index`, without reading it.
@@ -63,6 +64,12 @@ pub trait Dataset: Send + Sync {
     /// it, so an image looks the same in every subset.
     fn stored_index(&self, index: usize) -> usize {
         index
+    }
+
+    /// The files that lie beside the images and are not read.
+    fn ignored(&self) -> &Ignored {
+        static NONE: Ignored = Ignored::none();
+        &NONE
     }
 
     /// Whether the stored order is part of the data, so that shuffling would change what is measured.

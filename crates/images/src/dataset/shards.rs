@@ -1,13 +1,17 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::DataError;
+use super::folder::{name_of, read_dir};
 
 /// Most shards one pattern may stand for.
 const MAX_SHARDS: u64 = 100_000;
 
-/// The files a pattern such as `serial_{00000..00012}.tar` stands for; a path without braces is itself.
+/// The files a pattern such as `serial_{00000..00012}.tar` or `serial_*.tar` stands for; any other path is itself.
 pub fn expand_shards(pattern: &str) -> Result<Vec<PathBuf>, DataError> {
     let bad = |found: &str| DataError::BadPattern { pattern: pattern.into(), found: found.into() };
+    if pattern.contains('*') {
+        return expand_stars(pattern);
+    }
     let Some((before, rest)) = pattern.split_once('{') else {
         return match pattern.contains('}') {
             true => Err(bad("a closing brace alone")),
@@ -37,6 +41,42 @@ pub fn expand_shards(pattern: &str) -> Result<Vec<PathBuf>, DataError> {
     Ok((from..=to).map(shard).collect())
 }
 
+/// The files in one folder whose names fit, in byte order; a `*` stands for any text.
+fn expand_stars(pattern: &str) -> Result<Vec<PathBuf>, DataError> {
+    let path = Path::new(pattern);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if folder.to_string_lossy().contains('*') {
+        let found = "a `*` in a folder's name".into();
+        return Err(DataError::BadPattern { pattern: pattern.into(), found });
+    }
+    let fitting = read_dir(folder)?.into_iter().filter(|entry| fits(&name_of(entry), &name)).map(|entry| entry.path());
+    let fitting: Vec<PathBuf> = fitting.collect();
+    if fitting.is_empty() {
+        return Err(DataError::BadPattern { pattern: pattern.into(), found: "no file that fits".into() });
+    }
+    Ok(fitting)
+}
+
+/// Whether `name` is the pieces of `pattern` between its stars, in order, with any text in their place.
+fn fits(name: &str, pattern: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return name == pattern;
+    };
+    let Some(mut name) = name.strip_prefix(start).filter(|_| !name.starts_with('.')) else {
+        return false;
+    };
+    let mut pieces: Vec<&str> = rest.split('*').collect();
+    let end = pieces.pop().unwrap_or_default();
+    for piece in pieces {
+        let Some(at) = name.find(piece) else {
+            return false;
+        };
+        name = &name[at + piece.len()..];
+    }
+    name.ends_with(end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +87,20 @@ mod tests {
         let names: Vec<&str> = shards.iter().filter_map(|p| p.to_str()).collect();
         assert_eq!(names, ["a/serial_00009.tar", "a/serial_00010.tar", "a/serial_00011.tar"]);
         assert_eq!(expand_shards("one.tar").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (name, pattern, expected) in [
+            ("a.tar", "*.tar", true),
+            ("a.tar.gz", "*.tar", false),
+            (".tar", "*.tar", false),
+            ("train-1-of-2.tar", "train-*-of-*.tar", true),
+            ("train-1.tar", "train-*-of-*.tar", false),
+            ("ab", "ab*b", false),
+        ] {
+            assert_eq!(fits(name, pattern), expected, "{name} {pattern}");
+        }
     }
 
     #[test]

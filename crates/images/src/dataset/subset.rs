@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{DataError, Dataset, Layout, Sample};
+use super::{DataError, Dataset, Ignored, Layout, Sample};
 use crate::Label;
 
 /// Some images of another dataset, in the order of a list of their indices. They keep their ids, labels and stored
@@ -58,6 +58,10 @@ impl Dataset for Subset {
 
     fn stored_index(&self, index: usize) -> usize {
         self.dataset.stored_index(self.indices[index])
+    }
+
+    fn ignored(&self) -> &Ignored {
+        self.dataset.ignored()
     }
 
     fn is_stream(&self) -> bool {

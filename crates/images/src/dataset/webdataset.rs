@@ -1,9 +1,10 @@
 use std::path::PathBuf;
 
+use super::archive::{ArchiveIndex, PackedFile};
 use super::bytes_at::FileAt;
 use super::classes::record_label;
-use super::folder::is_image_name;
-use super::tar_index::{TarFile, TarIndex};
+use super::files::is_image_name;
+use super::tar_index::TarFile;
 use super::{ClassRule, DataError, Dataset, Layout, Payload, Sample};
 use crate::Label;
 
@@ -29,31 +30,29 @@ struct Entry {
 }
 
 impl WebDataset {
-    /// Indexes `shards` in order; `limit` stops after that many samples, so that later shards are not touched.
-    pub fn open(shards: &[PathBuf], rule: &ClassRule, limit: Option<usize>) -> Result<Self, DataError> {
+    /// Indexes `first` and the other `shards` in order; `limit` stops after that many samples, so that later shards are not
+    /// touched.
+    pub(super) fn open(
+        first: TarFile,
+        shards: &[PathBuf],
+        rule: &ClassRule,
+        limit: Option<usize>,
+    ) -> Result<Self, DataError> {
         let limit = limit.unwrap_or(usize::MAX);
         let (mut files, mut samples) = (Vec::new(), Vec::new());
-        for path in shards {
+        for shard in std::iter::once(Ok(first)).chain(shards.iter().map(|path| TarFile::open(path))) {
+            let TarFile { file, index } = shard?;
+            group(index.files, files.len() as u32, &file, &mut samples)?;
+            files.push(file);
             if samples.len() >= limit {
                 break;
             }
-            let index = TarIndex::read(path)?;
-            let file = FileAt::open(path)?;
-            let shard = files.len() as u32;
-            group(index.files, shard, &file, &mut samples)?;
-            files.push(file);
         }
         samples.truncate(limit);
         if samples.is_empty() {
-            let path = shards.first().cloned().unwrap_or_default();
-            return Err(DataError::NoImages { path });
+            return Err(DataError::NoImages { path: files[0].path().into() });
         }
-        let classes = match rule {
-            ClassRule::Names(names) => names.clone(),
-            ClassRule::Space(space) => space.class_names(),
-            ClassRule::Auto | ClassRule::Unlabelled => Vec::new(),
-        };
-        Ok(Self { shards: files, samples, classes, rule: rule.clone() })
+        Ok(Self { shards: files, samples, classes: rule.names(), rule: rule.clone() })
     }
 
     fn label_of(&self, entry: &Entry) -> Result<Label, DataError> {
@@ -75,7 +74,7 @@ impl WebDataset {
 }
 
 /// Whether neighbours share a key and one of them is an image: samples of several fields rather than single images.
-pub(super) fn looks_like_samples(index: &TarIndex) -> bool {
+pub(super) fn looks_like_samples(index: &ArchiveIndex) -> bool {
     let start = &index.files[..index.files.len().min(64)];
     start.windows(2).any(|pair| {
         let (a, b) = (key_and_field(&pair[0].path), key_and_field(&pair[1].path));
@@ -96,7 +95,7 @@ fn key_and_field(path: &str) -> (&str, &str) {
     }
 }
 
-fn group(files: Vec<TarFile>, shard: u32, file: &FileAt, samples: &mut Vec<Entry>) -> Result<(), DataError> {
+fn group(files: Vec<PackedFile>, shard: u32, file: &FileAt, samples: &mut Vec<Entry>) -> Result<(), DataError> {
     /// A sample whose image may not have been seen yet.
     struct Open {
         key: String,
@@ -121,7 +120,7 @@ fn group(files: Vec<TarFile>, shard: u32, file: &FileAt, samples: &mut Vec<Entry
             open = Some(Open { key: key.to_owned(), image: None, label: None });
         }
         if let Some(sample) = open.as_mut() {
-            let place = Some((entry.offset, entry.len));
+            let place = Some((entry.offset, entry.stored));
             if is_image_field(field) && sample.image.is_none() {
                 sample.image = place;
             } else if field == "cls" || field.ends_with(".cls") {
@@ -147,9 +146,7 @@ impl Dataset for WebDataset {
 
     fn id(&self, index: usize) -> String {
         let entry = &self.samples[index];
-        let shard = self.shards[entry.shard as usize].path().file_name();
-        let shard = shard.unwrap_or_default().to_string_lossy();
-        format!("{shard}/{}", entry.key)
+        format!("{}/{}", self.shards[entry.shard as usize].name(), entry.key)
     }
 
     fn label(&self, index: usize) -> Result<Label, DataError> {

@@ -1,17 +1,24 @@
+use flipcast_ground::Hint;
+
 use super::Format;
 
 /// Why some bytes did not become an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum DecodeError {
     /// There is nothing to decode.
     #[error("the file is empty, but an image was expected")]
     Empty,
     /// No known signature at the start.
-    #[error("the file starts with bytes {start}, but JPEG, PNG, WebP, BMP or GIF was expected")]
+    #[error("the file starts with bytes {start}, but JPEG, PNG, WebP, BMP, GIF or TIFF was expected")]
     UnknownFormat {
         /// The first bytes in hexadecimal.
         start: String,
+    },
+    /// An image of a format that is recognised but not read.
+    #[error("the file is {found}, which is not read, but JPEG, PNG, WebP, BMP, GIF or TIFF was expected")]
+    NotRead {
+        /// The format.
+        found: &'static str,
     },
     /// The data stops before the picture is complete.
     #[error("the {format} data ends after {found} bytes, before the picture is complete")]
@@ -61,13 +68,15 @@ pub enum DecodeError {
     },
 }
 
-impl DecodeError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Hint for DecodeError {
+    fn hint(&self) -> Option<String> {
         match self {
-            Self::Empty | Self::Truncated { .. } => Some("copy or download the file again"),
-            Self::TooLarge { .. } => Some("raise the pixel limit if the file can be trusted"),
-            Self::UnknownFormat { .. } | Self::Unsupported { .. } => Some("convert the file to PNG or JPEG"),
+            Self::Empty | Self::Truncated { .. } => Some("copy or download the file again".into()),
+            Self::TooLarge { .. } => Some("raise the pixel limit if the file can be trusted".into()),
+            Self::UnknownFormat { .. } | Self::Unsupported { .. } => Some("convert the file to PNG or JPEG".into()),
+            Self::NotRead { found } => Some(format!(
+                "convert {found} files to PNG or JPEG, for example with ImageMagick: `magick photo.heic photo.png`"
+            )),
             Self::NoPixels { .. } | Self::Damaged { .. } => None,
         }
     }

@@ -1,4 +1,4 @@
-use super::{DecodeError, DecodeOptions, Orientation, Rotation, bmp, gif, jpeg, png, webp};
+use super::{DecodeError, DecodeOptions, Orientation, Rotation, bmp, gif, jpeg, png, tiff, webp};
 use crate::Image;
 use crate::guard::guarded;
 
@@ -15,6 +15,8 @@ pub enum Format {
     Bmp,
     /// GIF; the first frame.
     Gif,
+    /// TIFF: grey, RGB or CMYK, 1, 8 or 16 bits; the first page, turned as its orientation says.
+    Tiff,
 }
 
 impl std::fmt::Display for Format {
@@ -25,6 +27,7 @@ impl std::fmt::Display for Format {
             Self::WebP => "WebP",
             Self::Bmp => "BMP",
             Self::Gif => "GIF",
+            Self::Tiff => "TIFF",
         })
     }
 }
@@ -42,10 +45,27 @@ impl Format {
             Some(Self::Gif)
         } else if bytes.starts_with(b"BM") {
             Some(Self::Bmp)
+        } else if [b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"].iter().any(|start| bytes.starts_with(*start)) {
+            Some(Self::Tiff)
         } else {
             None
         }
     }
+}
+
+/// The name of a format whose signature `bytes` starts with and that is not read.
+fn unread_format(bytes: &[u8]) -> Option<&'static str> {
+    if bytes.get(4..8) == Some(b"ftyp") {
+        return match bytes.get(8..12)? {
+            b"avif" | b"avis" => Some("AVIF"),
+            b"heic" | b"heix" | b"heim" | b"heis" | b"hevc" | b"hevx" | b"mif1" | b"msf1" => Some("HEIC"),
+            _ => None,
+        };
+    }
+    if bytes.starts_with(&[0xFF, 0x0A]) || bytes.starts_with(b"\0\0\0\x0cJXL ") {
+        return Some("JPEG XL");
+    }
+    (bytes.starts_with(b"\0\0\0\x0cjP  ") || bytes.starts_with(&[0xFF, 0x4F, 0xFF, 0x51])).then_some("JPEG 2000")
 }
 
 /// What a format's decoder hands back.
@@ -65,6 +85,9 @@ pub fn decode_with(bytes: &[u8], options: &DecodeOptions) -> Result<Image, Decod
         return Err(DecodeError::Empty);
     }
     let Some(format) = Format::sniff(bytes) else {
+        if let Some(found) = unread_format(bytes) {
+            return Err(DecodeError::NotRead { found });
+        }
         let start: Vec<String> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
         return Err(DecodeError::UnknownFormat { start: start.join(" ") });
     };
@@ -75,6 +98,7 @@ pub fn decode_with(bytes: &[u8], options: &DecodeOptions) -> Result<Image, Decod
         Format::WebP => webp::decode(bytes, limits),
         Format::Bmp => bmp::decode(bytes, limits),
         Format::Gif => gif::decode(bytes, limits),
+        Format::Tiff => tiff::decode(bytes, limits),
     });
     let decoded = decoded.map_err(|reason| DecodeError::Damaged { format, reason })??;
     Ok(match options.rotation {

@@ -75,7 +75,7 @@ fn check_complete(bytes: &[u8]) -> Result<(), DecodeError> {
 
 /// Pillow's conversion. Whatever the markers say, it takes the stored values as inverted, as Adobe writes them; with
 /// ink `c`, `k` and `rest = 255 - k` each channel is then `rest - round(c * rest / 255)`.
-fn cmyk_to_rgb(stored: &[u8]) -> Vec<u8> {
+pub(super) fn cmyk_to_rgb(stored: &[u8]) -> Vec<u8> {
     let mut rgb = Vec::with_capacity(stored.len() / 4 * 3);
     for pixel in stored.chunks_exact(4) {
         let rest = i32::from(pixel[3]);

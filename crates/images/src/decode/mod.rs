@@ -12,6 +12,7 @@ mod gif;
 mod jpeg;
 mod limits;
 mod png;
+mod tiff;
 mod webp;
 
 pub use error::DecodeError;

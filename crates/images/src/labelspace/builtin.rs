@@ -1,9 +1,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use flipcast_ground::nearest_quoted;
+
 use super::file::read_space;
 use super::{LabelError, LabelFrom, LabelSpace};
-use crate::nearest::nearest_names;
 
 /// The built-in class spaces but ImageNet-1k: name and data file.
 const SPACES: &[(&str, &str)] = &[
@@ -66,7 +67,9 @@ pub fn builtin(name: &str) -> Result<Arc<LabelSpace>, LabelError> {
         return Ok(Arc::new(space));
     }
     let known = SPACES.iter().find(|(known, _)| *known == name);
-    let (_, text) = known
-        .ok_or_else(|| LabelError::UnknownSpace { name: name.into(), nearest: nearest_names(name, builtin_names()) })?;
+    let (_, text) = known.ok_or_else(|| LabelError::UnknownSpace {
+        name: name.into(),
+        nearest: nearest_quoted(name, builtin_names()),
+    })?;
     read_space(text, IMAGENET_CLASSES).map(Arc::new)
 }

@@ -1,6 +1,7 @@
+use flipcast_ground::Hint;
+
 /// Why a class space or a label was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum LabelError {
     /// No built-in class space has this name.
     #[error("no class space is called `{name}`; the nearest are {nearest}")]
@@ -72,12 +73,13 @@ pub enum LabelError {
     },
 }
 
-impl LabelError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Hint for LabelError {
+    fn hint(&self) -> Option<String> {
         match self {
-            Self::UnknownFolder { .. } => Some("check that the path points at the folder that holds the class folders"),
-            Self::NothingListed { .. } => Some("use the `full` decision"),
+            Self::UnknownFolder { .. } => {
+                Some("check that the path points at the folder that holds the class folders".into())
+            }
+            Self::NothingListed { .. } => Some("use the `full` decision".into()),
             _ => None,
         }
     }

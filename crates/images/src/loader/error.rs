@@ -1,3 +1,5 @@
+use flipcast_ground::Hint;
+
 use super::TransformError;
 use crate::dataset::DataError;
 use crate::decode::DecodeError;
@@ -5,7 +7,6 @@ use crate::preprocess::PreprocessError;
 
 /// Why one image was not usable.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum BadImageCause {
     /// It could not be read.
     #[error(transparent)]
@@ -19,8 +20,8 @@ pub enum BadImageCause {
     /// The transform before the preprocessing refused it.
     #[error(transparent)]
     Transform(TransformError),
-    /// Its size differs from the other images' and the preprocessing does not change that.
-    #[error("the image is {found} after preprocessing, but the others are {expected}")]
+    /// Its size differs from what the preprocessing or the images before it lead to.
+    #[error("the image is {found} pixels after preprocessing, but {expected} like the images before it were expected")]
     Size {
         /// Its size.
         found: String,
@@ -64,7 +65,6 @@ impl std::fmt::Display for BadImage {
 
 /// Why loading stopped or did not start.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum LoadError {
     /// A setting is out of range.
     #[error("`{field}` is {found}, but 1 to {most} are allowed")]
@@ -100,13 +100,18 @@ fn first_of(bad: &[BadImage]) -> String {
     bad.first().map(ToString::to_string).unwrap_or_default()
 }
 
-impl LoadError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Hint for LoadError {
+    fn hint(&self) -> Option<String> {
         match self {
-            Self::BadImages { .. } => Some("repair or remove the files, or skip them with `--on-bad-image skip`"),
-            Self::ShuffledStream => Some("read it in stored order"),
-            _ => None,
+            Self::BadImages { bad, .. } => {
+                let cause = bad.first().and_then(|bad| match &bad.cause {
+                    BadImageCause::Decode(cause @ DecodeError::NotRead { .. }) => cause.hint(),
+                    _ => None,
+                });
+                Some(cause.unwrap_or_else(|| "repair or remove the files, or skip images that cannot be read".into()))
+            }
+            Self::ShuffledStream => Some("read it in stored order".into()),
+            Self::Preprocess { .. } | Self::OutOfRange { .. } => None,
         }
     }
 }

@@ -14,4 +14,5 @@ mod worker;
 pub use batches::{LoadedBatch, Loader, Skipped};
 pub use config::{LoaderConfig, OnBadImage, Transform, TransformError};
 pub use error::{BadImage, BadImageCause, LoadError};
-pub use order::{Order, SplitMix64};
+pub use order::Order;
+pub(crate) use order::draw_below;

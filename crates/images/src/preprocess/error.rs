@@ -1,6 +1,5 @@
 /// Why preprocessing was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum PreprocessError {
     /// A side of an output size is out of range.
     #[error("`{field}` is {found} pixels, but 1 to {most} are allowed")]

@@ -7,4 +7,5 @@ mod table;
 
 pub use info::{Count, DatasetInfo, Group, PixelRule, Splits};
 pub use open::{CountRule, Named, find, open_named};
+pub(crate) use table::is_corruption;
 pub use table::{DATASETS, datasets};

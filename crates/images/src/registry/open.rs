@@ -1,9 +1,10 @@
 use std::path::{Path, PathBuf};
 
+use flipcast_ground::nearest_quoted;
+
 use super::{Count, DATASETS, DatasetInfo, Splits};
 use crate::dataset::{ClassRule, DataError, Dataset, OpenOptions, Severity, open_with};
 use crate::labelspace::builtin;
-use crate::nearest::nearest_names;
 
 /// Whether another number of images than published is accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub fn find(name: &str) -> Result<DatasetInfo, DataError> {
     let known = DATASETS.into_iter().find(|d| d.name == name);
     known.ok_or_else(|| DataError::UnknownDataset {
         name: name.into(),
-        nearest: nearest_names(name, DATASETS.iter().map(|d| d.name)),
+        nearest: nearest_quoted(name, DATASETS.iter().map(|d| d.name)),
     })
 }
 
@@ -42,7 +43,7 @@ pub fn open_named(name: &str, root: &Path, split: &str, count: CountRule) -> Res
         return Err(DataError::UnknownSplit {
             dataset: info.name,
             split: split.into(),
-            nearest: nearest_names(split, names.iter().map(String::as_str)),
+            nearest: nearest_quoted(split, names.iter().map(String::as_str)),
         });
     }
     let mut options = OpenOptions::default();

@@ -104,6 +104,11 @@ const fn row(row: Row) -> DatasetInfo {
     }
 }
 
+/// Whether a published set of corruptions has one of this name.
+pub(crate) fn is_corruption(name: &str) -> bool {
+    [IMAGENET_C, IMAGENET_C_EXTRA, IMAGENET_C_BAR, IMAGENET_3DCC].iter().any(|set| set.contains(&name))
+}
+
 /// The datasets of one group.
 pub fn datasets(group: Group) -> impl Iterator<Item = DatasetInfo> {
     DATASETS.into_iter().filter(move |d| d.group == group)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes hub.parquet, hard.parquet and arrays.npz beside this file. Needs: numpy, Pillow, pyarrow."""
+"""Makes hub.parquet, hard.parquet, zstd.parquet, lz4.parquet and arrays.npz beside this file. Needs: numpy, Pillow, pyarrow."""
 import io
 import json
 import os
@@ -36,6 +36,8 @@ def main():
     table = pa.table({"image": pa.array([png(i) for i in range(4)], pa.binary()),
                       "label": pa.array(labels, pa.list_(pa.int32()))})
     pq.write_table(table, os.path.join(HERE, "hard.parquet"), compression="gzip")
+    for packing in ["zstd", "lz4"]:
+        pq.write_table(table, os.path.join(HERE, packing + ".parquet"), compression=packing)
 
     images = np.stack([picture(i) for i in range(6)])
     np.savez_compressed(os.path.join(HERE, "arrays.npz"), images=images, labels=np.arange(6)[:, None].astype(np.int16))

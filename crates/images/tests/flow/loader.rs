@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::made::{Folder, png, tar};
+use flipcast_ground::{Hint, SplitMix64};
 use flipcast_images::dataset::{Dataset, open};
-use flipcast_images::loader::{BadImageCause, LoadError, Loader, LoaderConfig, OnBadImage, Order, SplitMix64};
+use flipcast_images::loader::{BadImageCause, LoadError, Loader, LoaderConfig, OnBadImage, Order};
 use flipcast_images::preprocess::{Interpolation, Normalise, Preprocess, Resize, Size};
 use flipcast_images::{Image, Label};
 
@@ -78,11 +79,11 @@ fn any_number_of_threads_gives_the_same_batches() {
     let mut random = SplitMix64::new(5);
     for _ in 0..12 {
         let mut base = config(rule.clone());
-        base.batch_size = 1 + random.below(40) as usize;
-        base.limit = (random.below(2) == 0).then(|| random.below(40) as usize);
+        base.batch_size = 1 + random.below(40);
+        base.limit = (random.below(2) == 0).then(|| random.below(40));
         base.order = match random.below(2) {
             0 => Order::Stored,
-            _ => Order::Shuffled { seed: random.next_bits() },
+            _ => Order::Shuffled { seed: random.next_u64() },
         };
         // Uneven work, so that threads overtake each other.
         base.transform = Some(Arc::new(|index, mut image: Image| {

@@ -1,5 +1,6 @@
 //! Makes small dataset files in a folder that is removed afterwards.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -79,6 +80,29 @@ pub fn tar(entries: &[(&str, &[u8])]) -> Vec<u8> {
         builder.append_data(&mut header, path, *content).unwrap();
     }
     builder.into_inner().unwrap()
+}
+
+/// A zip of deflated files `(path, content)`; a path that ends in a slash is a folder.
+pub fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
+    for (path, content) in entries {
+        match path.strip_suffix('/') {
+            Some(folder) => writer.add_directory(folder, options).unwrap(),
+            None => {
+                writer.start_file(*path, options).unwrap();
+                writer.write_all(content).unwrap();
+            }
+        }
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+/// `bytes` as gzip packs them.
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
 }
 
 /// A version 1 `.npy` file.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::made::{Folder, data, npy, png, png_rows, tar};
+use crate::made::{Folder, data, gzip, npy, png, png_rows, tar, zip};
+use flipcast_ground::Hint;
 use flipcast_images::dataset::{DataError, OpenOptions, Severity, open, open_with};
 
 fn refused(path: &Path) -> DataError {
@@ -83,11 +84,88 @@ fn tars_with_hostile_entries() {
     let mut sum = whole.clone();
     sum[0] ^= 1;
     assert_refused!(&folder.put("sum.tar", sum), DataError::BadFormat { .. });
-    let gzipped = folder.put("a.tar.gz", [0x1F, 0x8B, 8, 0, 0, 0, 0, 0]);
-    assert_refused!(&gzipped, DataError::BadFormat { .. });
-    assert!(refused(&gzipped).hint().unwrap().contains("gunzip"));
+    assert_refused!(&folder.put("a.tar.gz", [0x1F, 0x8B, 8, 0, 0, 0, 0, 0]), DataError::Truncated { .. });
+    assert_refused!(&folder.put("b.tgz", &gzip(&whole)[..90]), DataError::Truncated { .. });
+    let xz = folder.put("a.tar.xz", [0xFD, b'7', b'z', b'X', b'Z', 0, 0, 0]);
+    assert_refused!(&xz, DataError::BadFormat { .. });
+    assert!(refused(&xz).hint().unwrap().contains(".tar.gz"));
     let text: &[(&str, &[u8])] = &[("a/readme.txt", b"no image")];
-    assert_refused!(&folder.put("text.tar", tar(text)), DataError::NoImages { .. });
+    assert_refused!(&folder.put("text.tar", tar(text)), DataError::OnlyIgnored { .. });
+}
+
+#[test]
+fn sparse_entries_and_long_headers_are_refused_before_memory_is_taken() {
+    let folder = Folder::new();
+    let image = png(1, 1, [0; 3]);
+    let whole = tar(&[("a/x.png", &image)]);
+    let mut sparse = whole.clone();
+    sparse[156] = b'S';
+    checksum(&mut sparse);
+    assert_refused!(&folder.put("sparse.tar", sparse), DataError::BadEntry { problem: "is sparse", .. });
+
+    // A name of 4 GiB, in a file that claims 8 GiB and takes a few blocks of the disk.
+    let mut long_name = whole.clone();
+    long_name[156] = b'L';
+    long_name[124..136].copy_from_slice(b"40000000000\0");
+    checksum(&mut long_name);
+    let path = folder.put("name.tar", long_name);
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(8 << 30).unwrap();
+    assert_refused!(&path, DataError::TooLarge { .. });
+}
+
+#[test]
+fn zips_with_hostile_entries() {
+    let folder = Folder::new();
+    let image = png(1, 1, [0; 3]);
+    let whole = zip(&[("aaaaaa/x.png", &image)]);
+    let patched = |from: &[u8], to: &[u8]| {
+        let mut bytes = whole.clone();
+        while let Some(at) = bytes.windows(from.len()).position(|w| w == from) {
+            bytes[at..at + from.len()].copy_from_slice(to);
+        }
+        bytes
+    };
+    for path in [&b"../../"[..], b"/etc//"] {
+        let file = folder.put("climb.zip", patched(b"aaaaaa", path));
+        assert_refused!(&file, DataError::BadEntry { .. });
+    }
+    assert_refused!(&folder.put("empty.zip", zip(&[])), DataError::NoImages { .. });
+    // An entry that unpacks to more than it declares is cut off and refused.
+    let len = (image.len() as u32).to_le_bytes();
+    let bomb = folder.put("bomb.zip", patched(&len, &9u32.to_le_bytes()));
+    if let Ok(dataset) = open(bomb.to_str().unwrap()) {
+        assert!(matches!(dataset.sample(0), Err(DataError::BadFormat { .. })));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_are_neither_waited_for_nor_lost() {
+    let folder = Folder::new();
+    folder.put("cat/a.png", png(1, 1, [0; 3]));
+    let made = std::process::Command::new("mkfifo").arg(folder.path.join("cat/b.png")).status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("skipped: there is no `mkfifo`");
+        return;
+    }
+    let dataset = open(folder.text()).unwrap();
+    assert_eq!((dataset.len(), dataset.ignored().examples()), (1, &["cat/b.png".to_owned()][..]));
+    let pipe = folder.path.join("cat/b.png");
+    assert_refused!(&pipe, DataError::NotAFile { .. });
+    assert!(refused(&pipe).hint().unwrap().contains("standard input"));
+}
+
+#[cfg(unix)]
+#[test]
+fn links_to_parents_are_followed_once() {
+    let folder = Folder::new();
+    for class in ["cat", "dog"] {
+        folder.put(&format!("{class}/a.png"), png(1, 1, [0; 3]));
+        std::os::unix::fs::symlink("..", folder.path.join(class).join("up")).unwrap();
+        std::os::unix::fs::symlink(".", folder.path.join(class).join("here")).unwrap();
+    }
+    let dataset = open(folder.text()).unwrap();
+    assert_eq!((dataset.len(), dataset.ignored().count()), (2, 4));
 }
 
 /// Writes the header checksum of the first entry.

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use flipcast_ground::SplitMix64;
 use flipcast_images::dataset::open;
 use flipcast_images::decode::{DecodeOptions, Limits, decode_with};
-use flipcast_images::loader::SplitMix64;
 
 use crate::made::{Folder, data, npy, png, tar};
 
@@ -17,11 +17,11 @@ fn mutated(bytes: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..1 + random.below(6) {
         let near = if random.below(2) == 0 { 200 } else { bytes.len() };
-        let at = random.below(near.min(bytes.len()) as u64) as usize;
-        bytes[at] = random.next_bits() as u8;
+        let at = random.below(near.min(bytes.len()));
+        bytes[at] = random.next_u64() as u8;
     }
     if random.below(4) == 0 {
-        bytes.truncate(1 + random.below(bytes.len() as u64) as usize);
+        bytes.truncate(1 + random.below(bytes.len()));
     }
     bytes
 }
@@ -30,7 +30,7 @@ fn mutated(bytes: &[u8], random: &mut SplitMix64) -> Vec<u8> {
 fn damaged_images_give_an_image_or_an_error() {
     let mut random = SplitMix64::new(1);
     let mut files: Vec<PathBuf> = Vec::new();
-    for folder in ["edge", "formats"] {
+    for folder in ["edge", "formats", "tiff"] {
         let root = crate::preprocess_goldens::golden_path(folder);
         let entries = std::fs::read_dir(root).unwrap();
         files.extend(entries.map(|e| e.unwrap().path()).filter(|p| p.is_file()));
@@ -62,6 +62,9 @@ fn damaged_archives_and_arrays_give_samples_or_errors() {
         ("hub.parquet", std::fs::read(data("hub.parquet")).unwrap()),
         ("hard.parquet", std::fs::read(data("hard.parquet")).unwrap()),
         ("arrays.npz", std::fs::read(data("arrays.npz")).unwrap()),
+        ("zstd.parquet", std::fs::read(data("zstd.parquet")).unwrap()),
+        ("images.zip", crate::made::zip(folders)),
+        ("plain.tar.gz", crate::made::gzip(&tar(folders))),
         ("x.npy", npy("|u1", "(2, 2, 1, 3)", &[9; 12])),
         ("t-idx3-ubyte", idx),
     ];

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::made::{Folder, png, png_rows};
+use flipcast_ground::Hint;
 use flipcast_images::check::{CheckOptions, check};
 use flipcast_images::dataset::{DataError, Dataset, Layout, Subset, open, split_halves};
 use flipcast_images::loader::{Loader, LoaderConfig, Order, Transform};

@@ -97,6 +97,16 @@ fn further_formats_and_depths_decode_as_pillow_converts_them() {
 }
 
 #[test]
+fn tiff_files_decode_as_pillow_converts_them() {
+    let entries = manifest("tiff/manifest.json", "tiff");
+    assert_eq!(entries.len(), 10);
+    for entry in entries {
+        let name = text(&entry, "input");
+        assert!(picture(name) == picture(text(&entry, "rgb_png")), "{name} differs");
+    }
+}
+
+#[test]
 fn rotation_is_applied_only_on_request() {
     let bytes = golden("edge/exif_orientation6.jpg");
     let plain = decode(&bytes).unwrap();

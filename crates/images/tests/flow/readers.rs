@@ -1,10 +1,11 @@
 //! Every layout reads what was written: ids, labels, pixels, order.
 
-use std::io::Write;
 use std::sync::Arc;
 
-use crate::made::{Folder, data, npy, png, png_rows, tar};
+use crate::made::{Folder, data, gzip, npy, png, png_rows, tar, zip};
+use flipcast_ground::Hint;
 use flipcast_images::Label;
+use flipcast_images::check::open_splits;
 use flipcast_images::dataset::{
     ClassRule, DataError, Dataset, Layout, OpenOptions, Sample, Severity, Split, open, open_with,
 };
@@ -142,6 +143,107 @@ fn a_tar_reads_in_place_with_or_without_an_outer_folder() {
 }
 
 #[test]
+fn gzipped_tars_and_zips_hold_class_folders_too() {
+    let folder = Folder::new();
+    let images = [one(1), one(2)];
+    let files: &[(&str, &[u8])] = &[
+        ("set/ant/", b""),
+        ("set/bee/1.png", &images[0]),
+        ("set/cat/2.png", &images[1]),
+        ("set/notes.md", b"text"),
+        ("__MACOSX/set/bee/._1.png", b"not an image"),
+    ];
+    for (name, layout, bytes) in [
+        ("x.tar.gz", Layout::Tar, gzip(&tar(files))),
+        ("x.tgz", Layout::Tar, gzip(&tar(files))),
+        ("x.zip", Layout::Zip, zip(files)),
+    ] {
+        let path = folder.put(name, bytes);
+        let dataset = open(path.to_str().unwrap()).unwrap();
+        assert_eq!(dataset.layout(), layout);
+        assert_eq!(dataset.classes(), ["ant", "bee", "cat"], "{name}");
+        let expected =
+            [("set/bee/1.png".to_owned(), Label::Class(1), 1), ("set/cat/2.png".to_owned(), Label::Class(2), 2)];
+        assert_eq!(all(&*dataset), expected, "{name}");
+        assert_eq!(dataset.ignored().endings(), [(".md", 1)], "{name}");
+    }
+}
+
+#[test]
+fn several_tars_of_class_folders_keep_their_labels() {
+    let folder = Folder::new();
+    let images = [one(1), one(2), one(3)];
+    folder.put("a.tar", tar(&[("dog/1.png", &images[0]), ("ant/2.png", &images[1])]));
+    folder.put("b.tar.gz", gzip(&tar(&[("cat/1.png", &images[2])])));
+    let expected = [
+        ("a.tar/dog/1.png".to_owned(), Label::Class(2), 1),
+        ("a.tar/ant/2.png".to_owned(), Label::Class(0), 2),
+        ("b.tar.gz/cat/1.png".to_owned(), Label::Class(1), 3),
+    ];
+    for spec in [folder.text().to_owned(), format!("{}/*.tar*", folder.text())] {
+        let dataset = open(&spec).unwrap();
+        assert_eq!(dataset.classes(), ["ant", "cat", "dog"]);
+        assert_eq!(all(&*dataset), expected, "{spec}");
+        assert!(!dataset.is_stream());
+    }
+    let nothing = open(&format!("{}/*.zip", folder.text()));
+    assert!(matches!(nothing.err(), Some(DataError::BadPattern { .. })));
+}
+
+#[test]
+fn files_that_are_not_read_are_counted_and_named() {
+    let folder = Folder::new();
+    for i in 0..3 {
+        folder.put(&format!("cat/{i}.png"), one(i));
+        folder.put(&format!("cat/{i}.avif"), "no reader");
+        folder.put(&format!("dog/{i}.HEIC"), "no reader");
+    }
+    folder.put("dog/x.jpg", one(9));
+    let dataset = open(folder.text()).unwrap();
+    assert_eq!((dataset.len(), dataset.ignored().count()), (4, 6));
+    assert_eq!(dataset.ignored().endings(), [(".avif", 3), (".heic", 3)]);
+    let alone = Folder::new();
+    alone.put("a/1.heic", "no reader");
+    let refused = open(alone.text()).err().unwrap();
+    assert!(refused.to_string().contains("1 file ignored: 1 .heic"), "{refused}");
+    assert!(refused.hint().unwrap().contains("convert"));
+}
+
+#[cfg(unix)]
+#[test]
+fn names_that_are_not_utf_8_are_read() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::new();
+    folder.put("cat/a.png", one(1));
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9.png");
+    if std::fs::write(folder.path.join("cat").join(name), one(2)).is_err() {
+        println!("skipped: the file system takes UTF-8 names only");
+        return;
+    }
+    let dataset = open(folder.text()).unwrap();
+    let numbers: Vec<u8> = all(&*dataset).into_iter().map(|f| f.2).collect();
+    assert_eq!(numbers, [1, 2]);
+}
+
+#[test]
+fn severities_of_a_corruption_are_splits_and_not_classes() {
+    let folder = Folder::new();
+    for (severity, image) in [("1", 1), ("3", 3)] {
+        folder.put(&format!("flat/fog/{severity}/a.png"), one(image));
+        folder.put(&format!("deep/fog/{severity}/cat/a.png"), one(image));
+    }
+    folder.put("one/sparkles/3.00/a.png", one(3));
+    for (root, splits) in [("flat", 2), ("deep", 2), ("flat/fog", 2), ("one", 1), ("one/sparkles", 1)] {
+        let path = folder.path.join(root);
+        let refused = open(path.to_str().unwrap()).err();
+        assert!(matches!(refused, Some(DataError::SeveralSplits { .. })), "{root}: {refused:?}");
+        let found = open_splits(path.to_str().unwrap(), &OpenOptions::default()).unwrap();
+        assert_eq!(found.len(), splits, "{root}");
+        assert!(found.iter().all(|split| split.dataset.len() == 1));
+    }
+}
+
+#[test]
 fn shards_keep_ccc_order_and_keys() {
     let folder = Folder::new();
     let images: Vec<Vec<u8>> = (0..6).map(one).collect();
@@ -192,6 +294,15 @@ fn plain_bytes_and_label_lists_are_read_from_parquet() {
     let found: Vec<Label> = all(&*dataset).into_iter().map(|f| f.1).collect();
     let expected = [Label::Class(7), Label::AnyOf(vec![3, 9]), Label::Unknown, Label::AnyOf(vec![1, 2, 3])];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn parquet_may_be_packed_with_zstd_or_lz4() {
+    for name in ["zstd.parquet", "lz4.parquet"] {
+        let dataset = open(data(name).to_str().unwrap()).unwrap();
+        let found: Vec<u8> = all(&*dataset).into_iter().map(|f| f.2).collect();
+        assert_eq!(found, [0, 1, 2, 3], "{name}");
+    }
 }
 
 #[test]
@@ -285,12 +396,6 @@ fn idx_files_may_be_gzipped() {
         assert_eq!(labels(&*dataset), [Some(1), Some(0)]);
         assert_eq!(red(dataset.sample(1).unwrap()), 8);
     }
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use super::checkpoints;
 use super::subject::{at_least, recorded};
 use crate::{Ledger, RunError};
-use flipcast_images::loader::SplitMix64;
+use flipcast_ground::SplitMix64;
 use flipcast_record::Protocol;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
@@ -226,9 +226,8 @@ fn squared(a: [f64; 2], b: [f64; 2]) -> f64 {
 
 /// Two independent standard normal numbers, by Box and Muller's transformation.
 fn normal_pair(random: &mut SplitMix64) -> [f64; 2] {
-    let mut unit = || (random.next_bits() >> 11) as f64 / (1_u64 << 53) as f64;
-    let length = (-2.0 * (1.0 - unit()).ln()).sqrt();
-    let angle = TAU * unit();
+    let length = (-2.0 * (1.0 - random.uniform()).ln()).sqrt();
+    let angle = TAU * random.uniform();
     [length * angle.cos(), length * angle.sin()]
 }
 

@@ -19,6 +19,8 @@ pub struct DataRequest<'a> {
     pub dataset: Option<&'a str>,
     /// Its split, or `train` or `test` where both are stored side by side.
     pub split: Option<&'a str>,
+    /// Whether a published dataset may have another number of images than was published.
+    pub count: CountRule,
     /// How labels are understood.
     pub labels: LabelRule,
     /// Which outputs a decision is made between.
@@ -55,6 +57,7 @@ impl<'a> DataRequest<'a> {
             spec,
             dataset: None,
             split: None,
+            count: CountRule::Published,
             labels: LabelRule::Auto,
             decision: DecisionRule::Published,
             limit: None,
@@ -71,8 +74,7 @@ impl<'a> DataRequest<'a> {
         let (dataset, preprocess, border, published_space) = match self.dataset {
             Some(name) => {
                 let split = self.split.unwrap_or_default();
-                let named =
-                    open_named(name, Path::new(&spec.path), split, CountRule::Published).map_err(cannot_open)?;
+                let named = open_named(name, Path::new(&spec.path), split, self.count).map_err(cannot_open)?;
                 let pixels = named.info.pixels;
                 let space = Some(named.info.class_space).filter(|space| !space.is_empty());
                 (named.dataset, pixels.adapt(rule), pixels.border(), space)

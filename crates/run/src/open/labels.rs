@@ -1,7 +1,7 @@
 //! How the classes of a dataset relate to a model's outputs.
 
 use super::LabelMatchError;
-use flipcast_images::dataset::Dataset;
+use flipcast_images::dataset::{Dataset, are_numbers};
 use flipcast_images::labelspace::{
     ClassSpace, Decision, LabelSpace, Rule, SpaceClass, builtin, imagenet_index_of_wnid,
 };
@@ -19,7 +19,8 @@ const IMAGENET_CLASSES: usize = 1000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LabelRule {
-    /// By name where both have names, otherwise by number.
+    /// By name where both have names, otherwise by number. Folders that are called by numbers are names where all of them
+    /// are names of the model's classes.
     #[default]
     Auto,
     /// By number, whatever the names are.
@@ -75,7 +76,7 @@ fn published_space(name: &str, outputs: usize) -> Result<Arc<LabelSpace>, LabelM
 
 fn own_space(classes: &[String], model: &Model, labels: LabelRule) -> Result<LabelSpace, LabelMatchError> {
     let outputs = model.num_classes();
-    let numbered = classes.iter().all(|name| name.parse::<u32>().is_ok());
+    let numbered = are_numbers(classes) && (labels != LabelRule::Auto || !are_other_outputs(classes, model));
     if classes.is_empty() || (numbered && classes.len() <= outputs) {
         return Ok(LabelSpace::index("outputs", outputs));
     }
@@ -93,7 +94,7 @@ fn by_name(classes: &[String], model: &Model) -> Result<LabelSpace, LabelMatchEr
     if let Some(names) = model.class_names() {
         let known: HashMap<String, u32> = names.iter().map(|name| plain(name)).zip(0..).collect();
         let place = |class: &String| known.get(&plain(class)).copied();
-        let missing: Vec<&String> = classes.iter().filter(|c| place(c).is_none()).collect();
+        let missing: Vec<&String> = classes.iter().filter(|c| !c.is_empty() && place(c).is_none()).collect();
         if missing.is_empty() {
             return named_space(classes, outputs, place);
         }
@@ -109,6 +110,19 @@ fn by_name(classes: &[String], model: &Model) -> Result<LabelSpace, LabelMatchEr
         return Ok(LabelSpace::index("outputs", outputs));
     }
     Err(LabelMatchError::NoNames { classes: classes.len(), outputs })
+}
+
+/// Whether classes that are called by numbers are the model's by name, and other ones than their numbers say: folders `01`
+/// and `02` are the first two outputs of a model whose classes are called so.
+fn are_other_outputs(classes: &[String], model: &Model) -> bool {
+    let Some(names) = model.class_names() else {
+        return false;
+    };
+    let known: HashMap<String, u32> = names.iter().map(|name| plain(name)).zip(0..).collect();
+    let named = classes.iter().zip(0..).filter(|(name, _)| !name.is_empty());
+    let places: Option<Vec<(u32, u32)>> =
+        named.map(|(name, number)| Some((*known.get(&plain(name))?, number))).collect();
+    places.is_some_and(|places| places.iter().any(|(output, number)| output != number))
 }
 
 fn named_space(
@@ -144,28 +158,7 @@ fn unknown_names(missing: &[&String], classes: usize) -> LabelMatchError {
 mod tests {
     use super::*;
     use flipcast_images::Label;
-    use flipcast_images::dataset::{DataError, Layout, Sample};
-
-    /// A dataset of which only the classes matter.
-    struct Classes(Vec<String>);
-
-    impl Dataset for Classes {
-        fn layout(&self) -> Layout {
-            Layout::ClassFolders
-        }
-        fn len(&self) -> usize {
-            0
-        }
-        fn classes(&self) -> &[String] {
-            &self.0
-        }
-        fn id(&self, _: usize) -> String {
-            unreachable!("there are no samples")
-        }
-        fn sample(&self, _: usize) -> Result<Sample, DataError> {
-            unreachable!("there are no samples")
-        }
-    }
+    use flipcast_images::dataset::InMemory;
 
     fn owned(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -181,7 +174,13 @@ mod tests {
         if let Some(names) = names {
             model = model.with_class_names(owned(names))?;
         }
-        Ok(class_space(&Classes(owned(classes)), None, &model, labels, DecisionRule::Published)?)
+        Ok(class_space(
+            &InMemory::default().with_classes(owned(classes)),
+            None,
+            &model,
+            labels,
+            DecisionRule::Published,
+        )?)
     }
 
     fn right(space: &ClassSpace, output: usize, class: u32) -> Option<bool> {
@@ -213,6 +212,20 @@ mod tests {
         let text = space(&["a", "b"], None, 3, LabelRule::Auto).expect_err("2 of 3").to_string();
         assert!(text.contains("2 classes") && text.contains("has 3"));
         assert!(matches!(space(&["a", "b"], None, 3, LabelRule::None), Ok(None)));
+    }
+
+    #[test]
+    fn number_folders_are_names_where_the_model_has_such_names() -> Result<(), Box<dyn std::error::Error>> {
+        let names: &[&str] = &["01", "02", "03"];
+        let found = space(&["", "01", "02"], Some(names), 3, LabelRule::Auto)?.expect("labels are used");
+        assert_eq!((right(&found, 0, 1), right(&found, 1, 1)), (Some(true), Some(false)));
+        assert_eq!(right(&found, 1, 2), Some(true));
+        let by_number = space(&["", "01", "02"], Some(names), 3, LabelRule::Index)?.expect("labels are used");
+        assert_eq!(right(&by_number, 1, 1), Some(true));
+        // Names that say what the numbers say leave the space as it is, and records with it.
+        let same = space(&["0", "1"], Some(&["0", "1"]), 2, LabelRule::Auto)?.expect("labels are used");
+        assert_eq!(same.labels().name(), "outputs");
+        Ok(())
     }
 
     #[test]

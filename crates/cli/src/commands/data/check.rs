@@ -7,8 +7,8 @@ use crate::progress::ProgressArgs;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use flipcast_corrupt::{CorruptionRequest, DataSpec};
-use flipcast_images::check::{CheckOptions, check};
-use flipcast_images::dataset::{DataError, Dataset, OpenOptions, Split, open_with};
+use flipcast_images::check::{class_spaces, open_splits};
+use flipcast_images::dataset::{DataError, Dataset, OpenOptions, Split};
 use flipcast_images::loader::{LoadError, OnBadImage};
 use flipcast_images::registry::{Count, CountRule, find, open_named};
 use std::io::ErrorKind;
@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A folder, archive, list, array, Parquet file or shard pattern; `PATH@gaussian_noise:3` also corrupts each image
+    /// A folder, archive, list, array, Parquet file or shard pattern, or `-` for a list on standard input;
+    /// `PATH@gaussian_noise:3` also corrupts each image
     #[arg(value_name = "PATH")]
     data: String,
     /// Take PATH as the root of this published dataset; `flipcast data list` shows them
@@ -102,23 +103,14 @@ fn open_any(path: &str, split: Option<&str>) -> Result<Vec<Opened>> {
             };
         }
     }
-    let options = CheckOptions { open, decode: None, threads: 1 };
-    let found = check(&path, &options)?;
-    let mut opened = Vec::new();
-    for split in found.splits {
-        let place = match split.name.as_str() {
-            "" => path.clone(),
-            name => Path::new(&path).join(name).to_string_lossy().into_owned(),
-        };
-        opened.push(Opened {
-            dataset: open_with(&place, &options.open)?,
-            name: split.name,
-            published_images: None,
-            class_spaces: split.class_spaces.into_iter().map(str::to_owned).collect(),
-            border: 0,
-        });
-    }
-    Ok(opened)
+    let opened = open_splits(&path, &open)?.into_iter().map(|split| Opened {
+        class_spaces: class_spaces(split.dataset.classes()).into_iter().map(str::to_owned).collect(),
+        dataset: split.dataset,
+        name: split.name,
+        published_images: None,
+        border: 0,
+    });
+    Ok(opened.collect())
 }
 
 fn no_split(path: &str, split: &str) -> anyhow::Error {
@@ -186,9 +178,11 @@ fn read(split: Opened, args: &Args, corruption: Option<CorruptionRequest>) -> Re
         images: dataset.len(),
         published_images: split.published_images,
         labelled: pass.labelled,
-        classes: dataset.classes().to_vec(),
+        classes: dataset.classes().iter().filter(|name| !name.is_empty()).cloned().collect(),
         class_spaces: split.class_spaces,
         sizes: pass.sizes,
+        ignored: dataset.ignored().count(),
+        ignored_summary: dataset.ignored().summary(),
         unreadable: pass.unreadable,
         unreadable_named: pass.named,
     })

@@ -33,6 +33,10 @@ pub struct SplitReport {
     pub classes: Vec<String>,
     pub class_spaces: Vec<String>,
     pub sizes: Option<Sizes>,
+    /// Files beside the images that are not read.
+    pub ignored: usize,
+    /// The same in one line, with endings and examples.
+    pub ignored_summary: Option<String>,
     pub unreadable: usize,
     pub unreadable_named: Vec<Unreadable>,
 }
@@ -71,6 +75,12 @@ pub fn describe(report: &Report) -> String {
     if !report.missing_splits.is_empty() {
         text +=
             &format!("missing      {} splits: {}\n", report.missing_splits.len(), shortened(&report.missing_splits));
+    }
+    for split in &report.splits {
+        if let Some(summary) = &split.ignored_summary {
+            let folder = if split.name.is_empty() { String::new() } else { format!("{}: ", split.name) };
+            text += &format!("ignored      {folder}{summary}\n");
+        }
     }
     text += &format!("unreadable   {}\n", grouped(report.unreadable));
     let mut listed = 0;

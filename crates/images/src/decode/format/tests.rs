@@ -1,3 +1,5 @@
+use flipcast_ground::Hint;
+
 use super::super::Limits;
 use super::*;
 
@@ -29,6 +31,20 @@ fn content_decides_and_unknown_content_is_shown() {
     let refused = decode(b"<html>no</html>").unwrap_err();
     assert_eq!(refused, DecodeError::UnknownFormat { start: "3c 68 74 6d 6c 3e 6e 6f".into() });
     assert!(refused.hint().is_some());
+}
+
+#[test]
+fn formats_that_are_not_read_are_named_with_advice() {
+    for (start, name) in [
+        (&b"\0\0\0\x1cftypavif\0\0\0\0"[..], "AVIF"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0", "HEIC"),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0", "HEIC"),
+        (b"\xff\x0a\0\0", "JPEG XL"),
+    ] {
+        let refused = decode(start).unwrap_err();
+        assert_eq!(refused, DecodeError::NotRead { found: name });
+        assert!(refused.hint().unwrap().contains("PNG"));
+    }
 }
 
 #[test]
