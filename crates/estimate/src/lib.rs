@@ -23,6 +23,7 @@ mod estimate;
 mod flag;
 mod gde;
 mod im;
+mod labelled;
 mod least_squares;
 mod mano;
 mod marginal;
@@ -60,6 +61,7 @@ pub use estimate::{Estimate, conformal_half_width, normal_quantile, student_quan
 pub use flag::Flag;
 pub use gde::gde;
 pub use im::im;
+pub use labelled::{Answer, PoweredEstimate, Question, choose_questions, powered_estimate};
 pub use mano::{ManoConfig, mano};
 pub use marginal::{Confusion, Marginal, MarginalMismatch, MarginalReference, measure_mismatch};
 pub use mde::mde;
