@@ -1,5 +1,5 @@
 use crate::EstimateError;
-use crate::random::Random;
+use flipcast_ground::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 /// Labels that a stratum gets on average, at least; with fewer, what strata gain is lost to doubt about each.
@@ -55,7 +55,7 @@ pub fn choose_questions(guesses: &[f64], labels: usize, seed: u64) -> Result<Que
     for (stratum, group) in groups.iter().enumerate() {
         group.iter().for_each(|&image| strata[image] = stratum);
     }
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::new(seed);
     let mut images = Vec::with_capacity(labels);
     for (group, wanted) in groups.iter().zip(allocate(&groups, guesses, labels)) {
         let mut group = group.to_vec();
@@ -65,9 +65,7 @@ pub fn choose_questions(guesses: &[f64], labels: usize, seed: u64) -> Result<Que
         }
         images.extend_from_slice(&group[..wanted]);
     }
-    for last in (1..images.len()).rev() {
-        images.swap(last, random.below(last + 1));
-    }
+    random.shuffle(&mut images);
     Ok(Question { images, strata })
 }
 

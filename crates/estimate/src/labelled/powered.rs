@@ -251,7 +251,7 @@ fn gather(guesses: &[f64], strata: &[usize], answers: &[Answer]) -> Result<Vec<S
 mod tests {
     use super::*;
     use crate::labelled::choose_questions;
-    use crate::random::Random;
+    use flipcast_ground::SplitMix64;
 
     /// Images with a chance of being right, what they turned out to be, and guesses.
     struct World {
@@ -261,14 +261,14 @@ mod tests {
 
     impl World {
         /// Guesses that order images well but are too high.
-        fn informative(random: &mut Random, images: usize, shift: f64) -> Self {
+        fn informative(random: &mut SplitMix64, images: usize, shift: f64) -> Self {
             let chances: Vec<f64> = (0..images).map(|_| 1.0 / (1.0 + (-2.5 * random.normal() - shift).exp())).collect();
             let right = chances.iter().map(|chance| random.uniform() < *chance).collect();
             Self { guesses: chances.iter().map(|chance| chance.powf(0.6)).collect(), right }
         }
 
         /// Guesses that have nothing to do with the truth.
-        fn blind(random: &mut Random, images: usize, accuracy: f64) -> Self {
+        fn blind(random: &mut SplitMix64, images: usize, accuracy: f64) -> Self {
             let right = (0..images).map(|_| random.uniform() < accuracy).collect();
             Self { guesses: (0..images).map(|_| random.uniform()).collect(), right }
         }
@@ -277,7 +277,7 @@ mod tests {
             self.right.iter().filter(|right| **right).count() as f64 / self.right.len() as f64
         }
 
-        fn sample(&self, random: &mut Random, labels: usize) -> Vec<Answer> {
+        fn sample(&self, random: &mut SplitMix64, labels: usize) -> Vec<Answer> {
             let mut order: Vec<usize> = (0..self.right.len()).collect();
             for i in 0..labels {
                 let j = i + random.below(order.len() - i);
@@ -288,8 +288,8 @@ mod tests {
     }
 
     /// Share of intervals that hold, and mean widths with guesses and without.
-    fn measure(world: impl Fn(&mut Random) -> World, labels: usize, asked: bool) -> (f64, f64, f64) {
-        let mut random = Random::new(labels as u64 + 1);
+    fn measure(world: impl Fn(&mut SplitMix64) -> World, labels: usize, asked: bool) -> (f64, f64, f64) {
+        let mut random = SplitMix64::new(labels as u64 + 1);
         let (mut held, mut width, mut alone) = (0, 0.0, 0.0);
         const RUNS: usize = 600;
         for run in 0..RUNS {
@@ -348,8 +348,8 @@ mod tests {
 
     #[test]
     fn labelling_everything_leaves_no_doubt() {
-        let world = World::informative(&mut Random::new(4), 200, 0.0);
-        let answers = world.sample(&mut Random::new(5), 200);
+        let world = World::informative(&mut SplitMix64::new(4), 200, 0.0);
+        let answers = world.sample(&mut SplitMix64::new(5), 200);
         let found = powered_estimate(&world.guesses, &[0; 200], &answers, 0.9).unwrap();
         assert!((found.estimate.accuracy - world.truth()).abs() < 1e-9);
         assert!(found.estimate.high - found.estimate.low < 1e-3, "{found:?}");
