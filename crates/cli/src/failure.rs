@@ -7,6 +7,7 @@ use flipcast_cuda::CudaError;
 use flipcast_exec::ExecError;
 use flipcast_images::dataset::DataError;
 use flipcast_images::loader::LoadError;
+use flipcast_models::ModelError;
 use flipcast_record::RecordError;
 use flipcast_record::predictions::PredictionError;
 use flipcast_run::RunError;
@@ -154,7 +155,19 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
 
 /// The flags and commands that do what the library advises, by error.
 fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
-    let text = if let Some(error) = cause.downcast_ref::<OpenError>() {
+    let text = if let Some(error) = cause.downcast_ref::<ModelError>() {
+        match error {
+            ModelError::TensorsDoNotFit { head_classes: Some(classes), .. } => {
+                return Some(format!("`--classes {classes}`"));
+            }
+            ModelError::Ambiguous { candidates, .. } => {
+                return Some(format!("`--model {} --weights FILE`", candidates.first()?));
+            }
+            ModelError::NoPreprocess { .. } => "`--model resnet50.tv_in1k --weights FILE`",
+            ModelError::CardConflict { .. } => "`--model FILE` alone follows the card",
+            _ => return None,
+        }
+    } else if let Some(error) = cause.downcast_ref::<OpenError>() {
         match error {
             OpenError::NameWithoutFile { name } => return Some(format!("`--model {name} --weights FILE`")),
             OpenError::NoSplit { .. } => "`--split train`, `--split test` or `--dataset NAME`",

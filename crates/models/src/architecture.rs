@@ -1,150 +1,8 @@
-use crate::nearest::nearest_names;
+use crate::family::ArchitectureConfig;
 use crate::registry::ARCHITECTURES;
-use crate::{
-    ConvNextConfig, EfficientNetConfig, EfficientNetLiteConfig, MaxVitConfig, MobileNetV2Config, ResNetConfig,
-    SwinConfig, VitConfig, WideResNetConfig, build_convnext, build_efficientnet, build_efficientnet_lite, build_maxvit,
-    build_mobilenet_v2, build_resnet, build_swin, build_vit, build_wide_resnet,
-};
-use flipcast_graph::{Graph, GraphError};
-use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// Networks that share a builder and a naming scheme.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Family {
-    /// Residual networks, for ImageNet and CIFAR.
-    ResNet,
-    /// Pre-activation wide residual networks.
-    WideResNet,
-    /// MobileNetV2.
-    MobileNetV2,
-    /// EfficientNet-Lite.
-    EfficientNetLite,
-    /// Vision transformers, DeiT among them.
-    Vit,
-    /// MaxViT.
-    MaxVit,
-    /// Swin Transformer.
-    Swin,
-    /// ConvNeXt.
-    ConvNext,
-    /// EfficientNet.
-    EfficientNet,
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ResNet => "ResNet",
-            Self::WideResNet => "WideResNet",
-            Self::MobileNetV2 => "MobileNetV2",
-            Self::EfficientNetLite => "EfficientNet-Lite",
-            Self::Vit => "ViT",
-            Self::MaxVit => "MaxViT",
-            Self::Swin => "Swin",
-            Self::ConvNext => "ConvNeXt",
-            Self::EfficientNet => "EfficientNet",
-        })
-    }
-}
-
-/// The settings of one network of any family.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ArchitectureConfig {
-    /// A residual network.
-    #[serde(rename = "resnet")]
-    ResNet(ResNetConfig),
-    /// A wide residual network.
-    #[serde(rename = "wide_resnet")]
-    WideResNet(WideResNetConfig),
-    /// MobileNetV2.
-    #[serde(rename = "mobilenet_v2")]
-    MobileNetV2(MobileNetV2Config),
-    /// EfficientNet-Lite.
-    #[serde(rename = "efficientnet_lite")]
-    EfficientNetLite(EfficientNetLiteConfig),
-    /// A vision transformer.
-    #[serde(rename = "vit")]
-    Vit(VitConfig),
-    /// MaxViT.
-    #[serde(rename = "maxvit")]
-    MaxVit(MaxVitConfig),
-    /// A Swin Transformer.
-    #[serde(rename = "swin")]
-    Swin(SwinConfig),
-    /// ConvNeXt.
-    #[serde(rename = "convnext")]
-    ConvNext(ConvNextConfig),
-    /// EfficientNet.
-    #[serde(rename = "efficientnet")]
-    EfficientNet(EfficientNetConfig),
-}
-
-impl ArchitectureConfig {
-    /// The family.
-    pub fn family(&self) -> Family {
-        match self {
-            Self::ResNet(_) => Family::ResNet,
-            Self::WideResNet(_) => Family::WideResNet,
-            Self::MobileNetV2(_) => Family::MobileNetV2,
-            Self::EfficientNetLite(_) => Family::EfficientNetLite,
-            Self::Vit(_) => Family::Vit,
-            Self::MaxVit(_) => Family::MaxVit,
-            Self::Swin(_) => Family::Swin,
-            Self::ConvNext(_) => Family::ConvNext,
-            Self::EfficientNet(_) => Family::EfficientNet,
-        }
-    }
-
-    /// Outputs of the head.
-    pub fn classes(&self) -> usize {
-        match self {
-            Self::ResNet(config) => config.classes,
-            Self::WideResNet(config) => config.classes,
-            Self::MobileNetV2(config) => config.classes,
-            Self::EfficientNetLite(config) => config.classes,
-            Self::Vit(config) => config.classes,
-            Self::MaxVit(config) => config.classes,
-            Self::Swin(config) => config.classes,
-            Self::ConvNext(config) => config.classes,
-            Self::EfficientNet(config) => config.classes,
-        }
-    }
-
-    /// The same network with another head.
-    pub fn with_classes(mut self, classes: usize) -> Self {
-        match &mut self {
-            Self::ResNet(config) => config.classes = classes,
-            Self::WideResNet(config) => config.classes = classes,
-            Self::MobileNetV2(config) => config.classes = classes,
-            Self::EfficientNetLite(config) => config.classes = classes,
-            Self::Vit(config) => config.classes = classes,
-            Self::MaxVit(config) => config.classes = classes,
-            Self::Swin(config) => config.classes = classes,
-            Self::ConvNext(config) => config.classes = classes,
-            Self::EfficientNet(config) => config.classes = classes,
-        }
-        self
-    }
-
-    /// The layers.
-    pub fn build(&self) -> Result<Graph, GraphError> {
-        match self {
-            Self::ResNet(config) => build_resnet(config),
-            Self::WideResNet(config) => build_wide_resnet(config),
-            Self::MobileNetV2(config) => build_mobilenet_v2(config),
-            Self::EfficientNetLite(config) => build_efficientnet_lite(config),
-            Self::Vit(config) => build_vit(config),
-            Self::MaxVit(config) => build_maxvit(config),
-            Self::Swin(config) => build_swin(config),
-            Self::ConvNext(config) => build_convnext(config),
-            Self::EfficientNet(config) => build_efficientnet(config),
-        }
-    }
-}
+use crate::{ResNetConfig, VitConfig};
+use flipcast_graph::GraphError;
+use flipcast_ground::{Hint, nearest_quoted};
 
 /// A network by name: its settings and the image size it is usually given.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,23 +17,22 @@ pub struct Architecture {
 
 /// Why a name gives no architecture.
 #[derive(Debug, thiserror::Error, PartialEq)]
-#[non_exhaustive]
 pub enum ArchitectureError {
     /// The name is not in the table.
-    #[error("there is no architecture `{name}`; the nearest names are {}", quoted(nearest))]
+    #[error("there is no architecture `{name}`; the nearest names are {nearest}")]
     Unknown {
         /// The name asked for.
         name: String,
-        /// The most similar names.
-        nearest: Vec<String>,
+        /// The most similar names in backticks.
+        nearest: String,
     },
     /// The name has the form `<architecture>.<weights>`, but is in no table.
-    #[error("there are no weights `{name}`; the nearest names are {}", quoted(nearest))]
+    #[error("there are no weights `{name}`; the nearest names are {nearest}")]
     UnknownWeights {
         /// The name asked for.
         name: String,
-        /// The most similar names.
-        nearest: Vec<String>,
+        /// The most similar names in backticks.
+        nearest: String,
     },
     /// The name has a known form, but its settings make no network.
     #[error("`{name}` cannot be built")]
@@ -188,9 +45,10 @@ pub enum ArchitectureError {
     },
 }
 
-pub(crate) fn quoted(names: &[String]) -> String {
-    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
+impl Hint for ArchitectureError {
+    fn hint(&self) -> Option<String> {
+        Some("`flipcast models` lists every known name".into())
+    }
 }
 
 /// Case and the choice between `-` and `_` do not matter in names.
@@ -199,32 +57,41 @@ pub(crate) fn normalised(name: &str) -> String {
 }
 
 /// The network whose settings stand in its name.
-fn spelt_out(name: &str) -> Option<Result<Architecture, GraphError>> {
-    let architecture = |input_size, config| Architecture { name: name.to_owned(), input_size, config };
+fn spelled_out(name: &str) -> Option<Result<Architecture, GraphError>> {
     if let Some(config) = ResNetConfig::from_cifar_name(name, 10) {
-        return Some(config.map(|config| architecture(32, ArchitectureConfig::ResNet(config))));
+        return Some(config.map(|config| Architecture::new(name, 32, config)));
     }
     let config = VitConfig::from_name(name, 1000)?;
-    Some(config.map(|config| {
-        let [image, _] = config.image_size;
-        architecture(image, ArchitectureConfig::Vit(config))
-    }))
+    Some(config.map(|config| Architecture::new(name, config.image_size[0], config)))
 }
 
 impl Architecture {
+    pub(crate) fn new(name: impl Into<String>, input_size: usize, config: impl Into<ArchitectureConfig>) -> Self {
+        Self { name: name.into(), input_size, config: config.into() }
+    }
+
     /// The architecture called `name`, with its usual number of classes. Spellings of torchvision and timm are
     /// understood, and so is every `cifar_resnet<depth>[_w<width>][_a]` and `vit_<size>_patch<side>_<image side>`.
+    ///
+    /// ```
+    /// use flipcast_models::Architecture;
+    ///
+    /// let found = Architecture::find("ViT-B-16")?.with_classes(10);
+    /// assert_eq!((found.name.as_str(), found.input_size), ("vit_b_16", 224));
+    /// assert!(Architecture::find("resnet51").unwrap_err().to_string().contains("`resnet50`"));
+    /// # Ok::<(), flipcast_models::ArchitectureError>(())
+    /// ```
     pub fn find(name: &str) -> Result<Self, ArchitectureError> {
         let wanted = normalised(name);
         let entry = ARCHITECTURES.iter().find(|entry| entry.name == wanted || entry.aliases.contains(&wanted.as_str()));
         if let Some(entry) = entry {
             return Ok(entry.architecture(entry.classes));
         }
-        if let Some(found) = spelt_out(&wanted) {
+        if let Some(found) = spelled_out(&wanted) {
             return found.map_err(|source| ArchitectureError::Settings { name: name.to_owned(), source });
         }
         let known = ARCHITECTURES.iter().flat_map(|entry| std::iter::once(&entry.name).chain(entry.aliases));
-        Err(ArchitectureError::Unknown { name: name.to_owned(), nearest: nearest_names(&wanted, known.copied()) })
+        Err(ArchitectureError::Unknown { name: name.to_owned(), nearest: nearest_quoted(&wanted, known.copied()) })
     }
 
     /// The same network with another head.

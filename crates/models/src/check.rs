@@ -9,15 +9,22 @@ pub(crate) fn check_setting(
     value: usize,
     allowed: RangeInclusive<usize>,
 ) -> Result<(), GraphError> {
-    if allowed.contains(&value) {
+    let expected = || format!("{} to {}", allowed.start(), allowed.end());
+    check_rule(allowed.contains(&value), family, setting, value, expected)
+}
+
+/// Refuses a setting of `family` for which a rule does not hold.
+pub(crate) fn check_rule(
+    holds: bool,
+    family: &str,
+    setting: &'static str,
+    value: usize,
+    expected: impl FnOnce() -> String,
+) -> Result<(), GraphError> {
+    if holds {
         return Ok(());
     }
-    Err(GraphError::BadSetting {
-        node: family.to_owned(),
-        setting,
-        value,
-        expected: format!("{} to {}", allowed.start(), allowed.end()),
-    })
+    Err(GraphError::BadSetting { node: family.to_owned(), setting, value, expected: expected() })
 }
 
 /// Refuses an absurd number of classes.

@@ -1,4 +1,8 @@
 use crate::check::{check_classes, check_setting};
+use crate::layout::find_channel_factors;
+use crate::names::{Names, downsample, indices, replace_layer};
+use crate::shapes::{Shapes, join};
+use crate::{Architecture, Family};
 use flipcast_graph::{Activation, Conv2d, Graph, GraphBuilder, GraphError, NodeId, NormKind};
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +96,45 @@ fn block(g: &mut GraphBuilder, name: &str, x: NodeId) -> NodeId {
     y = g.linear(&format!("{name}.block.5"), y, 4 * dim, dim);
     y = g.scale(&format!("{name}.layer_scale"), y);
     g.add(&format!("{name}.add"), x, y)
+}
+
+pub(crate) const FAMILY: Family =
+    Family { rename, find_layout: find_channel_factors, infer, ..Family::new("ConvNeXt") };
+
+/// timm's layers outside the stages.
+const OUTER: &Names = &[
+    ("stem.0", "features.0.0"),
+    ("stem.1", "features.0.1"),
+    ("head.norm", "classifier.0"),
+    ("head.fc", "classifier.2"),
+];
+/// timm's layers of a block.
+const BLOCK: &Names = &[("conv_dw", "block.0"), ("norm", "block.2"), ("mlp.fc1", "block.3"), ("mlp.fc2", "block.5")];
+
+fn rename(name: &str) -> Option<String> {
+    let Some(path) = name.strip_prefix("stages.") else {
+        return replace_layer(OUTER, name);
+    };
+    let Some((stage, block, path)) = indices(path, "blocks.") else {
+        return downsample(path);
+    };
+    let path = match path {
+        "gamma" => "layer_scale".to_owned(),
+        _ => replace_layer(BLOCK, path)?,
+    };
+    Some(format!("features.{}.{block}.{path}", 2 * stage + 1))
+}
+
+fn infer(shapes: &Shapes<'_>) -> Option<Architecture> {
+    let layers = shapes.count_stages(|stage, block| format!("features.{}.{block}.layer_scale", 2 * stage + 1));
+    let width = |stage| match shapes.get(&format!("features.{}.0.block.0.weight", 2 * stage + 1))? {
+        [width, 1, 7, 7] => Some(width),
+        _ => None,
+    };
+    let widths: Vec<usize> = (0..layers.len()).map(width).collect::<Option<_>>()?;
+    let [classes, _] = shapes.get("classifier.2.weight")?;
+    let name = format!("convnext_l{}_w{}", join(&layers), join(&widths));
+    Some(Architecture::new(name, 224, ConvNextConfig { widths, layers, classes }))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-use crate::check::{check_classes, check_setting};
+use crate::Family;
+use crate::blocks::{conv_norm_activation, squeeze_excite};
+use crate::check::{check_classes, check_rule, check_setting};
 use crate::efficientnet_lite::Origin;
-use crate::squeeze_excite::squeeze_excite;
+use crate::names::{Names, indices, replace_layer};
 use flipcast_graph::{Activation, Conv2d, Graph, GraphBuilder, GraphError, NodeId};
 use serde::{Deserialize, Serialize};
 
@@ -72,26 +74,12 @@ impl EfficientNetConfig {
         for stage in &self.stages {
             check_setting(family, "expansion", stage.expansion, 1..=64)?;
             check_setting(family, "kernel", stage.kernel, 1..=31)?;
-            if stage.kernel % 2 == 0 {
-                return Err(GraphError::BadSetting {
-                    node: family.into(),
-                    setting: "kernel",
-                    value: stage.kernel,
-                    expected: "an odd number".into(),
-                });
-            }
+            check_rule(stage.kernel % 2 == 1, family, "kernel", stage.kernel, || "an odd number".into())?;
             check_setting(family, "stride", stage.stride, 1..=4)?;
             check_setting(family, "width", stage.width, 1..=65_536)?;
             check_setting(family, "units", stage.units, 1..=1_000)?;
         }
         check_classes(family, self.classes)
-    }
-
-    fn eps(&self) -> f32 {
-        match self.origin {
-            Origin::Pytorch => 1e-5,
-            Origin::Tensorflow => 1e-3,
-        }
     }
 }
 
@@ -100,7 +88,7 @@ pub fn build_efficientnet(config: &EfficientNetConfig) -> Result<Graph, GraphErr
     config.check()?;
     let (mut g, mut x) = GraphBuilder::new(3);
     let stem = config.origin.pad(Conv2d::new(3, config.stem_width, 3).stride(2));
-    x = conv_norm_silu(&mut g, "features.0", x, stem, config.eps());
+    x = conv_norm_silu(&mut g, "features.0", x, stem, config.origin.eps());
     for (stage, settings) in config.stages.iter().enumerate() {
         for unit in 0..settings.units {
             let name = format!("features.{}.{unit}", stage + 1);
@@ -111,16 +99,14 @@ pub fn build_efficientnet(config: &EfficientNetConfig) -> Result<Graph, GraphErr
     }
     let last = format!("features.{}", config.stages.len() + 1);
     let head = Conv2d::new(g.channels(x), config.head_width, 1);
-    x = conv_norm_silu(&mut g, &last, x, head, config.eps());
+    x = conv_norm_silu(&mut g, &last, x, head, config.origin.eps());
     x = g.global_avg_pool("avgpool", x);
     let logits = g.linear("classifier.1", x, config.head_width, config.classes);
     g.finish(logits)
 }
 
 fn conv_norm_silu(g: &mut GraphBuilder, name: &str, x: NodeId, conv: Conv2d, eps: f32) -> NodeId {
-    let y = g.conv(&format!("{name}.0"), x, conv);
-    let y = g.batch_norm(&format!("{name}.1"), y, eps);
-    g.activation(&format!("{name}.2"), y, Activation::Silu)
+    conv_norm_activation(g, name, x, conv, eps, Activation::Silu)
 }
 
 fn inverted_residual(
@@ -141,19 +127,59 @@ fn inverted_residual(
     };
     if inner != inputs {
         let expand = Conv2d::new(inputs, inner, 1);
-        y = conv_norm_silu(g, &next(), y, expand, config.eps());
+        y = conv_norm_silu(g, &next(), y, expand, config.origin.eps());
     }
     let depthwise = Conv2d::new(inner, inner, unit.kernel).stride(unit.stride).groups(inner);
     let depthwise = config.origin.pad(depthwise);
-    y = conv_norm_silu(g, &next(), y, depthwise, config.eps());
+    y = conv_norm_silu(g, &next(), y, depthwise, config.origin.eps());
     y = squeeze_excite(g, &next(), y, (inputs / 4).max(1));
     let project = next();
     y = g.conv(&format!("{project}.0"), y, Conv2d::new(inner, unit.width, 1));
-    y = g.batch_norm(&format!("{project}.1"), y, config.eps());
+    y = g.batch_norm(&format!("{project}.1"), y, config.origin.eps());
     if unit.stride == 1 && inputs == unit.width {
         y = g.add(&format!("{name}.add"), y, x);
     }
     y
+}
+
+pub(crate) const FAMILY: Family = Family { rename, ..Family::new("EfficientNet") };
+
+/// timm's layers outside the units; every published size has seven stages.
+const OUTER: &Names = &[
+    ("conv_stem", "features.0.0"),
+    ("bn1", "features.0.1"),
+    ("conv_head", "features.8.0"),
+    ("bn2", "features.8.1"),
+    ("classifier", "classifier.1"),
+];
+/// timm's layers of a unit that expands its input.
+const EXPANDING_UNIT: &Names = &[
+    ("conv_pw", "0.0"),
+    ("bn1", "0.1"),
+    ("conv_dw", "1.0"),
+    ("bn2", "1.1"),
+    ("se.conv_reduce", "2.fc1"),
+    ("se.conv_expand", "2.fc2"),
+    ("conv_pwl", "3.0"),
+    ("bn3", "3.1"),
+];
+/// The same of the first stage, which does not expand.
+const FIRST_UNIT: &Names = &[
+    ("conv_dw", "0.0"),
+    ("bn1", "0.1"),
+    ("se.conv_reduce", "1.fc1"),
+    ("se.conv_expand", "1.fc2"),
+    ("conv_pw", "2.0"),
+    ("bn2", "2.1"),
+];
+
+fn rename(name: &str) -> Option<String> {
+    let Some(path) = name.strip_prefix("blocks.") else {
+        return replace_layer(OUTER, name);
+    };
+    let (stage, unit, path) = indices(path, "")?;
+    let path = replace_layer(if stage == 0 { FIRST_UNIT } else { EXPANDING_UNIT }, path)?;
+    Some(format!("features.{}.{unit}.block.{path}", stage + 1))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-use crate::check::check_classes;
+use crate::Family;
+use crate::check::{check_classes, check_setting};
 use flipcast_graph::{Activation, Conv2d, Graph, GraphBuilder, GraphError, NodeId};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,14 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// The constant added to variances.
+    pub(crate) fn eps(self) -> f32 {
+        match self {
+            Self::Pytorch => 1e-5,
+            Self::Tensorflow => 1e-3,
+        }
+    }
+
     /// The convolution with this origin's padding, for a filter of odd size.
     pub(crate) fn pad(self, conv: Conv2d) -> Conv2d {
         // With stride 1 and an odd filter both rules pad alike.
@@ -75,7 +84,6 @@ impl EfficientNetLiteConfig {
 
     /// Names the first setting outside its range.
     pub fn check(&self) -> Result<(), GraphError> {
-        use crate::check::check_setting;
         let family = "efficientnet_lite";
         check_setting(family, "width_percent", self.width_percent, 25..=400)?;
         check_setting(family, "depth_percent", self.depth_percent, 25..=1_000)?;
@@ -92,13 +100,6 @@ impl EfficientNetLiteConfig {
     fn units(&self, stage: usize, units: usize) -> usize {
         if stage == 0 || stage + 1 == STAGES.len() { units } else { (units * self.depth_percent).div_ceil(100) }
     }
-
-    fn eps(&self) -> f32 {
-        match self.origin {
-            Origin::Pytorch => 1e-5,
-            Origin::Tensorflow => 1e-3,
-        }
-    }
 }
 
 /// The layers of EfficientNet-Lite.
@@ -107,7 +108,7 @@ pub fn build_efficientnet_lite(config: &EfficientNetLiteConfig) -> Result<Graph,
     let (mut g, mut x) = GraphBuilder::new(3);
     let stem = config.origin.pad(Conv2d::new(3, STEM_WIDTH, 3).stride(2));
     x = g.conv("conv_stem", x, stem);
-    x = norm_relu6(&mut g, "bn1", x, config.eps());
+    x = norm_relu6(&mut g, "bn1", x, config.origin.eps());
     for (stage, (kernel, expansion, outputs, units, first_stride)) in STAGES.into_iter().enumerate() {
         for unit in 0..config.units(stage, units) {
             let stride = if unit == 0 { first_stride } else { 1 };
@@ -120,7 +121,7 @@ pub fn build_efficientnet_lite(config: &EfficientNetLiteConfig) -> Result<Graph,
     }
     let features = g.channels(x);
     x = g.conv("conv_head", x, Conv2d::new(features, HEAD_WIDTH, 1));
-    x = norm_relu6(&mut g, "bn2", x, config.eps());
+    x = norm_relu6(&mut g, "bn2", x, config.origin.eps());
     x = g.global_avg_pool("global_pool", x);
     let logits = g.linear("classifier", x, HEAD_WIDTH, config.classes);
     g.finish(logits)
@@ -148,19 +149,21 @@ fn inverted_residual(
     let expands = inner != inputs;
     if expands {
         y = g.conv(&format!("{name}.conv_pw"), y, Conv2d::new(inputs, inner, 1));
-        y = norm_relu6(g, &format!("{name}.bn1"), y, config.eps());
+        y = norm_relu6(g, &format!("{name}.bn1"), y, config.origin.eps());
     }
     let [second, third, project] = if expands { ["bn2", "bn3", "conv_pwl"] } else { ["bn1", "bn2", "conv_pw"] };
     y = g.conv(&format!("{name}.conv_dw"), y, depthwise);
-    y = norm_relu6(g, &format!("{name}.{second}"), y, config.eps());
+    y = norm_relu6(g, &format!("{name}.{second}"), y, config.origin.eps());
     let conv = Conv2d::new(inner, outputs, 1);
     y = g.conv(&format!("{name}.{project}"), y, conv);
-    y = g.batch_norm(&format!("{name}.{third}"), y, config.eps());
+    y = g.batch_norm(&format!("{name}.{third}"), y, config.origin.eps());
     if keeps_extents {
         y = g.add(&format!("{name}.add"), y, x);
     }
     y
 }
+
+pub(crate) const FAMILY: Family = Family::new("EfficientNet-Lite");
 
 #[cfg(test)]
 mod tests {

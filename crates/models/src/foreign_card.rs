@@ -1,8 +1,12 @@
-use crate::fit::shown;
 use crate::model_card::{CardError, ModelCard};
-use crate::{Architecture, ArchitectureConfig, Block, ResNetConfig, Shortcut, Stem, VitConfig};
+use crate::text::shown;
+use crate::{Architecture, Block, ResNetConfig, Shortcut, Stem, VitConfig};
 use flipcast_images::preprocess::{Interpolation, Normalise, Preprocess, Resize, Size};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// The fields without which such a card is none.
+pub(crate) const FIELDS: [&str; 6] = ["architecture", "num_classes", "input_size", "mean", "std", "resize"];
 
 /// The fields that matter of cards written beside weights by training scripts; they carry many more.
 #[derive(Deserialize)]
@@ -15,7 +19,8 @@ pub(crate) struct ForeignCard {
     std: [f32; 3],
     resize: String,
     classes: Option<ClassList>,
-    config: Option<Config>,
+    #[serde(default)]
+    config: serde_json::Value,
     file: Option<File>,
 }
 
@@ -27,19 +32,24 @@ enum ClassList {
     Text(#[expect(dead_code, reason = "says only that the names are elsewhere")] String),
 }
 
+/// The settings of a residual network, partly in words.
 #[derive(Deserialize)]
-struct Config {
-    block: Option<String>,
-    layers: Option<Vec<usize>>,
-    widths: Option<Vec<usize>>,
-    stem: Option<String>,
-    shortcut: Option<String>,
-    bn_eps: Option<f32>,
-    patch_size: Option<usize>,
-    num_layers: Option<usize>,
-    num_heads: Option<usize>,
-    hidden_dim: Option<usize>,
-    mlp_dim: Option<usize>,
+struct ResNetSettings {
+    block: String,
+    layers: Vec<usize>,
+    widths: Vec<usize>,
+    stem: String,
+    shortcut: String,
+}
+
+/// The settings of a vision transformer; of the variants only the usual one is known.
+#[derive(Deserialize)]
+struct VitSettings {
+    patch_size: usize,
+    num_layers: usize,
+    num_heads: usize,
+    hidden_dim: usize,
+    mlp_dim: usize,
     layer_norm_eps: Option<f32>,
     activation: Option<String>,
     pre_norm: Option<bool>,
@@ -57,12 +67,9 @@ impl ForeignCard {
         let [channels, height, width] = self.input_size;
         if channels != 3 || height != width {
             let found = format!("{:?}", self.input_size);
-            return Err(not_understood("input_size", &found, "`[3, n, n]`"));
+            return Err(not_understood("input_size", &found, "[3, n, n]"));
         }
-        let eps = self.config.as_ref().and_then(|config| config.bn_eps);
-        if let Some(eps) = eps.filter(|&eps| eps != 1e-5) {
-            return Err(not_understood("bn_eps", &eps.to_string(), "1e-5"));
-        }
+        check_only("bn_eps", self.config["bn_eps"].as_f64(), 1e-5)?;
         let preprocess = Preprocess {
             resize: read_resize(&self.resize, Size { width, height })?,
             crop: None,
@@ -82,109 +89,62 @@ impl ForeignCard {
     }
 
     fn architecture(&self) -> Result<Architecture, CardError> {
-        if self.architecture == "cifar_resnet" {
-            return self.cifar_resnet();
-        }
-        if self.architecture == "vit" {
-            return self.vit();
-        }
-        let found = Architecture::find(&self.architecture).map_err(|source| CardError::Architecture { source })?;
-        Ok(found.with_classes(self.num_classes))
-    }
-
-    /// A vision transformer whose settings stand in `config`; of the variants only the usual one is known.
-    fn vit(&self) -> Result<Architecture, CardError> {
-        let config = self.config.as_ref();
-        let number = |field, get: fn(&Config) -> Option<usize>| {
-            let found = config.and_then(get);
-            found.ok_or_else(|| not_understood(field, "nothing", "a number"))
-        };
-        let eps = config.and_then(|config| config.layer_norm_eps);
-        if let Some(eps) = eps.filter(|&eps| eps != 1e-6) {
-            return Err(not_understood("layer_norm_eps", &eps.to_string(), "1e-6"));
-        }
-        let activation = config.and_then(|config| config.activation.as_deref());
-        if let Some(text) = activation.filter(|&text| text != "gelu (erf)") {
-            return Err(not_understood("activation", text, "`gelu (erf)`"));
-        }
-        for (field, found) in [
-            ("pre_norm", config.and_then(|config| config.pre_norm)),
-            ("class_token", config.and_then(|config| config.class_token)),
-        ] {
-            if found == Some(false) {
-                return Err(not_understood(field, "false", "true"));
+        match self.architecture.as_str() {
+            "cifar_resnet" => self.cifar_resnet(),
+            "vit" => self.vit(),
+            name => {
+                let found = Architecture::find(name).map_err(|source| CardError::Architecture { source })?;
+                Ok(found.with_classes(self.num_classes))
             }
         }
-        let sizes = [
-            number("hidden_dim", |config| config.hidden_dim)?,
-            number("num_layers", |config| config.num_layers)?,
-            number("num_heads", |config| config.num_heads)?,
-        ];
-        let [_, image, _] = self.input_size;
-        let patch = number("patch_size", |config| config.patch_size)?;
-        let vit = VitConfig {
-            mlp_dim: number("mlp_dim", |config| config.mlp_dim)?,
-            ..VitConfig::new(image, patch, sizes, self.num_classes)
-        };
-        Ok(Architecture { name: vit.name(), input_size: image, config: ArchitectureConfig::Vit(vit) })
     }
 
-    /// A residual network whose settings stand in `config`, partly in words.
+    fn settings<T: DeserializeOwned>(&self) -> Result<T, CardError> {
+        serde_json::from_value(self.config.clone()).map_err(|source| CardError::Json { source })
+    }
+
+    fn vit(&self) -> Result<Architecture, CardError> {
+        let settings: VitSettings = self.settings()?;
+        check_only("layer_norm_eps", settings.layer_norm_eps, 1e-6)?;
+        check_only("activation", settings.activation.as_deref(), "gelu (erf)")?;
+        check_only("pre_norm", settings.pre_norm, true)?;
+        check_only("class_token", settings.class_token, true)?;
+        let [_, image, _] = self.input_size;
+        let sizes = [settings.hidden_dim, settings.num_layers, settings.num_heads];
+        let plain = VitConfig::new(image, settings.patch_size, sizes, self.num_classes);
+        let vit = VitConfig { mlp_dim: settings.mlp_dim, ..plain };
+        Ok(Architecture::new(vit.name(), image, vit))
+    }
+
     fn cifar_resnet(&self) -> Result<Architecture, CardError> {
-        let config = self.config.as_ref();
-        let numbers = |field, numbers: Option<&Vec<usize>>| {
-            numbers.cloned().ok_or(CardError::NotUnderstood {
-                field,
-                found: "nothing".into(),
-                expected: "one number per stage",
-            })
-        };
-        let block = starts_with(
-            "block",
-            config.and_then(|config| config.block.as_deref()),
-            [("basic", Block::Basic), ("bottleneck", Block::Bottleneck)],
-            "a text that starts with `basic` or `bottleneck`",
-        )?;
-        let stem = starts_with(
-            "stem",
-            config.and_then(|config| config.stem.as_deref()),
-            [("3x3", Stem::Cifar), ("7x7", Stem::Imagenet)],
-            "a text that starts with `3x3` or `7x7`",
-        )?;
-        let shortcut = starts_with(
-            "shortcut",
-            config.and_then(|config| config.shortcut.as_deref()),
-            [("option A", Shortcut::A), ("option B", Shortcut::B)],
-            "a text that starts with `option A` or `option B`",
-        )?;
-        let layers = numbers("layers", config.and_then(|config| config.layers.as_ref()))?;
-        let widths = numbers("widths", config.and_then(|config| config.widths.as_ref()))?;
+        let ResNetSettings { block, layers, widths, stem, shortcut } = self.settings()?;
+        let block = choose("block", &block, [("basic", Block::Basic), ("bottleneck", Block::Bottleneck)])?;
+        let stem = choose("stem", &stem, [("3x3", Stem::Cifar), ("7x7", Stem::Imagenet)])?;
+        let shortcut = choose("shortcut", &shortcut, [("option A", Shortcut::A), ("option B", Shortcut::B)])?;
         let plain = ResNetConfig::plain(block, stem, &widths, &layers, self.num_classes);
         let config = ResNetConfig { shortcut, ..plain };
-        Ok(Architecture {
-            name: config.cifar_name().unwrap_or("cifar_resnet".into()),
-            input_size: 32,
-            config: ArchitectureConfig::ResNet(config),
-        })
+        Ok(Architecture::new(config.cifar_name().unwrap_or("cifar_resnet".into()), 32, config))
     }
 }
 
-fn starts_with<T: Copy>(
-    field: &'static str,
-    text: Option<&str>,
-    choices: [(&str, T); 2],
-    expected: &'static str,
-) -> Result<T, CardError> {
-    let text = text.unwrap_or("nothing");
+/// The choice that `text` starts with.
+fn choose<T: Copy>(field: &'static str, text: &str, choices: [(&str, T); 2]) -> Result<T, CardError> {
     let chosen = choices.iter().find(|(start, _)| text.starts_with(start));
-    match chosen {
-        Some(&(_, value)) => Ok(value),
-        None => Err(not_understood(field, text, expected)),
+    let [(first, _), (second, _)] = choices;
+    let refused = || not_understood(field, text, &format!("a text that starts with `{first}` or `{second}`"));
+    chosen.map(|&(_, value)| value).ok_or_else(refused)
+}
+
+/// Refuses a setting that has another value than the one that is known.
+fn check_only<T: PartialEq + ToString>(field: &'static str, found: Option<T>, known: T) -> Result<(), CardError> {
+    match found {
+        Some(found) if found != known => Err(not_understood(field, &found.to_string(), &known.to_string())),
+        _ => Ok(()),
     }
 }
 
-fn not_understood(field: &'static str, text: &str, expected: &'static str) -> CardError {
-    CardError::NotUnderstood { field, found: shown(text).trim_matches('`').to_owned(), expected }
+fn not_understood(field: &'static str, text: &str, expected: &str) -> CardError {
+    CardError::NotUnderstood { field, found: shown(text), expected: expected.to_owned() }
 }
 
 /// `none`, or the enlargement on float pixels that ends at the network's input size.

@@ -1,45 +1,9 @@
 use crate::load::open;
 use crate::recognise::{Match, recognise};
-use crate::registry::ARCHITECTURES;
-use crate::rename::is_ignored;
-use crate::weight_tags::WEIGHT_TAGS;
 use crate::{Family, Format, ModelError, TensorInfo};
 use flipcast_graph::Graph;
-use flipcast_images::preprocess::Preprocess;
 use flipcast_tensor::DType;
 use std::path::Path;
-
-/// One line of `flipcast models`: an architecture.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ArchitectureSummary {
-    /// The name.
-    pub name: &'static str,
-    /// Other spellings that are understood.
-    pub aliases: &'static [&'static str],
-    /// The family.
-    pub family: Family,
-    /// Trained values with the usual number of classes; running statistics are not counted.
-    pub parameters: usize,
-    /// Scales and shifts of norm layers, the values that adapt.
-    pub norm_parameters: usize,
-    /// Usual height and width of the images.
-    pub input_size: usize,
-    /// Usual number of classes.
-    pub classes: usize,
-}
-
-/// One line of `flipcast models`: published weights.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WeightTagSummary {
-    /// The name, `<architecture>.<weights>`.
-    pub name: &'static str,
-    /// The architecture.
-    pub architecture: &'static str,
-    /// Number of classes.
-    pub classes: usize,
-    /// What is done to an image.
-    pub preprocess: Preprocess,
-}
 
 /// What `flipcast models show FILE` tells about a weight file.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,35 +24,6 @@ pub struct FileSummary {
     pub best: Option<Match>,
 }
 
-/// Every architecture that has a name, in the order of the table.
-pub fn list_architectures() -> Vec<ArchitectureSummary> {
-    let summaries = ARCHITECTURES.iter().map(|entry| {
-        let config = (entry.config)(entry.classes);
-        let graph = config.build().expect("a test builds every entry");
-        ArchitectureSummary {
-            name: entry.name,
-            aliases: entry.aliases,
-            family: config.family(),
-            parameters: count_parameters(&graph),
-            norm_parameters: graph.affine_table().len(),
-            input_size: entry.input_size,
-            classes: entry.classes,
-        }
-    });
-    summaries.collect()
-}
-
-/// Every known set of weights, in the order of the table.
-pub fn list_weight_tags() -> Vec<WeightTagSummary> {
-    let summaries = WEIGHT_TAGS.iter().map(|tag| WeightTagSummary {
-        name: tag.name,
-        architecture: tag.architecture,
-        classes: tag.classes,
-        preprocess: (tag.preprocess)(),
-    });
-    summaries.collect()
-}
-
 /// Looks at the weight file at `path` without loading any tensor.
 pub fn inspect_file(path: &Path) -> Result<FileSummary, ModelError> {
     let file = open(path, None)?;
@@ -102,8 +37,8 @@ pub fn inspect_file(path: &Path) -> Result<FileSummary, ModelError> {
     }
     dtypes.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     let best = recognise(&tensors);
-    let family = best.as_ref().map(|best| best.architecture.config.family());
-    let trained = tensors.iter().filter(|tensor| !is_statistic(&tensor.name) && !is_ignored(family, &tensor.name));
+    let family = best.as_ref().map_or(Family::CUSTOM, |best| best.architecture.config.family());
+    let trained = tensors.iter().filter(|tensor| !is_statistic(&tensor.name) && !family.is_ignored(&tensor.name));
     let parameters =
         trained.fold(0usize, |sum, tensor| sum.saturating_add(tensor.shape.checked_len().unwrap_or(usize::MAX)));
     let metadata = file.metadata().iter();
@@ -132,10 +67,10 @@ fn is_statistic(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Architecture;
 
     #[test]
     fn parameter_counts_are_the_published_ones() {
-        let listed = list_architectures();
         for (name, parameters) in [
             ("resnet18", 11_689_512),
             ("resnet34", 21_797_672),
@@ -153,17 +88,16 @@ mod tests {
             ("wrn_40_2", 2_243_546),
             ("wrn_28_10", 36_479_194),
         ] {
-            let entry = listed.iter().find(|entry| entry.name == name).unwrap();
-            assert_eq!(entry.parameters, parameters, "{name}");
+            let graph = Architecture::find(name).unwrap().config.build().unwrap();
+            assert_eq!(count_parameters(&graph), parameters, "{name}");
         }
     }
 
     #[test]
     fn group_norm_adapts_as_many_values_as_batch_norm() {
-        let listed = list_architectures();
         for name in ["resnet50", "resnet50_gn"] {
-            let entry = listed.iter().find(|entry| entry.name == name).unwrap();
-            assert_eq!(entry.norm_parameters, 53_120);
+            let graph = Architecture::find(name).unwrap().config.build().unwrap();
+            assert_eq!(graph.affine_table().len(), 53_120);
         }
     }
 }

@@ -15,21 +15,25 @@ pub(crate) enum Layout {
 }
 
 /// The layout in which a tensor with the extents `found` is a parameter with the extents `expected`, if there is one.
-pub(crate) fn find_layout(family: Option<Family>, found: &[usize], expected: &[usize]) -> Option<Layout> {
-    if found == expected {
-        return Some(Layout::Same);
-    }
-    match (family?, found, expected) {
-        // timm stores a factor per channel without the extents that spread it over pixels.
-        (Family::Vit | Family::ConvNext, &[factors], &[channels, 1, 1]) => {
-            (factors == channels).then_some(Layout::Same)
-        }
-        (Family::MaxVit, &[heads, rows, columns], &[entries, expected_heads]) => {
-            let fits = rows == columns && rows.checked_mul(columns) == Some(entries) && heads == expected_heads;
-            fits.then_some(Layout::BiasByHead)
-        }
+pub(crate) fn find_layout(family: Family, found: &[usize], expected: &[usize]) -> Option<Layout> {
+    if found == expected { Some(Layout::Same) } else { (family.find_layout)(found, expected) }
+}
+
+/// timm stores a factor per channel without the extents that spread it over pixels.
+pub(crate) fn find_channel_factors(found: &[usize], expected: &[usize]) -> Option<Layout> {
+    match (found, expected) {
+        (&[factors], &[channels, 1, 1]) if factors == channels => Some(Layout::Same),
         _ => None,
     }
+}
+
+/// A table by head has one row and one column per distance.
+pub(crate) fn find_bias_by_head(found: &[usize], expected: &[usize]) -> Option<Layout> {
+    let (&[heads, rows, columns], &[entries, expected_heads]) = (found, expected) else {
+        return None;
+    };
+    let fits = rows == columns && rows.checked_mul(columns) == Some(entries) && heads == expected_heads;
+    fits.then_some(Layout::BiasByHead)
 }
 
 /// The parameter with the extents `expected` that `tensor` holds.
@@ -57,16 +61,16 @@ mod tests {
 
     #[test]
     fn factors_need_no_extents_for_pixels() {
-        let find = |family, found: &[usize]| find_layout(Some(family), found, &[5, 1, 1]);
-        assert_eq!(find(Family::ConvNext, &[5]), Some(Layout::Same));
-        assert_eq!(find(Family::ConvNext, &[4]), None);
-        assert_eq!(find(Family::ResNet, &[5]), None);
-        assert_eq!(find_layout(None, &[5], &[5, 1, 1]), None);
+        let find = |family, found: &[usize]| find_layout(family, found, &[5, 1, 1]);
+        assert_eq!(find(crate::convnext::FAMILY, &[5]), Some(Layout::Same));
+        assert_eq!(find(crate::convnext::FAMILY, &[4]), None);
+        assert_eq!(find(crate::resnet::FAMILY, &[5]), None);
+        assert_eq!(find(Family::CUSTOM, &[5]), None);
     }
 
     #[test]
     fn a_table_by_head_is_turned_round() {
-        let layout = find_layout(Some(Family::MaxVit), &[2, 3, 3], &[9, 2]).unwrap();
+        let layout = find_layout(crate::maxvit::FAMILY, &[2, 3, 3], &[9, 2]).unwrap();
         let values: Vec<f32> = (0..18).map(|i| i as f32).collect();
         let table = Tensor::new([2, 3, 3], values).unwrap();
         let arranged = arrange(table, layout, &[9, 2]);
@@ -79,7 +83,7 @@ mod tests {
     fn hostile_extents_have_no_layout() {
         let huge = usize::MAX;
         for found in [[2, huge, huge], [0, 3, 3], [2, 3, 4]] {
-            let layout = find_layout(Some(Family::MaxVit), &found, &[9, 2]);
+            let layout = find_layout(crate::maxvit::FAMILY, &found, &[9, 2]);
             assert_eq!(layout, None);
         }
     }

@@ -23,16 +23,15 @@
 #![deny(unsafe_code)]
 
 mod architecture;
+mod blocks;
 mod check;
 mod convnext;
 mod derived;
 mod efficientnet;
 mod efficientnet_lite;
-mod feed_forward;
+mod family;
 mod fit;
 mod foreign_card;
-mod infer;
-mod infer_transformer;
 mod inspect;
 mod layout;
 mod load;
@@ -41,16 +40,15 @@ mod mobilenet_v2;
 mod model;
 mod model_card;
 mod model_error;
-mod nearest;
+mod names;
 mod random;
 mod recognise;
 mod registry;
-mod rename;
-mod rename_transformer;
 mod resnet;
 mod resnet_cifar;
-mod squeeze_excite;
+mod shapes;
 mod swin;
+mod text;
 mod vit;
 mod vit_names;
 mod vit_weights;
@@ -58,16 +56,14 @@ mod weight_tags;
 pub mod weights;
 mod wide_resnet;
 
-pub use architecture::{Architecture, ArchitectureConfig, ArchitectureError, Family};
+pub use architecture::{Architecture, ArchitectureError};
 pub use convnext::{ConvNextConfig, build_convnext};
 pub use efficientnet::{EfficientNetConfig, EfficientNetStage, build_efficientnet};
 pub use efficientnet_lite::{EfficientNetLiteConfig, Origin, build_efficientnet_lite};
+pub use family::{ArchitectureConfig, Family};
 pub use fit::{Fit, Mismatch};
 pub use flipcast_graph::{NormGroup, norm_groups};
-pub use inspect::{
-    ArchitectureSummary, FileSummary, WeightTagSummary, count_parameters, inspect_file, list_architectures,
-    list_weight_tags,
-};
+pub use inspect::{FileSummary, count_parameters, inspect_file};
 pub use load::LoadRequest;
 pub use maxvit::{MaxVitConfig, build_maxvit};
 pub use mobilenet_v2::{MobileNetV2Config, build_mobilenet_v2};
@@ -76,7 +72,6 @@ pub use model_card::{CardError, ModelCard};
 pub use model_error::ModelError;
 pub use recognise::{Match, recognise};
 pub use registry::{ARCHITECTURES, ArchitectureEntry};
-pub use rename::canonical_name;
 pub use resnet::{Block, ResNetConfig, ResNetNorm, Shortcut, Stem, build_resnet};
 pub use swin::{SwinConfig, build_swin};
 pub use vit::{ClassToken, TokenPool, VitConfig, build_vit};

@@ -16,6 +16,13 @@ const CARD_ENTRY: &str = "flipcast_card";
 const ARCHITECTURE_ENTRY: &str = "architecture";
 
 /// What to load, and what the caller knows about it.
+///
+/// ```
+/// use flipcast_models::LoadRequest;
+///
+/// let request = LoadRequest { architecture: Some("resnet50"), classes: Some(10), ..LoadRequest::new("pets.pth".as_ref()) };
+/// assert!(request.card.is_none());
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct LoadRequest<'a> {
     /// The weight file.
@@ -45,14 +52,25 @@ struct Knowledge {
     preprocess: Option<Preprocess>,
     class_names: Option<Vec<String>>,
     sha256: Option<String>,
+    notes: Vec<String>,
 }
 
 impl Model {
     /// Loads a weight file as a model.
     ///
+    /// ```no_run
+    /// use flipcast_models::{LoadRequest, Model};
+    ///
+    /// // `resnet50.json` beside the file, if it is there, is its model card.
+    /// let model = Model::load(LoadRequest::new("resnet50.safetensors".as_ref()))?;
+    /// println!("{}: {} classes", model.name(), model.num_classes());
+    /// # Ok::<(), flipcast_models::ModelError>(())
+    /// ```
+    ///
     /// The architecture is the one asked for, or else the card's, the one named in the file's metadata, or the one
     /// the tensors fit exactly. Preprocessing and class names come from the card or the weights' name. Position embeddings of a
-    /// vision transformer asked for with images of another size are resampled.
+    /// vision transformer asked for with images of another size are resampled. A card that says otherwise than the name of
+    /// published weights is an error.
     pub fn load(request: LoadRequest<'_>) -> Result<Self, ModelError> {
         let path = request.path.display().to_string();
         let file = open(request.path, request.within)?;
@@ -73,7 +91,7 @@ impl Model {
             return Err(ModelError::OtherWeights { path, expected, found });
         }
         let graph = build_graph(&architecture)?;
-        let family = Some(architecture.config.family());
+        let family = architecture.config.family();
         let wanted = file_params(&architecture.config, &graph);
         let (mut fit, mut sources) = fit_tensors(family, &wanted, tensors.iter());
         accept_positions(&architecture.config, &tensors, &mut fit, &mut sources);
@@ -85,6 +103,7 @@ impl Model {
         let name = known.name.unwrap_or_else(|| file_stem(request.path));
         let mut model =
             Self::from_params(graph, params)?.with_architecture(&architecture).with_name(name).with_sha256(sha256);
+        model.notes = known.notes.into();
         if let Some(preprocess) = known.preprocess {
             model = model.with_preprocess(preprocess);
         }
@@ -105,32 +124,32 @@ pub(crate) fn open(path: &Path, within: Option<&str>) -> Result<WeightFile, Mode
 
 /// Puts together the request, the card and the file's metadata, in this order of precedence.
 fn gather(request: &LoadRequest<'_>, file: &WeightFile) -> Result<Knowledge, ModelError> {
-    let mut known = Knowledge::default();
-    if let Some(card) = find_card(request, file)? {
-        known = Knowledge {
-            name: card.name,
-            architecture: Some(card.architecture),
-            preprocess: Some(card.preprocess),
-            class_names: card.class_names,
-            sha256: card.weights_sha256,
-        };
+    let mut notes = Vec::new();
+    let card = find_card(request, file, &mut notes)?;
+    let metadata = file.metadata().get(ARCHITECTURE_ENTRY).filter(|_| card.is_none());
+    let named = request.architecture.or(metadata.map(String::as_str));
+    // A name with a dot means published weights.
+    let tag = match named {
+        Some(name) if name.contains('.') => Some(WeightTag::find(name)?),
+        _ => None,
+    };
+    let mut known = Knowledge { notes, ..Knowledge::default() };
+    if let Some((card, place)) = card {
+        let conflicts = tag.map_or(Vec::new(), |tag| conflicts(&card, tag, request.classes));
+        if let Some(tag) = tag.filter(|_| !conflicts.is_empty()) {
+            return Err(ModelError::CardConflict { card: place, name: tag.name.to_owned(), conflicts });
+        }
+        known.name = card.name;
+        known.architecture = Some(card.architecture);
+        known.preprocess = Some(card.preprocess);
+        known.class_names = card.class_names;
+        known.sha256 = card.weights_sha256;
     }
-    let metadata = file.metadata().get(ARCHITECTURE_ENTRY);
-    let named = match (request.architecture, &known.architecture) {
-        (Some(name), _) => Some(name),
-        (None, Some(_)) => None,
-        (None, None) => metadata.map(String::as_str),
-    };
-    let Some(name) = named else {
-        return Ok(known);
-    };
-    // A name with a dot means weights, and they say all there is to say.
-    if name.contains('.') {
-        let tag = WeightTag::find(name)?;
+    if let Some(tag) = tag {
         known.name = Some(tag.name.to_owned());
         known.architecture = Some(tag.architecture());
         known.preprocess = Some((tag.preprocess)());
-    } else {
+    } else if let Some(name) = named {
         let found = Architecture::find(name)?;
         let classes = known.architecture.map_or(found.config.classes(), |card| card.config.classes());
         known.architecture = Some(found.with_classes(classes));
@@ -138,23 +157,48 @@ fn gather(request: &LoadRequest<'_>, file: &WeightFile) -> Result<Knowledge, Mod
     Ok(known)
 }
 
-/// The card the caller named, the one beside the file, or the one inside it.
-fn find_card(request: &LoadRequest<'_>, file: &WeightFile) -> Result<Option<ModelCard>, ModelError> {
-    let beside = request.path.with_extension("json");
-    let path = match request.card {
-        Some(path) => Some(path),
-        None if beside.is_file() => Some(beside.as_path()),
-        None => None,
-    };
-    let (card, path) = if let Some(path) = path {
-        (ModelCard::load(path), path.display().to_string())
-    } else if let Some(text) = file.metadata().get(CARD_ENTRY) {
-        let path = format!("{} ({CARD_ENTRY})", request.path.display());
-        (ModelCard::read(text.as_bytes()), path)
-    } else {
+/// What a card says otherwise than the name of published weights; a number of classes asked for settles that one.
+fn conflicts(card: &ModelCard, tag: &WeightTag, classes: Option<usize>) -> Vec<String> {
+    let named = tag.architecture();
+    let json = |preprocess: &Preprocess| serde_json::to_value(preprocess).unwrap_or_default();
+    let (by_card, by_name) = (json(&card.preprocess), json(&(tag.preprocess)()));
+    let card_classes = card.architecture.config.classes();
+    let mut settings =
+        vec![("classes", card_classes.to_string(), classes.map_or(tag.classes, |_| card_classes).to_string())];
+    if card.architecture.config != named.config.clone().with_classes(card_classes) {
+        settings.push(("architecture", card.architecture.name.clone(), named.name));
+    }
+    for setting in ["resize", "crop", "interpolation", "normalise"] {
+        settings.push((setting, by_card[setting].to_string(), by_name[setting].to_string()));
+    }
+    let differ = settings.into_iter().filter(|(_, card, name)| card != name);
+    differ.map(|(setting, card, name)| format!("`{setting}` is {card} in the card and {name} by the name")).collect()
+}
+
+/// The card the caller named, the one beside the file, or the one inside it, and where it is.
+fn find_card(
+    request: &LoadRequest<'_>,
+    file: &WeightFile,
+    notes: &mut Vec<String>,
+) -> Result<Option<(ModelCard, String)>, ModelError> {
+    let at = |place: String| move |source| ModelError::Card { path: place, source: Box::new(source) };
+    if let Some(path) = request.card {
+        let place = path.display().to_string();
+        return Ok(Some((ModelCard::load(path).map_err(at(place.clone()))?, place)));
+    }
+    let beside = ModelCard::place_beside(request.path);
+    if beside.is_file() {
+        let place = beside.display().to_string();
+        if let Some(card) = ModelCard::load_if_card(&beside).map_err(at(place.clone()))? {
+            return Ok(Some((card, place)));
+        }
+        notes.push(format!("`{place}` lies beside the weights but is no model card, so it is ignored"));
+    }
+    let Some(text) = file.metadata().get(CARD_ENTRY) else {
         return Ok(None);
     };
-    card.map(Some).map_err(|source| ModelError::Card { path, source: Box::new(source) })
+    let place = format!("{} ({CARD_ENTRY})", request.path.display());
+    Ok(Some((ModelCard::read(text.as_bytes()).map_err(at(place.clone()))?, place)))
 }
 
 /// The one architecture the tensors fit exactly.

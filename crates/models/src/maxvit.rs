@@ -1,7 +1,10 @@
-use crate::check::{check_classes, check_setting};
+use crate::blocks::{FeedForward, conv_norm_activation, squeeze_excite};
+use crate::check::{check_classes, check_rule, check_setting};
 use crate::efficientnet_lite::Origin;
-use crate::feed_forward::FeedForward;
-use crate::squeeze_excite::squeeze_excite;
+use crate::layout::find_bias_by_head;
+use crate::names::{Names, indices, is_window_table, replace_layer};
+use crate::shapes::{Shapes, join};
+use crate::{Architecture, Family};
 use flipcast_graph::{Activation, Attention, Conv2d, Graph, GraphBuilder, GraphError, NodeId, NormKind, Pool, Tokens};
 use serde::{Deserialize, Serialize};
 
@@ -66,14 +69,8 @@ impl MaxVitConfig {
         for (&width, &layers) in self.widths.iter().zip(&self.layers) {
             // Squeeze-excite keeps a quarter of the channels.
             check_setting(family, "widths", width, 4..=65_536)?;
-            if !width.is_multiple_of(self.head_dim) {
-                return Err(GraphError::BadSetting {
-                    node: family.into(),
-                    setting: "widths",
-                    value: width,
-                    expected: format!("a multiple of {}", self.head_dim),
-                });
-            }
+            let fits = width.is_multiple_of(self.head_dim);
+            check_rule(fits, family, "widths", width, || format!("a multiple of {}", self.head_dim))?;
             check_setting(family, "layers", layers, 1..=1_000)?;
         }
         check_setting(family, "partition", self.partition, 1..=1_024)?;
@@ -135,9 +132,7 @@ fn stem(g: &mut GraphBuilder, config: &MaxVitConfig, images: NodeId) -> NodeId {
 }
 
 fn conv_norm_gelu(g: &mut GraphBuilder, config: &MaxVitConfig, name: &str, x: NodeId, conv: Conv2d) -> NodeId {
-    let y = g.conv(&format!("{name}.0"), x, conv);
-    let y = g.batch_norm(&format!("{name}.1"), y, BATCH_NORM_EPS);
-    g.activation(&format!("{name}.2"), y, config.gelu())
+    conv_norm_activation(g, name, x, conv, BATCH_NORM_EPS, config.gelu())
 }
 
 fn convolution(
@@ -203,6 +198,76 @@ fn attention(g: &mut GraphBuilder, config: &MaxVitConfig, name: &str, x: NodeId,
         scale: None,
     };
     feed_forward.build(g, &format!("{name}.mlp_layer"), x)
+}
+
+pub(crate) const FAMILY: Family =
+    Family { rename, ignores: is_window_table, find_layout: find_bias_by_head, infer, ..Family::new("MaxViT") };
+
+/// timm's layers outside the stages.
+const OUTER: &Names = &[
+    ("stem.conv1", "stem.0.0"),
+    ("stem.norm1", "stem.0.1"),
+    ("stem.conv2", "stem.1.0"),
+    ("head.norm", "classifier.2"),
+    ("head.pre_logits.fc", "classifier.3"),
+    ("head.fc", "classifier.5"),
+];
+/// timm's layers of a convolution block.
+const CONVOLUTION: &Names = &[
+    ("shortcut.expand", "proj.1"),
+    ("pre_norm", "layers.pre_norm"),
+    ("conv1_1x1", "layers.conv_a.0"),
+    ("norm1", "layers.conv_a.1"),
+    ("conv2_kxk", "layers.conv_b.0"),
+    ("norm2", "layers.conv_b.1"),
+    ("se.fc1", "layers.squeeze_excitation.fc1"),
+    ("se.fc2", "layers.squeeze_excitation.fc2"),
+    ("conv3_1x1", "layers.conv_c"),
+];
+/// timm's layers of an attention block.
+const ATTENTION: &Names = &[
+    ("norm1", "attn_layer.0"),
+    ("attn.qkv", "attn_layer.1.to_qkv"),
+    ("attn.proj", "attn_layer.1.merge"),
+    ("attn.rel_pos", "attn_layer.1"),
+    ("norm2", "mlp_layer.0"),
+    ("mlp.fc1", "mlp_layer.1"),
+    ("mlp.fc2", "mlp_layer.3"),
+];
+
+fn rename(name: &str) -> Option<String> {
+    let Some(path) = name.strip_prefix("stages.") else {
+        return replace_layer(OUTER, name);
+    };
+    let (stage, block, path) = indices(path, "blocks.")?;
+    let (part, path) = path.split_once('.')?;
+    let (part, table) = match part {
+        "conv" => ("MBconv", CONVOLUTION),
+        "attn_block" => ("window_attention", ATTENTION),
+        "attn_grid" => ("grid_attention", ATTENTION),
+        _ => return None,
+    };
+    let path = replace_layer(table, path)?;
+    Some(format!("blocks.{stage}.layers.{block}.layers.{part}.{path}"))
+}
+
+fn infer(shapes: &Shapes<'_>) -> Option<Architecture> {
+    let [stem_width, 3, 3, 3] = shapes.get("stem.0.0.weight")? else {
+        return None;
+    };
+    let layer = |stage: usize, layer: usize| format!("blocks.{stage}.layers.{layer}.layers");
+    let first = |stage, index| format!("{}.MBconv.layers.conv_c.weight", layer(stage, index));
+    let layers = shapes.count_stages(first);
+    let width = |stage| Some(shapes.get::<4>(&first(stage, 0))?[0]);
+    let widths: Vec<usize> = (0..layers.len()).map(width).collect::<Option<_>>()?;
+    let table = ".window_attention.attn_layer.1.relative_position_bias_table";
+    let (partition, heads) = shapes.window(&(layer(0, 0) + table))?;
+    let head_dim = widths.first()?.checked_div(heads)?;
+    let origin = if shapes.has("classifier.5.bias") { Origin::Tensorflow } else { Origin::Pytorch };
+    let [classes, _] = shapes.get("classifier.5.weight")?;
+    let name = format!("maxvit_l{}_w{}_partition{partition}", join(&layers), join(&widths));
+    let config = MaxVitConfig { stem_width, widths, layers, partition, head_dim, origin, classes };
+    Some(Architecture::new(name, 224, config))
 }
 
 #[cfg(test)]

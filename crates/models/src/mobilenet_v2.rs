@@ -1,11 +1,14 @@
+use crate::Family;
+use crate::blocks::conv_norm_activation;
 use crate::check::check_classes;
+use crate::names::{Names, indices, replace_layer};
 use flipcast_graph::{Activation, Conv2d, Graph, GraphBuilder, GraphError, NodeId};
 use serde::{Deserialize, Serialize};
 
 const EPS: f32 = 1e-5;
 
 /// Expansion, output channels, units and stride of the first unit, stage by stage.
-pub(crate) const STAGES: [(usize, usize, usize, usize); 7] =
+const STAGES: [(usize, usize, usize, usize); 7] =
     [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)];
 
 /// MobileNetV2 of width 1: inverted residuals with depthwise convolutions and ReLU6.
@@ -57,9 +60,7 @@ pub fn build_mobilenet_v2(config: &MobileNetV2Config) -> Result<Graph, GraphErro
 }
 
 fn conv_norm_relu6(g: &mut GraphBuilder, name: &str, x: NodeId, conv: Conv2d) -> NodeId {
-    let y = g.conv(&format!("{name}.0"), x, conv);
-    let y = g.batch_norm(&format!("{name}.1"), y, EPS);
-    g.activation(&format!("{name}.2"), y, Activation::Relu6)
+    conv_norm_activation(g, name, x, conv, EPS, Activation::Relu6)
 }
 
 fn inverted_residual(
@@ -88,6 +89,33 @@ fn inverted_residual(
         y = g.add(&format!("{name}.add"), y, x);
     }
     y
+}
+
+pub(crate) const FAMILY: Family = Family { rename, ..Family::new("MobileNetV2") };
+
+/// timm's layers outside the units.
+const OUTER: &Names = &[
+    ("conv_stem", "features.0.0"),
+    ("bn1", "features.0.1"),
+    ("conv_head", "features.18.0"),
+    ("bn2", "features.18.1"),
+    ("classifier", "classifier.1"),
+];
+/// timm's layers of a unit that expands its input.
+const EXPANDING_UNIT: &Names =
+    &[("conv_pw", "0.0"), ("bn1", "0.1"), ("conv_dw", "1.0"), ("bn2", "1.1"), ("conv_pwl", "2"), ("bn3", "3")];
+/// The same of the first unit, which does not expand.
+const FIRST_UNIT: &Names = &[("conv_dw", "0.0"), ("bn1", "0.1"), ("conv_pw", "1"), ("bn2", "2")];
+
+fn rename(name: &str) -> Option<String> {
+    let Some(path) = name.strip_prefix("blocks.") else {
+        return replace_layer(OUTER, name);
+    };
+    let (stage, unit, path) = indices(path, "")?;
+    let &(_, _, units, _) = STAGES.get(stage)?;
+    let path = replace_layer(if stage == 0 { FIRST_UNIT } else { EXPANDING_UNIT }, path)?;
+    let before: usize = STAGES[..stage].iter().map(|stage| stage.2).sum();
+    (unit < units).then(|| format!("features.{}.conv.{path}", 1 + before + unit))
 }
 
 #[cfg(test)]

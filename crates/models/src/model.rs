@@ -1,7 +1,7 @@
 use crate::derived::Derived;
 use crate::fit::fit_tensors;
 use crate::random::random_params;
-use crate::{Architecture, ModelError, TensorInfo};
+use crate::{Architecture, Family, ModelError, TensorInfo};
 use flipcast_graph::{Graph, NormKind};
 use flipcast_images::preprocess::{Preprocess, Size};
 use flipcast_tensor::{DType, Tensor};
@@ -23,6 +23,7 @@ pub struct Model {
     preprocess: Option<Preprocess>,
     class_names: Option<Arc<Vec<String>>>,
     weights_sha256: Option<String>,
+    pub(crate) notes: Arc<[String]>,
     derived: Arc<Derived>,
 }
 
@@ -33,7 +34,7 @@ impl Model {
         let architecture = "custom".to_owned();
         let mut tensors: Vec<_> = params.iter().map(|(name, tensor)| describe(name, tensor)).collect();
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
-        let (fit, _) = fit_tensors(None, &graph.params(), tensors.iter());
+        let (fit, _) = fit_tensors(Family::CUSTOM, &graph.params(), tensors.iter());
         if !fit.is_exact() {
             return Err(ModelError::do_not_fit(architecture, &graph, fit));
         }
@@ -47,12 +48,19 @@ impl Model {
             preprocess: None,
             class_names: None,
             weights_sha256: None,
+            notes: Arc::default(),
             derived: Arc::default(),
         })
     }
 
     /// A model of the architecture called `architecture` with random weights, for tests and measurements. The same
     /// seed gives the same weights on every machine.
+    ///
+    /// ```
+    /// let model = flipcast_models::Model::random("cifar_resnet8_w4", 10, 1)?;
+    /// assert_eq!((model.name(), model.num_classes()), ("cifar_resnet8_w4.random1", 10));
+    /// # Ok::<(), flipcast_models::ModelError>(())
+    /// ```
     pub fn random(architecture: &str, classes: usize, seed: u64) -> Result<Self, ModelError> {
         let architecture = Architecture::find(architecture)?.with_classes(classes);
         let graph = build_graph(&architecture)?;
@@ -153,6 +161,11 @@ impl Model {
         self.weights_sha256.as_deref()
     }
 
+    /// What a user should know about how the weights were loaded, such as a file that was ignored.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     /// What a later stage makes of graph and weights once, such as their packed form: the value of type `T` that `make` gave when
     /// it was first asked for. All clones share it, and it is dropped with the last.
     pub fn derived<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
@@ -216,6 +229,7 @@ fn check_values(graph: &Graph, params: &HashMap<String, Tensor>) -> Result<(), M
 mod tests {
     use super::*;
     use crate::{ResNetConfig, Shortcut, build_resnet};
+    use flipcast_ground::Hint;
 
     fn small() -> (Graph, HashMap<String, Tensor>) {
         let config = ResNetConfig::cifar(8, 4, Shortcut::B, 5).unwrap();

@@ -1,10 +1,13 @@
-use crate::foreign_card::ForeignCard;
+use crate::foreign_card::{self, ForeignCard};
 use crate::{Architecture, ArchitectureConfig, ArchitectureError};
+use flipcast_ground::Hint;
 use flipcast_images::preprocess::{Interpolation, Normalise, Preprocess, PreprocessError, Resize, Size};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+/// The field that makes a JSON file a card, and holds its format.
+const FORMAT: &str = "flipcast_model";
 /// The format this version writes.
 const VERSION: u32 = 1;
 /// Far more than a card with the names of a million classes needs.
@@ -33,6 +36,18 @@ const MAX_BYTES: u64 = 64 << 20;
 /// the settings of a network that has no name, `input_size`, `weights_sha256`, and `normalise` in place of `mean` and
 /// `std`. Unknown fields are errors. Cards without `flipcast_model` are read too if they hold `architecture`,
 /// `num_classes`, `input_size`, `mean`, `std` and `resize`.
+///
+/// ```
+/// use flipcast_models::ModelCard;
+///
+/// let card = ModelCard::read(br#"{
+///     "flipcast_model": 1, "architecture": "resnet50", "classes": ["cat", "dog"], "mean": [0.485, 0.456, 0.406],
+///     "std": [0.229, 0.224, 0.225], "resize": {"short_side": 256}, "crop": 224
+/// }"#)?;
+/// assert_eq!(card.architecture.config.classes(), 2);
+/// assert_eq!(ModelCard::read(card.to_json().as_bytes())?, card);
+/// # Ok::<(), flipcast_models::CardError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelCard {
     /// The model's name, `<architecture>.<weights>`.
@@ -49,7 +64,6 @@ pub struct ModelCard {
 
 /// Why a card was refused.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum CardError {
     /// The operating system refused.
     #[error("the file cannot be read")]
@@ -92,7 +106,7 @@ pub enum CardError {
         /// Its text, shortened.
         found: String,
         /// What is understood.
-        expected: &'static str,
+        expected: String,
     },
     /// The number of names is not the number of classes.
     #[error("the card names {names} classes, but gives their number as {classes}")]
@@ -114,14 +128,14 @@ pub enum CardError {
     },
 }
 
-impl CardError {
-    /// Advice on what to do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for CardError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Version { .. } => Some("the card was written by a newer flipcast".into()),
             Self::NotUnderstood { .. } => {
                 Some("write a card with `\"flipcast_model\": 1` and the exact settings".into())
             }
+            Self::Architecture { source } => source.hint(),
             _ => None,
         }
     }
@@ -172,17 +186,46 @@ fn bilinear() -> Interpolation {
     Interpolation::Bilinear
 }
 
+fn read_bytes(path: &Path) -> Result<Vec<u8>, CardError> {
+    let read = |source| CardError::Read { source };
+    let file = std::fs::File::open(path).map_err(read)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(read)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(CardError::TooLong { limit: MAX_BYTES });
+    }
+    Ok(bytes)
+}
+
+/// Whether a file is meant as a card: it has the format's own field, or two of those that training scripts write. In
+/// text that is no JSON, such as half a card, the names alone tell.
+fn is_card(bytes: &[u8]) -> bool {
+    let has: Box<dyn Fn(&str) -> bool> = match serde_json::from_slice::<serde_json::Value>(bytes) {
+        Ok(json) => Box::new(move |field| json.get(field).is_some()),
+        Err(_) => {
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            Box::new(move |field| text.contains(&format!("\"{field}\"")))
+        }
+    };
+    let foreign = foreign_card::FIELDS.iter().filter(|field| has(field)).count();
+    has(FORMAT) || (has("architecture") && foreign > 1)
+}
+
 impl ModelCard {
     /// Reads the card at `path`.
     pub fn load(path: &Path) -> Result<Self, CardError> {
-        let read = |source| CardError::Read { source };
-        let file = std::fs::File::open(path).map_err(read)?;
-        let mut bytes = Vec::new();
-        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(read)?;
-        if bytes.len() as u64 > MAX_BYTES {
-            return Err(CardError::TooLong { limit: MAX_BYTES });
-        }
-        Self::read(&bytes)
+        Self::read(&read_bytes(path)?)
+    }
+
+    /// Reads the file at `path` if it is a card, be it a broken one; `None` for JSON or text of another kind.
+    pub fn load_if_card(path: &Path) -> Result<Option<Self>, CardError> {
+        let bytes = read_bytes(path)?;
+        if is_card(&bytes) { Self::read(&bytes).map(Some) } else { Ok(None) }
+    }
+
+    /// Where the card of the weight file at `weights` is looked for: beside it, with the ending `.json`.
+    pub fn place_beside(weights: &Path) -> PathBuf {
+        weights.with_extension("json")
     }
 
     /// Reads a card from JSON.

@@ -1,12 +1,12 @@
-use crate::architecture::quoted;
-use crate::fit::{Fit, Mismatch, describe, shown};
+use crate::fit::{Fit, Mismatch, describe};
 use crate::recognise::Match;
+use crate::text::{list_names, shown};
 use crate::{ArchitectureError, CardError, ImportError};
 use flipcast_graph::{Graph, GraphError};
+use flipcast_ground::Hint;
 
 /// Why a model could not be made.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ModelError {
     /// The weight file cannot be read.
     #[error("cannot read the weights `{path}`")]
@@ -47,7 +47,7 @@ pub enum ModelError {
         best: Option<Box<Match>>,
     },
     /// No architecture was named, and the tensors fit several.
-    #[error("the tensors of `{path}` fit {} equally well", quoted(candidates))]
+    #[error("the tensors of `{path}` fit {} equally well", list_names(candidates))]
     Ambiguous {
         /// The file.
         path: String,
@@ -69,7 +69,7 @@ pub enum ModelError {
         head_classes: Option<usize>,
     },
     /// A weight is infinite or not a number.
-    #[error("tensor {} holds {value} at element {index}, expected finite values", shown(tensor))]
+    #[error("tensor `{}` holds {value} at element {index}, expected finite values", shown(tensor))]
     NotFinite {
         /// The parameter.
         tensor: String,
@@ -79,7 +79,7 @@ pub enum ModelError {
         value: f32,
     },
     /// A running variance is negative.
-    #[error("tensor {} holds {value} at element {index}, expected no negative variance", shown(tensor))]
+    #[error("tensor `{}` holds {value} at element {index}, expected no negative variance", shown(tensor))]
     NegativeVariance {
         /// The parameter.
         tensor: String,
@@ -97,6 +97,16 @@ pub enum ModelError {
         expected: String,
         /// The hash of the file.
         found: String,
+    },
+    /// The card and the name of published weights say different things.
+    #[error("the model card `{card}` and the name `{name}` disagree: {}", conflicts.join("; "))]
+    CardConflict {
+        /// The card.
+        card: String,
+        /// The name of the weights.
+        name: String,
+        /// What the card and the name say, setting by setting.
+        conflicts: Vec<String>,
     },
     /// The number of class names is not the number of classes.
     #[error("{found} class names were given for `{model}`, expected {expected}")]
@@ -135,33 +145,36 @@ impl ModelError {
             mismatched: fit.mismatched,
         }
     }
+}
 
-    /// Advice on what to do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
+impl Hint for ModelError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::TensorsDoNotFit { head_classes: Some(classes), .. } => {
-                Some(format!("the head was trained for {classes} classes; pass `--classes {classes}`"))
+                format!("the head was trained for {classes} classes; ask for that many")
             }
-            Self::TensorsDoNotFit { .. } => {
-                Some("`flipcast models show FILE` tells which architecture fits best".into())
-            }
+            Self::TensorsDoNotFit { .. } => "`flipcast models show FILE` tells which architecture fits best".into(),
             Self::NotRecognised { .. } => {
-                Some("`flipcast models` lists the known architectures; a model card can describe others".into())
+                "`flipcast models` lists the known architectures; a model card can describe others".into()
             }
             Self::Ambiguous { candidates, .. } => {
-                let first = candidates.first()?;
-                Some(format!("name the one that was trained, such as `--model {first}`"))
+                format!("name the one that was trained, such as `{}`", candidates.first()?)
             }
             Self::NoPreprocess { .. } => {
-                Some("name the weights, such as `--model resnet50.tv_in1k`, or put a model card beside the file".into())
+                "name published weights, such as `resnet50.tv_in1k`, or put a model card beside the file".into()
             }
             Self::OtherWeights { .. } => {
-                Some("the file was changed or is incomplete; fetch it again or correct the card".into())
+                "the file was changed or is incomplete; fetch it again or correct the card".into()
             }
-            Self::Architecture(_) => Some("`flipcast models` lists every known name".into()),
-            Self::Import { source, .. } => source.hint(),
-            Self::Card { source, .. } => source.hint(),
-            _ => None,
-        }
+            Self::CardConflict { .. } => {
+                "leave the name out to follow the card; correct or remove the card to follow the name".into()
+            }
+            Self::Architecture(source) => return source.hint(),
+            Self::Import { source, .. } => return source.hint(),
+            Self::Card { source, .. } => return source.hint(),
+            Self::Graph { .. } | Self::NotFinite { .. } | Self::NegativeVariance { .. } | Self::ClassNames { .. } => {
+                return None;
+            }
+        })
     }
 }

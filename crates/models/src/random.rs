@@ -1,4 +1,5 @@
 use flipcast_graph::{Graph, NodeId, Op, ParamSpec};
+use flipcast_ground::SplitMix64;
 use flipcast_tensor::{Shape, Tensor};
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 pub(crate) fn random_params(graph: &Graph, seed: u64) -> HashMap<String, Tensor> {
     let damped = feeding_a_sum(graph);
     let fill = |param: ParamSpec| {
-        let mut stream = Stream::new(seed, &param.name);
+        let mut stream = stream(seed, &param.name);
         // Tokens, positions and factors are parameters without a layer of their own.
         let (node, suffix) = param.name.rsplit_once('.').unwrap_or(("", &param.name));
         let size = if damped.contains(node) { 0.5 } else { 1.0 };
@@ -26,7 +27,7 @@ pub(crate) fn random_params(graph: &Graph, seed: u64) -> HashMap<String, Tensor>
             _ => (0.0, 0.1),
         };
         for value in tensor.values_mut() {
-            *value = (centre + spread * stream.next_signed()) as f32;
+            *value = (centre + spread * signed(&mut stream)) as f32;
         }
         (param.name, tensor)
     };
@@ -40,28 +41,14 @@ fn feeding_a_sum(graph: &Graph) -> HashSet<&str> {
     inputs.map(|&id: &NodeId| graph.node(id).name.as_str()).collect()
 }
 
-/// SplitMix64, seeded per parameter so that values do not depend on the order of parameters.
-struct Stream(u64);
+/// Seeded per parameter, so that values do not depend on the order of parameters.
+fn stream(seed: u64, name: &str) -> SplitMix64 {
+    SplitMix64::new(SplitMix64::hash_text(name) ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
 
-impl Stream {
-    fn new(seed: u64, name: &str) -> Self {
-        // FNV-1a.
-        let hash = name
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        Self(hash ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    /// Uniform between -1 and 1, never exactly 0.
-    fn next_signed(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        // 52 bits, centred between the steps.
-        ((z >> 12) as f64 + 0.5) / (1u64 << 51) as f64 - 1.0
-    }
+/// Uniform between -1 and 1, never exactly 0: 52 bits, centred between the steps.
+fn signed(stream: &mut SplitMix64) -> f64 {
+    ((stream.next_u64() >> 12) as f64 + 0.5) / (1u64 << 51) as f64 - 1.0
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
+use crate::family::infer_architecture;
 use crate::fit::{Fit, fit_tensors};
-use crate::infer::infer_architecture;
-use crate::infer_transformer::infer_transformer;
 use crate::registry::ARCHITECTURES;
-use crate::rename::canonical_name;
 use crate::vit_weights::file_params;
 use crate::{Architecture, TensorInfo};
 
@@ -27,7 +25,7 @@ pub fn recognise(tensors: &[TensorInfo]) -> Option<Match> {
         let Ok(graph) = candidate.config.build() else {
             continue;
         };
-        let family = Some(candidate.config.family());
+        let family = candidate.config.family();
         let (fit, _) = fit_tensors(family, &file_params(&candidate.config, &graph), tensors.iter());
         if fit.matched == 0 {
             continue;
@@ -56,8 +54,7 @@ fn candidates(tensors: &[TensorInfo]) -> impl Iterator<Item = Architecture> {
             None => architecture,
         }
     });
-    let inferred = infer_architecture(tensors.iter()).or_else(|| infer_transformer(tensors));
-    table.chain(inferred)
+    table.chain(infer_architecture(tensors))
 }
 
 /// Rows of the file's head weight under the name it has in this architecture.
@@ -65,7 +62,7 @@ fn head_classes(architecture: &Architecture, tensors: &[TensorInfo]) -> Option<u
     let graph = architecture.config.build().ok()?;
     let head = format!("{}.weight", graph.node(graph.output()).name);
     let family = architecture.config.family();
-    let tensor = tensors.iter().find(|tensor| canonical_name(family, &tensor.name) == head)?;
+    let tensor = tensors.iter().find(|tensor| family.canonical_name(&tensor.name) == head)?;
     match *tensor.shape.extents() {
         [classes, _] => Some(classes),
         _ => None,
@@ -84,14 +81,7 @@ mod tests {
     use flipcast_tensor::{DType, Shape};
 
     fn tensors_of(name: &str, classes: usize) -> Vec<TensorInfo> {
-        let architecture = Architecture::find(name).unwrap().with_classes(classes);
-        let params = architecture.config.build().unwrap().params();
-        let tensors = params.into_iter().map(|param| TensorInfo {
-            name: param.name,
-            dtype: DType::F32,
-            shape: Shape::new(param.shape),
-        });
-        tensors.collect()
+        crate::family::tests::tensors_of(&Architecture::find(name).unwrap().with_classes(classes).config)
     }
 
     #[test]

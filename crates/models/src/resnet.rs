@@ -1,4 +1,6 @@
-use crate::check::{check_classes, check_setting};
+use crate::check::{check_classes, check_rule, check_setting};
+use crate::shapes::{Shapes, join};
+use crate::{Architecture, Family};
 use flipcast_graph::{Activation, Conv2d, Graph, GraphBuilder, GraphError, NodeId, NormKind, Pool};
 use serde::{Deserialize, Serialize};
 
@@ -34,20 +36,22 @@ pub enum Stem {
 }
 
 /// How the shortcut follows a change of stride or width.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shortcut {
     /// Type A: every second pixel, missing channels filled with zeros; no parameters.
     A,
     /// Type B: 1x1 convolution and norm, called `downsample.0` and `downsample.1`.
+    #[default]
     B,
 }
 
 /// Which norm follows each convolution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResNetNorm {
     /// Batch norm.
+    #[default]
     Batch,
     /// Group norm with this many groups in every layer.
     Group(usize),
@@ -72,7 +76,7 @@ pub struct ResNetConfig {
     /// The first layers.
     pub stem: Stem,
     /// The shortcut where extents change.
-    #[serde(default = "shortcut_b")]
+    #[serde(default)]
     pub shortcut: Shortcut,
     /// Groups of a bottleneck's 3x3 convolution.
     #[serde(default = "one_group")]
@@ -81,14 +85,10 @@ pub struct ResNetConfig {
     #[serde(default = "width_64")]
     pub width_per_group: usize,
     /// The norm layers.
-    #[serde(default = "batch_norm")]
+    #[serde(default)]
     pub norm: ResNetNorm,
     /// Outputs of `fc`.
     pub classes: usize,
-}
-
-fn shortcut_b() -> Shortcut {
-    Shortcut::B
 }
 
 fn one_group() -> usize {
@@ -97,10 +97,6 @@ fn one_group() -> usize {
 
 fn width_64() -> usize {
     64
-}
-
-fn batch_norm() -> ResNetNorm {
-    ResNetNorm::Batch
 }
 
 impl ResNetConfig {
@@ -145,14 +141,8 @@ impl ResNetConfig {
     pub fn check(&self) -> Result<(), GraphError> {
         let stages = self.widths.len();
         check_setting("resnet", "stages", stages, 1..=8)?;
-        if self.layers.len() != stages {
-            return Err(GraphError::BadSetting {
-                node: "resnet".into(),
-                setting: "number of layers",
-                value: self.layers.len(),
-                expected: format!("{stages}, one per width"),
-            });
-        }
+        let layers = self.layers.len();
+        check_rule(layers == stages, "resnet", "number of layers", layers, || format!("{stages}, one per width"))?;
         for &width in &self.widths {
             check_setting("resnet", "width", width, 1..=16_384)?;
         }
@@ -257,6 +247,56 @@ fn residual_unit(
     }
     let sum = g.add(&format!("{name}.add"), branch, skip);
     g.activation(&format!("{name}.relu"), sum, Activation::Relu)
+}
+
+pub(crate) const FAMILY: Family = Family { rename, infer, ..Family::new("ResNet") };
+
+/// CIFAR implementations call the head `linear` and the projection `shortcut`.
+fn rename(name: &str) -> Option<String> {
+    if let Some(suffix) = name.strip_prefix("linear.") {
+        return Some(format!("fc.{suffix}"));
+    }
+    let (unit, suffix) = name.split_once(".shortcut.")?;
+    Some(format!("{unit}.downsample.{suffix}"))
+}
+
+/// Networks with batch norm of any width and depth; the stem is CIFAR's where its filter is 3x3.
+fn infer(shapes: &Shapes<'_>) -> Option<Architecture> {
+    // Without running statistics the norm is of another kind, whose groups no tensor tells.
+    shapes.get::<1>("bn1.running_mean")?;
+    let [stem_width, 3, kernel, _] = shapes.get("conv1.weight")? else {
+        return None;
+    };
+    let (stem, input_size) = match kernel {
+        3 => (Stem::Cifar, 32),
+        7 => (Stem::Imagenet, 224),
+        _ => return None,
+    };
+    let layers = shapes.count_stages(|stage, unit| format!("layer{}.{unit}.conv1.weight", stage + 1));
+    let (block, widest) =
+        if shapes.has("layer1.0.conv3.weight") { (Block::Bottleneck, "conv3") } else { (Block::Basic, "conv1") };
+    let width = |stage| Some(shapes.get::<4>(&format!("layer{stage}.0.{widest}.weight"))?[0] / block.expansion());
+    let widths: Vec<usize> = (1..=layers.len()).map(width).collect::<Option<_>>()?;
+    if widths.first() != Some(&stem_width) {
+        return None;
+    }
+    let [classes, _] = shapes.get("fc.weight")?;
+    let mut config = ResNetConfig::plain(block, stem, &widths, &layers, classes);
+    if !shapes.names().any(|name| name.contains(".downsample.")) {
+        config.shortcut = Shortcut::A;
+    }
+    if block == Block::Bottleneck {
+        let [inner, per_group, ..] = shapes.get::<4>("layer1.0.conv2.weight")?;
+        config.groups = inner.checked_div(per_group)?;
+        let channels = stem_width.checked_mul(config.groups)?;
+        config.width_per_group = inner.checked_mul(64)?.checked_div(channels)?;
+    }
+    let name = config.cifar_name().unwrap_or_else(|| {
+        let stem = if stem == Stem::Cifar { "cifar" } else { "imagenet" };
+        let block = if block == Block::Basic { "basic" } else { "bottleneck" };
+        format!("resnet_{stem}_{block}_l{}_w{}", join(&layers), join(&widths))
+    });
+    Some(Architecture::new(name, input_size, config))
 }
 
 #[cfg(test)]

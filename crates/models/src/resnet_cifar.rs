@@ -1,3 +1,4 @@
+use crate::check::check_rule;
 use crate::resnet::{Block, ResNetConfig, ResNetNorm, Shortcut, Stem};
 use flipcast_graph::GraphError;
 
@@ -8,14 +9,8 @@ impl ResNetConfig {
     /// A residual network for 32x32 images: 3x3 stem and three stages of `(depth - 2) / 6` basic units, whose widths
     /// are `width`, `2 width` and `4 width`. The published networks have `width` 16.
     pub fn cifar(depth: usize, width: usize, shortcut: Shortcut, classes: usize) -> Result<Self, GraphError> {
-        if depth < 8 || depth % 6 != 2 {
-            return Err(GraphError::BadSetting {
-                node: PREFIX.into(),
-                setting: "depth",
-                value: depth,
-                expected: "6 n + 2 with n at least 1".into(),
-            });
-        }
+        let fits = depth >= 8 && depth % 6 == 2;
+        check_rule(fits, PREFIX, "depth", depth, || "6 n + 2 with n at least 1".into())?;
         let units = (depth - 2) / 6;
         let widths = [1, 2, 4].map(|times| width.saturating_mul(times));
         let layers = [units; 3];

@@ -1,5 +1,8 @@
-use crate::check::{check_classes, check_setting};
-use crate::feed_forward::FeedForward;
+use crate::blocks::FeedForward;
+use crate::check::{check_classes, check_rule, check_setting};
+use crate::names::{Names, downsample, indices, is_window_table, replace_layer};
+use crate::shapes::{Shapes, join};
+use crate::{Architecture, Family};
 use flipcast_graph::{Activation, Attention, Conv2d, Graph, GraphBuilder, GraphError, NodeId, NormKind, Tokens};
 use serde::{Deserialize, Serialize};
 
@@ -61,14 +64,8 @@ impl SwinConfig {
             check_setting(family, "layers", layers, 1..=1_000)?;
             let width = self.width << stage;
             check_setting(family, "heads", heads, 1..=width)?;
-            if !width.is_multiple_of(heads) {
-                return Err(GraphError::BadSetting {
-                    node: family.into(),
-                    setting: "heads",
-                    value: heads,
-                    expected: format!("a divisor of {width}"),
-                });
-            }
+            let divides = width.is_multiple_of(heads);
+            check_rule(divides, family, "heads", heads, || format!("a divisor of {width}"))?;
         }
         check_setting(family, "window", self.window, 1..=1_024)?;
         check_classes(family, self.classes)
@@ -128,6 +125,39 @@ fn block(g: &mut GraphBuilder, name: &str, x: NodeId, heads: usize, tokens: Toke
         scale: None,
     };
     feed_forward.build(g, name, x)
+}
+
+pub(crate) const FAMILY: Family = Family { rename, ignores: is_window_table, infer, ..Family::new("Swin") };
+
+/// timm's layers outside the stages.
+const OUTER: &Names =
+    &[("patch_embed.proj", "features.0.0"), ("patch_embed.norm", "features.0.2"), ("head.fc", "head")];
+/// timm's layers of a block, where they differ.
+const BLOCK: &Names = &[("mlp.fc1", "mlp.0"), ("mlp.fc2", "mlp.3")];
+
+fn rename(name: &str) -> Option<String> {
+    let Some(path) = name.strip_prefix("layers.") else {
+        return replace_layer(OUTER, name);
+    };
+    let Some((stage, block, path)) = indices(path, "blocks.") else {
+        return downsample(path);
+    };
+    let path = replace_layer(BLOCK, path).unwrap_or_else(|| path.to_owned());
+    Some(format!("features.{}.{block}.{path}", 2 * stage + 1))
+}
+
+fn infer(shapes: &Shapes<'_>) -> Option<Architecture> {
+    let [width, 3, patch_size, _] = shapes.get("features.0.0.weight")? else {
+        return None;
+    };
+    let table =
+        |stage: usize, block: usize| format!("features.{}.{block}.attn.relative_position_bias_table", 2 * stage + 1);
+    let layers = shapes.count_stages(table);
+    let (window, _) = shapes.window(&table(0, 0))?;
+    let heads = (0..layers.len()).map(|stage| Some(shapes.window(&table(stage, 0))?.1)).collect::<Option<_>>()?;
+    let [classes, _] = shapes.get("head.weight")?;
+    let name = format!("swin_w{width}_l{}_patch{patch_size}_window{window}", join(&layers));
+    Some(Architecture::new(name, 224, SwinConfig { patch_size, width, heads, window, classes, layers }))
 }
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
-use crate::check::{check_classes, check_setting};
-use crate::feed_forward::FeedForward;
+use crate::blocks::FeedForward;
+use crate::check::{check_classes, check_rule, check_setting};
+use crate::layout::find_channel_factors;
+use crate::names::{Names, replace_layer};
+use crate::shapes::{Shapes, exact_root};
+use crate::{Architecture, Family};
 use flipcast_graph::{Activation, Attention, Conv2d, Graph, GraphBuilder, GraphError, NodeId, NormKind};
 use serde::{Deserialize, Serialize};
 
 const EPS: f32 = 1e-6;
+/// Channels of an attention head in every published network; no tensor tells it.
+const HEAD_DIM: usize = 64;
 
 /// The learned token in front of the patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +24,17 @@ pub enum ClassToken {
     /// Behind it comes a second one, taught by another network, with a classifier of its own: DeiT's distilled networks, whose
     /// logits are the mean of the two.
     Distilled,
+}
+
+impl ClassToken {
+    /// Position embeddings in front of those of the patches.
+    pub(crate) fn positions(self) -> usize {
+        match self {
+            Self::Absent | Self::WithoutPosition => 0,
+            Self::WithPosition => 1,
+            Self::Distilled => 2,
+        }
+    }
 }
 
 /// What the classifier reads.
@@ -91,27 +108,21 @@ impl VitConfig {
         check_setting(family, "patch_size", self.patch_size, 1..=1_024)?;
         for side in self.image_size {
             check_setting(family, "image_size", side, 1..=16_384)?;
-            if !side.is_multiple_of(self.patch_size) {
-                let expected = format!("a multiple of {}", self.patch_size);
-                return Err(bad("image_size", side, expected));
-            }
+            let fits = side.is_multiple_of(self.patch_size);
+            check_rule(fits, family, "image_size", side, || format!("a multiple of {}", self.patch_size))?;
         }
         check_setting(family, "hidden_dim", self.hidden_dim, 1..=65_536)?;
         check_setting(family, "mlp_dim", self.mlp_dim, 1..=1_048_576)?;
         check_setting(family, "layers", self.layers, 1..=1_000)?;
         check_setting(family, "heads", self.heads, 1..=self.hidden_dim)?;
-        if !self.hidden_dim.is_multiple_of(self.heads) {
-            let expected = format!("a divisor of {}", self.hidden_dim);
-            return Err(bad("heads", self.heads, expected));
-        }
-        if self.class_token == ClassToken::Absent && self.pool == TokenPool::ClassToken {
-            let expected = "1, since the classifier reads it".into();
-            return Err(bad("class tokens", 0, expected));
-        }
-        if self.class_token == ClassToken::Distilled && self.pool != TokenPool::ClassToken {
-            let expected = "1 or none, since a mean leaves the second one out".into();
-            return Err(bad("class tokens", 2, expected));
-        }
+        let divides = self.hidden_dim.is_multiple_of(self.heads);
+        check_rule(divides, family, "heads", self.heads, || format!("a divisor of {}", self.hidden_dim))?;
+        let reads_token = self.pool == TokenPool::ClassToken;
+        let is_read = !reads_token || self.class_token != ClassToken::Absent;
+        check_rule(is_read, family, "class tokens", 0, || "1, since the classifier reads it".into())?;
+        let reads_both = reads_token || self.class_token != ClassToken::Distilled;
+        let expected = || "1 or none, since a mean leaves the second one out".into();
+        check_rule(reads_both, family, "class tokens", 2, expected)?;
         check_classes(family, self.classes)
     }
 
@@ -119,10 +130,6 @@ impl VitConfig {
         let [rows, columns] = self.image_size.map(|side| side / self.patch_size);
         rows * columns
     }
-}
-
-fn bad(setting: &'static str, value: usize, expected: String) -> GraphError {
-    GraphError::BadSetting { node: "vit".into(), setting, value, expected }
 }
 
 /// The layers of a vision transformer.
@@ -209,6 +216,88 @@ fn encoder_block(g: &mut GraphBuilder, config: &VitConfig, layer: usize, x: Node
         scale: config.layer_scale.then_some("ls2"),
     };
     feed_forward.build(g, &name, x)
+}
+
+pub(crate) const FAMILY: Family = Family { rename, find_layout: find_channel_factors, infer, ..Family::new("ViT") };
+
+/// timm's layers outside the blocks.
+const OUTER: &Names = &[
+    ("patch_embed.proj", "conv_proj"),
+    ("norm", "encoder.ln"),
+    ("head", "heads.head"),
+    ("head_dist", "heads.head_dist"),
+];
+/// timm's layers of a block.
+const BLOCK: &Names = &[
+    ("norm1", "ln_1"),
+    ("attn.qkv", "self_attention.in_proj"),
+    ("attn.proj", "self_attention.out_proj"),
+    ("norm2", "ln_2"),
+    ("mlp.fc1", "mlp.0"),
+    ("mlp.fc2", "mlp.3"),
+];
+/// Layers that torchvision's published files still have under older names.
+const OLDER: &Names = &[("mlp.linear_1", "mlp.0"), ("mlp.linear_2", "mlp.3")];
+
+fn rename(name: &str) -> Option<String> {
+    match name {
+        "cls_token" => return Some("class_token".into()),
+        "pos_embed" => return Some("encoder.pos_embedding".into()),
+        _ => {}
+    }
+    // torchvision's packed projection is a parameter of its module, a layer here.
+    if let Some((module, suffix)) = name.rsplit_once(".in_proj_") {
+        return matches!(suffix, "weight" | "bias").then(|| format!("{module}.in_proj.{suffix}"));
+    }
+    if let Some(path) = name.strip_prefix("encoder.layers.") {
+        let (block, path) = path.split_once('.')?;
+        return Some(format!("encoder.layers.{block}.{}", replace_layer(OLDER, path)?));
+    }
+    let Some(path) = name.strip_prefix("blocks.") else {
+        return replace_layer(OUTER, name);
+    };
+    let (block, path) = path.split_once('.')?;
+    let path = match path.strip_suffix(".gamma") {
+        Some(scale) => scale.to_owned(),
+        None => replace_layer(BLOCK, path)?,
+    };
+    Some(format!("encoder.layers.encoder_layer_{block}.{path}"))
+}
+
+/// Images are taken as square and heads as those of the published networks.
+fn infer(shapes: &Shapes<'_>) -> Option<Architecture> {
+    let [hidden_dim, 3, patch, _] = shapes.get("conv_proj.weight")? else {
+        return None;
+    };
+    let layer = |i: usize| format!("encoder.layers.encoder_layer_{i}");
+    let layers = shapes.count(|i| format!("{}.ln_1.weight", layer(i)));
+    let [mlp_dim, _] = shapes.get(&format!("{}.mlp.0.weight", layer(0)))?;
+    let [1, positions, _] = shapes.get("encoder.pos_embedding")? else {
+        return None;
+    };
+    // A square number of positions leaves none for the class token.
+    let class_token = match (shapes.has("class_token"), exact_root(positions)) {
+        (true, _) if shapes.has("dist_token") => ClassToken::Distilled,
+        (false, _) => ClassToken::Absent,
+        (true, None) => ClassToken::WithPosition,
+        (true, Some(_)) => ClassToken::WithoutPosition,
+    };
+    let side = exact_root(positions.checked_sub(class_token.positions())?)?;
+    let pool = match (shapes.has("fc_norm.weight"), class_token) {
+        (true, _) => TokenPool::MeanThenNorm,
+        (false, ClassToken::Absent) => TokenPool::NormThenMean,
+        (false, _) => TokenPool::ClassToken,
+    };
+    let [classes, _] = shapes.get("heads.head.weight")?;
+    let image = side.checked_mul(patch)?;
+    let config = VitConfig {
+        mlp_dim,
+        class_token,
+        pool,
+        layer_scale: shapes.has(&format!("{}.ls1", layer(0))),
+        ..VitConfig::new(image, patch, [hidden_dim, layers, hidden_dim / HEAD_DIM], classes)
+    };
+    hidden_dim.is_multiple_of(HEAD_DIM).then(|| Architecture::new(config.name(), image, config))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl VitConfig {
 
     /// The registered name, or a description for settings without one.
     pub(crate) fn name(&self) -> String {
-        let own = ArchitectureConfig::Vit(self.clone());
+        let own = ArchitectureConfig::from(self.clone());
         let entry = ARCHITECTURES.iter().find(|entry| (entry.config)(self.classes) == own);
         if let Some(entry) = entry {
             return entry.name.to_owned();

@@ -2,8 +2,7 @@
 
 use crate::fit::{Fit, Sources};
 use crate::layout::Layout;
-use crate::rename::canonical_name;
-use crate::{ArchitectureConfig, ClassToken, Family, TensorInfo, VitConfig};
+use crate::{ArchitectureConfig, ClassToken, TensorInfo, VitConfig};
 use flipcast_graph::{Graph, ParamSpec};
 use flipcast_tensor::{Shape, Tensor};
 
@@ -86,11 +85,7 @@ pub(crate) struct Positions {
 impl Positions {
     /// What turns positions of extents `found`, called `name` in the file, into those of `config`.
     fn find(config: &VitConfig, found: &[usize], name: &str) -> Option<Self> {
-        let prefix = match config.class_token {
-            ClassToken::Absent | ClassToken::WithoutPosition => 0,
-            ClassToken::WithPosition => 1,
-            ClassToken::Distilled => 2,
-        };
+        let prefix = config.class_token.positions();
         let &[1, tokens, channels] = found else {
             return None;
         };
@@ -192,7 +187,7 @@ pub(crate) fn accept_positions(
     let ArchitectureConfig::Vit(vit) = config else {
         return;
     };
-    let is_positions = |name: &str| canonical_name(Family::Vit, name) == POSITIONS;
+    let is_positions = |name: &str| crate::vit::FAMILY.canonical_name(name) == POSITIONS;
     let Some(place) = fit.mismatched.iter().position(|m| m.name == POSITIONS) else {
         return;
     };

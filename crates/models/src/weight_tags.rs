@@ -1,6 +1,6 @@
 use crate::architecture::normalised;
-use crate::nearest::nearest_names;
 use crate::{Architecture, ArchitectureError};
+use flipcast_ground::nearest_quoted;
 use flipcast_images::preprocess::{Interpolation, Normalise, Preprocess};
 
 /// Published weights by name, `<architecture>.<weights>`; the part after the dot fixes preprocessing and class count.
@@ -145,7 +145,7 @@ impl WeightTag {
         let found = WEIGHT_TAGS.iter().find(|tag| tag.name == wanted);
         found.ok_or_else(|| ArchitectureError::UnknownWeights {
             name: name.to_owned(),
-            nearest: nearest_names(&wanted, WEIGHT_TAGS.iter().map(|tag| tag.name)),
+            nearest: nearest_quoted(&wanted, WEIGHT_TAGS.iter().map(|tag| tag.name)),
         })
     }
 

@@ -1,8 +1,12 @@
-use crate::check::{check_classes, check_setting};
+use crate::check::{check_classes, check_rule, check_setting};
+use crate::shapes::Shapes;
+use crate::{Architecture, Family};
 use flipcast_graph::{Activation, Conv2d, Graph, GraphBuilder, GraphError, NodeId};
 use serde::{Deserialize, Serialize};
 
 const EPS: f32 = 1e-5;
+/// Some networks were saved with a second copy of their first block.
+const SECOND_COPY: &str = "sub_block1.";
 
 /// A pre-activation wide residual network for small images.
 ///
@@ -31,14 +35,7 @@ impl WideResNetConfig {
     /// Names the first setting outside its range.
     pub fn check(&self) -> Result<(), GraphError> {
         check_setting("wide_resnet", "depth", self.depth, 10..=1_000)?;
-        if self.depth % 6 != 4 {
-            return Err(GraphError::BadSetting {
-                node: "wide_resnet".into(),
-                setting: "depth",
-                value: self.depth,
-                expected: "6 n + 4".into(),
-            });
-        }
+        check_rule(self.depth % 6 == 4, "wide_resnet", "depth", self.depth, || "6 n + 4".into())?;
         check_setting("wide_resnet", "widen_factor", self.widen_factor, 1..=256)?;
         check_classes("wide_resnet", self.classes)
     }
@@ -82,6 +79,18 @@ fn preactivation_unit(g: &mut GraphBuilder, name: &str, x: NodeId, width: usize,
         g.conv(&format!("{name}.convShortcut"), active, conv)
     };
     g.add(&format!("{name}.add"), y, skip)
+}
+
+pub(crate) const FAMILY: Family =
+    Family { ignores: |name| name.starts_with(SECOND_COPY), infer, ..Family::new("WideResNet") };
+
+fn infer(shapes: &Shapes<'_>) -> Option<Architecture> {
+    let units = shapes.count(|unit| format!("block1.layer.{unit}.conv1.weight"));
+    let [width, ..] = shapes.get::<4>("block1.layer.0.conv1.weight")?;
+    let [classes, _] = shapes.get("fc.weight")?;
+    let config = WideResNetConfig::new(6 * units + 4, width / 16, classes);
+    let name = format!("wrn_{}_{}", config.depth, config.widen_factor);
+    width.is_multiple_of(16).then(|| Architecture::new(name, 32, config))
 }
 
 #[cfg(test)]

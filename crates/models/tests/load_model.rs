@@ -1,5 +1,6 @@
 //! Weight files to models: where the architecture comes from, and what is refused.
 
+use flipcast_ground::Hint;
 use flipcast_images::preprocess::{Preprocess, Size};
 use flipcast_models::{
     CardError, Format, ImportError, LoadRequest, Model, ModelCard, ModelError, WeightTag, inspect_file,
@@ -176,6 +177,53 @@ fn a_broken_card_is_not_passed_over() {
 }
 
 #[test]
+fn a_json_file_that_is_no_card_is_ignored_with_a_note() {
+    let folder = Folder::new("unrelated");
+    let tensors = tensors_of("cifar_resnet8_w4", 2);
+    let path = folder.write("net.safetensors", &safetensors(&tensors, &[]));
+    assert!(load(&path).unwrap().notes().is_empty());
+    for text in ["{\"model\": {\"name\": \"net\"}, \"architecture\": 3}", "[1, 2]", "half a sentence"] {
+        folder.write("net.json", text.as_bytes());
+        let model = load(&path).unwrap();
+        assert_eq!(model.architecture(), "cifar_resnet8_w4");
+        let [note] = model.notes() else { panic!("{:?}", model.notes()) };
+        assert!(note.contains("net.json") && note.contains("no model card"), "{note}");
+    }
+    for text in
+        ["{\"architecture\": \"resnet18\", \"num_classes\": 2}", "{\"architecture\": \"resnet18\", \"mean\": [0"]
+    {
+        folder.write("net.json", text.as_bytes());
+        assert!(matches!(load(&path), Err(ModelError::Card { .. })), "{text}");
+    }
+}
+
+#[test]
+fn a_card_that_contradicts_the_name_of_published_weights_is_refused() {
+    let folder = Folder::new("conflict");
+    let tensors = tensors_of("cifar_resnet20", 10);
+    let path = folder.write("net.safetensors", &safetensors(&tensors, &[]));
+    let tag = WeightTag::find("resnet20.cifar10").unwrap();
+    let mut card = ModelCard {
+        name: None,
+        architecture: tag.architecture(),
+        class_names: Some((0..10).map(|class| format!("class {class}")).collect()),
+        preprocess: (tag.preprocess)(),
+        weights_sha256: None,
+    };
+    folder.write("net.json", card.to_json().as_bytes());
+    let model = load_as(&path, "resnet20.cifar10").unwrap();
+    assert_eq!(model.class_names().unwrap()[3], "class 3");
+    card.preprocess = Preprocess { crop: Some(Size::square(28)), ..card.preprocess };
+    folder.write("net.json", card.to_json().as_bytes());
+    let error = load_as(&path, "resnet20.cifar10").unwrap_err();
+    assert!(matches!(error, ModelError::CardConflict { .. }) && error.hint().is_some());
+    let text = error.to_string();
+    assert!(text.contains("net.json` and the name `resnet20.cifar10` disagree"), "{text}");
+    assert!(text.ends_with("`crop` is {\"height\":28,\"width\":28} in the card and null by the name"), "{text}");
+    assert_eq!(load(&path).unwrap().input_size(), Size::square(28));
+}
+
+#[test]
 fn another_class_count_gets_a_hint() {
     let folder = Folder::new("classes");
     let tensors = tensors_of("resnet18", 10);
@@ -187,7 +235,7 @@ fn another_class_count_gets_a_hint() {
          `fc.bias` has shape [10], expected [1000]"
     );
     let hint = error.hint().unwrap();
-    assert_eq!(hint, "the head was trained for 10 classes; pass `--classes 10`");
+    assert_eq!(hint, "the head was trained for 10 classes; ask for that many");
     let request = LoadRequest { architecture: Some("resnet18"), classes: Some(10), ..LoadRequest::new(&path) };
     assert_eq!(Model::load(request).unwrap().num_classes(), 10);
 }

@@ -4,8 +4,7 @@
 
 use flipcast_exec::{Executor, Network, NetworkOptions, NormMode};
 use flipcast_models::{
-    Architecture, ArchitectureConfig, Family, LoadRequest, Model, TensorInfo, VitConfig, canonical_name,
-    count_parameters, recognise,
+    Architecture, ArchitectureConfig, Family, LoadRequest, Model, TensorInfo, VitConfig, count_parameters, recognise,
 };
 use flipcast_tensor::{Batch, DType, Shape};
 use flipcast_testkit::{Loss, ReferenceExecutor, TensorFile, relative_l2};
@@ -178,7 +177,7 @@ fn flat(expected: &TensorFile, prefix: &str, family: Family, executor: &dyn Exec
         let Some(parameter) = name.strip_prefix(prefix) else {
             continue;
         };
-        let range = table.find(&canonical_name(family, parameter)).unwrap();
+        let range = table.find(&family.canonical_name(parameter)).unwrap();
         values[range].copy_from_slice(expected.values(name).unwrap());
     }
     assert!(values.iter().all(|v| v.is_finite()), "{prefix}");

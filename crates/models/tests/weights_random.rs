@@ -1,6 +1,7 @@
 //! Damaged weight files: whatever happens to the bytes, reading ends in a value or an error, in bounded memory.
 #![forbid(unsafe_code)]
 
+use flipcast_ground::Hint;
 use flipcast_models::WeightFile;
 use peak_alloc::PeakAlloc;
 use std::path::PathBuf;

@@ -26,13 +26,19 @@ pub struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// Loads the model.
+    /// The weight file.
+    pub fn weight_file(&self) -> &Path {
+        self.weights.as_deref().unwrap_or(Path::new(&self.model))
+    }
+
+    /// Loads the model, and notes on stderr what a user should know about it.
     pub fn open(&self) -> Result<Model, OpenError> {
-        let (weights, architecture) = match &self.weights {
-            Some(path) => (path.as_path(), Some(self.model.as_str())),
-            None => (Path::new(&self.model), None),
-        };
-        ModelRequest { weights, architecture, classes: self.classes }.open()
+        let architecture = self.weights.is_some().then_some(self.model.as_str());
+        let model = ModelRequest { weights: self.weight_file(), architecture, classes: self.classes }.open()?;
+        for note in model.notes() {
+            eprintln!("note: {note}");
+        }
+        Ok(model)
     }
 }
 

@@ -1,9 +1,10 @@
+use crate::failure::with_causes;
 use crate::output::print;
 use crate::table::{Align, grouped, render};
 use anyhow::Result;
 use clap::Subcommand;
 use flipcast_images::preprocess::{Preprocess, Resize};
-use flipcast_models::{inspect_file, list_architectures, list_weight_tags};
+use flipcast_models::{ARCHITECTURES, ModelCard, WEIGHT_TAGS, count_parameters, inspect_file};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -14,6 +15,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Show {
+    /// List every known architecture and all published weights (the default)
+    List,
     /// Tell what a weight file holds and which architecture it matches
     Show {
         /// A safetensors, .pth, .pt or .th file
@@ -23,35 +26,40 @@ enum Show {
 
 pub fn run(args: &Args) -> Result<()> {
     let text = match &args.command {
-        None => list()?,
+        None | Some(Show::List) => list()?,
         Some(Show::Show { file }) => show(file)?,
     };
     print(&text)
 }
 
 fn list() -> Result<String> {
-    let architectures: Vec<Vec<String>> = list_architectures()
+    let mut architectures = Vec::new();
+    for entry in ARCHITECTURES {
+        let graph = (entry.config)(entry.classes).build()?;
+        architectures.push(vec![
+            entry.name.to_owned(),
+            grouped(count_parameters(&graph)),
+            grouped(graph.affine_table().len()),
+            entry.input_size.to_string(),
+            entry.classes.to_string(),
+        ]);
+    }
+    let tags: Vec<Vec<String>> = WEIGHT_TAGS
         .iter()
-        .map(|entry| {
-            vec![
-                entry.name.to_owned(),
-                grouped(entry.parameters),
-                grouped(entry.norm_parameters),
-                entry.input_size.to_string(),
-                entry.classes.to_string(),
-            ]
-        })
+        .map(|tag| vec![tag.name.to_owned(), tag.classes.to_string(), describe(&(tag.preprocess)())])
         .collect();
-    let tags: Vec<Vec<String>> = list_weight_tags()
-        .iter()
-        .map(|tag| vec![tag.name.to_owned(), tag.classes.to_string(), describe(&tag.preprocess)])
-        .collect();
-    let header = ["architecture", "parameters", "of norms", "input", "classes"];
+    let header = ["architecture", "parameters", "adaptable", "input", "classes"];
     let align = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Right];
-    let mut text = render(&header, &align, &architectures);
-    text.push('\n');
+    let mut text =
+        "Architectures, for `--model NAME --weights FILE`. Adaptable are the scales and shifts of norm layers. \
+                    `cifar_resnet<depth>_w<width>` and\n`vit_<size>_patch<side>_<image side>` take further numbers.\n\n"
+            .to_owned();
+    text += &render(&header, &align, &architectures);
+    text += "\nPublished weights, for `--model NAME --weights FILE` too. These names bring classes and preprocessing with \
+             them; other weights need a\nmodel card beside the file. The files themselves come from torchvision, timm or \
+             RobustBench.\n\n";
     let align = [Align::Left, Align::Right, Align::Left];
-    text.push_str(&render(&["weights", "classes", "preprocessing"], &align, &tags));
+    text += &render(&["weights", "classes", "preprocessing"], &align, &tags);
     Ok(text)
 }
 
@@ -71,21 +79,38 @@ fn show(path: &Path) -> Result<String> {
             let names: Vec<&str> =
                 std::iter::once(best.architecture.name.as_str()).chain(best.ties.iter().map(String::as_str)).collect();
             let classes = best.architecture.config.classes();
-            text += &format!(
-                "architecture: {} with {classes} classes; every tensor fits
-",
-                names.join(" or ")
-            );
+            text += &format!("architecture: {} with {classes} classes; every tensor fits\n", names.join(" or "));
+            let config = &best.architecture.config;
+            let fitting = WEIGHT_TAGS.iter().filter(|tag| tag.architecture().config == *config);
+            let fitting: Vec<&str> = fitting.map(|tag| tag.name).collect();
+            if !fitting.is_empty() {
+                text += &format!("published weights of this kind: {}\n", fitting.join(", "));
+            }
         }
         Some(best) => {
-            text += &format!(
-                "architecture: nearest is {}; {}
-",
-                best.architecture.name, best.fit
-            )
+            text += &format!("architecture: none fits; nearest is {}, but {}\n", best.architecture.name, best.fit);
         }
     }
+    text += &format!("model card: {}\n", describe_card(&ModelCard::place_beside(path)));
     Ok(text)
+}
+
+/// What the file says that may be the card.
+fn describe_card(path: &Path) -> String {
+    let place = path.display();
+    if !path.is_file() {
+        return format!(
+            "none; `{place}` would tell classes and preprocessing, and so does the name of published weights"
+        );
+    }
+    match ModelCard::load_if_card(path) {
+        Ok(Some(card)) => {
+            let classes = card.architecture.config.classes();
+            format!("{place}: {}, {classes} classes, {}", card.architecture.name, describe(&card.preprocess))
+        }
+        Ok(None) => format!("none; `{place}` is something else"),
+        Err(error) => format!("{place} cannot be used: {}", with_causes(&error)),
+    }
 }
 
 /// What is done to an image, in a few words.

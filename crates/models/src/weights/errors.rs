@@ -1,11 +1,12 @@
 use super::pickle::PickleError;
 use super::zip::ZipError;
+use crate::text::list_names;
+use flipcast_ground::Hint;
 use flipcast_tensor::{DType, Shape};
 use std::io;
 
 /// Why a weight file could not be read. Names taken from the file are escaped and shortened.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ImportError {
     /// The operating system refused.
     #[error("cannot read `{path}`")]
@@ -113,35 +114,19 @@ pub enum ImportError {
         /// Bytes the file gives it.
         found: u64,
     },
-    /// Safetensors offsets that run backwards.
-    #[error("tensor `{name}` ends at byte {end}, before its start at {start}")]
-    ReversedOffsets {
+    /// Safetensors offsets that run backwards, overlap the tensor before or leave bytes between.
+    #[error(
+        "tensor `{name}` lies at bytes {start} to {end}, expected it to start at {expected_start} and not to end before"
+    )]
+    BadOffsets {
         /// The tensor.
         name: String,
         /// Declared start.
         start: u64,
         /// Declared end.
         end: u64,
-    },
-    /// Two safetensors tensors share bytes.
-    #[error("tensor `{name}` starts at byte {start}, inside the tensor that ends at {previous_end}")]
-    OverlappingTensors {
-        /// The later tensor.
-        name: String,
-        /// Where it starts.
-        start: u64,
-        /// Where the one before it ends.
-        previous_end: u64,
-    },
-    /// Safetensors data that no tensor owns.
-    #[error("tensor `{name}` starts at byte {start}, but the tensor before it ends at {previous_end}")]
-    UnusedBytes {
-        /// The tensor after the hole.
-        name: String,
-        /// Where it starts.
-        start: u64,
-        /// Where the one before it ends.
-        previous_end: u64,
+        /// Where the tensor before it ends.
+        expected_start: u64,
     },
     /// An element count that does not fit the address space.
     #[error("tensor `{name}` of shape {shape} has more elements than memory can hold")]
@@ -160,16 +145,6 @@ pub enum ImportError {
         found: usize,
         /// Supported axes.
         limit: usize,
-    },
-    /// Not one stride per axis.
-    #[error("tensor `{name}` of shape {shape} has {found} strides, expected one per axis")]
-    StrideCount {
-        /// The tensor.
-        name: String,
-        /// Its declared shape.
-        shape: Shape,
-        /// Declared strides.
-        found: usize,
     },
     /// A view that repeats elements by a stride of zero.
     #[error("tensor `{name}` of shape {shape} repeats its elements by a stride of 0, expected each to be stored")]
@@ -270,7 +245,7 @@ pub enum ImportError {
         found: String,
     },
     /// Several dicts of tensors, and no rule to prefer one.
-    #[error("several state dicts: {}", list(candidates))]
+    #[error("several state dicts: {}", list_names(candidates))]
     AmbiguousStateDict {
         /// Where they are; `.` is the top level.
         candidates: Vec<String>,
@@ -291,9 +266,8 @@ pub enum ImportError {
     },
 }
 
-impl ImportError {
-    /// What the user can do about it, where that is known.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for ImportError {
+    fn hint(&self) -> Option<String> {
         let advice = match self {
             Self::UnknownFormat { start } if start.starts_with("version https://git-lfs") => {
                 "this is a Git LFS pointer; fetch the real file with `git lfs pull`"
@@ -322,46 +296,9 @@ impl ImportError {
     }
 }
 
-/// `text` from a file, ready for a message: control characters escaped, long text cut.
-pub(super) fn shown(text: &str) -> String {
-    const LONGEST: usize = 120;
-    let mut shown: String = text.chars().take(LONGEST).flat_map(|c| c.escape_debug()).collect();
-    if text.chars().nth(LONGEST).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
-/// Names in backticks; beyond eight, how many more there are.
-pub(super) fn list<S: AsRef<str>>(names: &[S]) -> String {
-    const MOST: usize = 8;
-    let mut text = String::new();
-    for (i, name) in names.iter().take(MOST).enumerate() {
-        let separator = if i == 0 { "" } else { ", " };
-        text.push_str(separator);
-        text.push_str(&format!("`{}`", shown(name.as_ref())));
-    }
-    if names.len() > MOST {
-        text.push_str(&format!(" and {} more", names.len() - MOST));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_from_a_file_cannot_drive_the_terminal() {
-        assert_eq!(shown("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
-        assert_eq!(shown(&"x".repeat(500)).chars().count(), 121);
-    }
-
-    #[test]
-    fn a_long_list_says_how_much_is_left() {
-        let names: Vec<String> = (0..10).map(|i| i.to_string()).collect();
-        assert_eq!(list(&names), "`0`, `1`, `2`, `3`, `4`, `5`, `6`, `7` and 2 more");
-    }
 
     #[test]
     fn a_pointer_file_is_explained() {

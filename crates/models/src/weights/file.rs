@@ -1,10 +1,11 @@
 use super::contents::Contents;
-use super::errors::{ImportError, shown};
+use super::errors::ImportError;
 use super::mapping::{FileBytes, map_file};
 use super::safetensors::read_safetensors;
 use super::stored_tensor::TensorInfo;
 use super::torch_legacy::read_torch_legacy;
 use super::torch_zip::read_torch_zip;
+use crate::text::shown;
 use flipcast_tensor::Tensor;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
@@ -13,7 +14,6 @@ use std::path::Path;
 
 /// A weight file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Format {
     /// A JSON header and raw data.
     Safetensors,

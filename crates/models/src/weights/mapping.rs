@@ -1,4 +1,5 @@
-use super::errors::{ImportError, shown};
+use super::errors::ImportError;
+use crate::text::shown;
 use memmap2::Mmap;
 use std::fs::{self, File};
 use std::ops::Deref;

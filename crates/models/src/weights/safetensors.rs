@@ -1,7 +1,8 @@
 use super::contents::Contents;
-use super::errors::{ImportError, shown};
+use super::errors::ImportError;
 use super::reader::Reader;
 use super::stored_tensor::{StoredTensor, TensorInfo};
+use crate::text::shown;
 use flipcast_tensor::{DType, Shape};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
@@ -64,8 +65,8 @@ fn read_header(bytes: &[u8]) -> Result<(Header, usize), ImportError> {
 /// Checks one tensor's place against the end of the tensor before it and the end of the data.
 fn check_offsets(name: &str, (start, end): (u64, u64), previous_end: u64, data_len: u64) -> Result<(), ImportError> {
     let name = shown(name);
-    if end < start {
-        return Err(ImportError::ReversedOffsets { name, start, end });
+    if start != previous_end || end < start {
+        return Err(ImportError::BadOffsets { name, start, end, expected_start: previous_end });
     }
     if end > data_len {
         return Err(ImportError::Truncated {
@@ -73,12 +74,6 @@ fn check_offsets(name: &str, (start, end): (u64, u64), previous_end: u64, data_l
             needed: end,
             found: data_len,
         });
-    }
-    if start < previous_end {
-        return Err(ImportError::OverlappingTensors { name, start, previous_end });
-    }
-    if start > previous_end {
-        return Err(ImportError::UnusedBytes { name, start, previous_end });
     }
     Ok(())
 }

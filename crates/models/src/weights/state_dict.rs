@@ -1,7 +1,8 @@
 use super::contents::Contents;
-use super::errors::{ImportError, list, shown};
+use super::errors::ImportError;
 use super::pickle::{Id, Pickle, StorageRef, TensorRef, Value};
 use super::stored_tensor::{MAX_RANK, StoredTensor, StridedWindow, TensorInfo};
+use crate::text::{list_names, shown};
 use flipcast_tensor::Shape;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -198,7 +199,7 @@ fn describe(pickle: &Pickle<'_>, value: Value<'_>) -> String {
             _ => None,
         })
         .collect();
-    if keys.is_empty() { "a dict without names".to_owned() } else { format!("a dict of {}", list(&keys)) }
+    if keys.is_empty() { "a dict without names".to_owned() } else { format!("a dict of {}", list_names(&keys)) }
 }
 
 /// Checks a pickled tensor and finds its bytes.

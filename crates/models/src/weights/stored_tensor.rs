@@ -1,4 +1,5 @@
-use super::errors::{ImportError, shown};
+use super::errors::ImportError;
+use crate::text::shown;
 use flipcast_tensor::{DType, Shape, Tensor};
 use std::ops::Range;
 
@@ -67,7 +68,12 @@ impl StoredTensor {
         let size = info.dtype.size();
         let stored = storage.len() / size;
         if strides.len() != info.shape.rank() {
-            return Err(ImportError::StrideCount { name: shown(&info.name), shape: info.shape, found: strides.len() });
+            return Err(ImportError::BadTensorField {
+                name: shown(&info.name),
+                field: "number of strides",
+                expected: "one per axis",
+                found: format!("{} for the shape {}", strides.len(), info.shape),
+            });
         }
         let extents = info.shape.extents();
         for (stride, &extent) in strides.iter_mut().zip(extents) {
@@ -226,6 +232,6 @@ mod tests {
         let error = strided(&[1; 17], &[1; 17], 0, 5).expect_err("17 axes");
         assert!(matches!(error, ImportError::TooManyAxes { .. }), "{error}");
         let error = strided(&[2, 2], &[1], 0, 5).expect_err("one stride for two axes");
-        assert!(matches!(error, ImportError::StrideCount { .. }), "{error}");
+        assert!(matches!(error, ImportError::BadTensorField { field: "number of strides", .. }), "{error}");
     }
 }

@@ -1,8 +1,9 @@
 use super::contents::Contents;
-use super::errors::{ImportError, shown};
+use super::errors::ImportError;
 use super::pickle::{Pickle, StorageRef, Value, read_pickle};
 use super::reader::Reader;
 use super::state_dict::read_state_dict;
+use crate::text::shown;
 use std::collections::HashMap;
 use std::ops::Range;
 

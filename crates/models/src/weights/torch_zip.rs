@@ -1,8 +1,9 @@
 use super::contents::Contents;
-use super::errors::{ImportError, shown};
+use super::errors::ImportError;
 use super::pickle::{StorageRef, read_pickle};
 use super::state_dict::read_state_dict;
 use super::zip::{Archive, ZipError};
+use crate::text::shown;
 use std::ops::Range;
 
 /// The record that holds the pickled object, in the archive's one folder.

@@ -1,5 +1,5 @@
-use super::errors::shown;
 use super::reader::Reader;
+use crate::text::shown;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
@@ -18,7 +18,6 @@ const MAX_NAME: usize = 1024;
 
 /// Why an archive could not be read.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ZipError {
     /// No end record, without which nothing can be found.
     #[error("the zip archive has no end record, expected one in its last 65557 bytes")]

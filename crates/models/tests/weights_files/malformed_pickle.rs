@@ -1,6 +1,7 @@
 //! One tiny file per condition a pickle is refused for.
 
 use crate::build::{call, dict, global, good_object, int, ints, legacy_of, list, storage, text, torch_zip_of, tuple};
+use flipcast_ground::Hint;
 use flipcast_models::weights::PickleError;
 use flipcast_models::{ImportError, WeightFile};
 

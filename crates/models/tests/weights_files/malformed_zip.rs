@@ -1,6 +1,7 @@
 //! One tiny file per condition a torch archive is refused for, as an archive.
 
 use crate::build::{Record, TWO, Width, good_object, torch_records, torch_zip_of, zip};
+use flipcast_ground::Hint;
 use flipcast_models::weights::ZipError;
 use flipcast_models::{ImportError, WeightFile};
 

@@ -1,6 +1,5 @@
 /// What is wrong with a pickle.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum PickleError {
     /// The pickle ends before its stop opcode.
     #[error("the pickle ends in the middle")]

@@ -1,4 +1,5 @@
-use crate::weights::errors::{ImportError, shown};
+use crate::text::shown;
+use crate::weights::errors::ImportError;
 use flipcast_tensor::DType;
 
 /// What a constructor on the allow-list makes.
