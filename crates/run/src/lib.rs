@@ -13,6 +13,7 @@ mod calibrate;
 mod calibration;
 mod cell;
 mod clean_images;
+mod cost;
 mod device;
 mod error;
 mod estimate;
@@ -35,6 +36,7 @@ pub use calibrate::{CalibrationJob, CleanCell, HELD_OUT, calibrate, clean_cell, 
 pub use calibration::{CALIBRATION_FORMAT, Calibration, CalibrationCell, Fits, ModelIdentity};
 pub use cell::{Cell, CellRequest, Observation, ScoreSummary, Seconds, Setting};
 pub use clean_images::CleanImages;
+pub use cost::{CalibrationCost, measure_cost};
 pub use device::Device;
 pub use error::RunError;
 pub use estimate::{CellEstimates, Estimates};

@@ -5,20 +5,29 @@ use super::scoring::{ScoringArgs, check_writable, flip_protocol, parse_marginal}
 use super::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
-use crate::table::{Align, counted, render};
+use crate::progress::duration;
+use crate::table::{Align, counted, grouped, render};
 use anyhow::{Context, Result};
+use flipcast_ground::is_special;
+use flipcast_models::ModelCard;
 use flipcast_record::write_atomically;
 use flipcast_run::open::LabelRule;
-use flipcast_run::{Calibration, CalibrationJob, FlipProtocol, ScoreOptions, Setting, calibrate};
-use std::path::PathBuf;
+use flipcast_run::{
+    Calibration, CalibrationCost, CalibrationJob, FlipProtocol, ScoreOptions, Setting, calibrate, measure_cost,
+};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Below this many images the errors of the fits are mostly chance.
 const FEW_IMAGES: usize = 200;
+/// A run of more seconds comes with advice on how to make it shorter.
+const LONG_SECONDS: f64 = 600.0;
 
 /// Learn from labelled images how this model's accuracy shows in its outputs.
 ///
 /// --data are clean images with labels. Looks at them and at four corruptions of them in five severities, made in memory, and fits what every
-/// estimator needs. The result belongs to these weights, this preprocessing and this protocol.
+/// estimator needs. The result belongs to these weights, this preprocessing and this protocol. What it will take is
+/// measured and told first. Every finished cell is kept beside the result, so that an interrupted run goes on where it was.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -28,6 +37,11 @@ pub struct Args {
     /// Where the artefact is written
     #[arg(long, value_name = "FILE", default_value = "calibration.json")]
     out: PathBuf,
+    /// Count flips without adapting (`--protocol statistics`), several times faster; for networks with batch norms. Says
+    /// nothing about the adapted model. Flips alone then err by 2.70 points in place of 2.69 (CIFAR-100, ResNet-26) and by
+    /// 1.56 in place of 1.56 (Tiny-ImageNet, ResNet-18); with the 1,000 steps of `--protocol paper` by 1.22 on the latter
+    #[arg(long, conflicts_with = "protocol")]
+    quick: bool,
     /// How flips are counted: flipcast, statistics, paper, code, limited-memory or limited-data
     #[arg(long, default_value = "flipcast")]
     protocol: String,
@@ -43,14 +57,27 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let threads = thread_count(args.scoring.threads)?;
-    let device = args.scoring.device.device(threads)?;
-    args.scoring.end_on_interrupt()?;
+    let mut scoring = args.scoring.clone();
+    let threads = thread_count(scoring.threads)?;
+    let device = scoring.device.device(threads)?;
+    if scoring.record.is_none() && !is_special(&args.out) {
+        scoring.record = Some(args.out.with_extension("cells.jsonl"));
+    }
+    scoring.end_on_interrupt()?;
+    let protocol = if args.quick { "statistics" } else { &args.protocol };
     // A misspelt name should not wait for the weights.
-    FlipProtocol::named(&args.protocol)?;
+    FlipProtocol::named(protocol)?;
     check_writable(&args.out)?;
+    check_not_the_models(&args.out, args.model.weight_file())?;
     let model = args.model.open()?;
-    let protocol = flip_protocol(&args.protocol, &model, args.scoring.seed)?;
+    if args.quick && !model.graph().has_batch_norm() {
+        return Err(Advised {
+            problem: format!("`{}` has no batch norms, so that nothing flips without adapting", model.name()),
+            hint: "leave `--quick` out; such a network is adapted in a few small steps".to_owned(),
+        }
+        .into());
+    }
+    let protocol = flip_protocol(protocol, &model, scoring.seed)?;
     if args.images.labels == LabelRule::None {
         return Err(Advised {
             problem: "a calibration compares predictions with labels, but `--labels none` ignores them".to_owned(),
@@ -58,7 +85,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         .into());
     }
-    let data = args.images.request(args.images.only()?, args.scoring.seed).open(&model)?;
+    let data = args.images.request(args.images.only()?, scoring.seed).open(&model)?;
     if data.spec.corruption.is_some() {
         return Err(Advised {
             problem: format!("--data is `{}`, with a corruption, but a calibration is made on clean images", data.spec),
@@ -68,15 +95,19 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let job = CalibrationJob {
         setting: Setting { model: &model, protocol: &protocol, device },
-        clean: args.scoring.request(&data),
+        clean: scoring.request(&data),
         options: ScoreOptions {
             marginal: parse_marginal(&args.marginal, model.num_classes())?,
             temperature: args.temperature,
         },
     };
-    let mut ledger = args.scoring.ledger()?;
-    let calibration = calibrate(&job, &mut ledger, &mut args.scoring.watcher("calibrate"))
-        .with_context(|| format!("cannot calibrate `{}` on `{}`", model.name(), data.spec))?;
+    let cannot = || format!("cannot calibrate `{}` on `{}`", model.name(), data.spec);
+    let mut ledger = scoring.ledger()?;
+    let cost = measure_cost(&job, &ledger).with_context(cannot)?;
+    if !scoring.progress.quiet {
+        eprintln!("{}", describe_cost(&cost, scoring.record.as_deref()));
+    }
+    let calibration = calibrate(&job, &mut ledger, &mut scoring.watcher("calibrate")).with_context(cannot)?;
     let text = calibration.to_json()?;
     write_atomically(&args.out, text.as_bytes())?;
     print(&summary(&calibration))?;
@@ -92,6 +123,55 @@ pub fn run(args: &Args) -> Result<()> {
         )?;
     }
     print(&format!("\nwritten to {}\n", args.out.display()))
+}
+
+/// Refuses to write over the model's own files.
+fn check_not_the_models(out: &Path, weights: &Path) -> Result<()> {
+    let out = place(out);
+    let what = if out == place(weights) {
+        "the weight file"
+    } else if out == place(&ModelCard::place_beside(weights)) {
+        "the place of the model card of"
+    } else {
+        return Ok(());
+    };
+    let name = weights.with_extension("calibration.json");
+    Err(Advised {
+        problem: format!("--out `{}` is {what} `{}`", out.display(), weights.display()),
+        hint: format!("choose another name, such as `--out {}`", name.display()),
+    }
+    .into())
+}
+
+/// The path with its folder made plain, so that two spellings of one file are equal.
+fn place(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (folder.canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// What is to be done and how long it takes, before it begins.
+fn describe_cost(cost: &CalibrationCost, record: Option<&Path>) -> String {
+    let mut text = format!("{} of {}", counted(cost.cells + cost.known, "cell"), counted(cost.images, "image"));
+    if cost.known > 0 {
+        text += &format!(", {} of them known", grouped(cost.known));
+    }
+    if cost.cells > 0 {
+        text += &format!(": {}", counted(cost.predictions, "prediction"));
+        if cost.steps > 0 {
+            text += &format!(" and {} of {}", counted(cost.steps, "step"), counted(cost.step_images, "image"));
+        }
+        text += &format!(", about {}", duration(Duration::from_secs_f64(cost.seconds)));
+        if cost.seconds > LONG_SECONDS {
+            text += "; `--limit 1000` takes fewer images, `--quick` adapts nothing";
+        }
+    }
+    if let Some(record) = record {
+        text += &format!("\ncells are kept in {}", record.display());
+    }
+    text
 }
 
 /// What was learned, for a reader.

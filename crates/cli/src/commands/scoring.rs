@@ -150,11 +150,15 @@ pub fn check_writable(path: &Path) -> Result<()> {
 pub struct CellProgress {
     line: ProgressLine,
     cell: (String, usize, usize),
+    /// Whether the cell takes work; one that was kept does not.
+    works: bool,
+    /// Cells before it that took none.
+    known: usize,
 }
 
 impl CellProgress {
     pub fn new(line: ProgressLine) -> Self {
-        Self { line, cell: (String::new(), 0, 1) }
+        Self { line, cell: (String::new(), 0, 1), works: false, known: 0 }
     }
 
     /// Prints a result while the line is out of the way.
@@ -162,10 +166,11 @@ impl CellProgress {
         self.line.suspend(|| print(text))
     }
 
-    fn tell(&self, done: usize, total: usize, what: &str) {
+    fn tell(&mut self, done: usize, total: usize, what: &str) {
+        self.works = true;
         let (name, cell, cells) = &self.cell;
         self.line.show(|| {
-            let left = self.line.left(*cell, 0, *cells);
+            let left = self.line.left(*cell, self.known, *cells);
             format!("{} of {cells}, {name}: {} of {} {what}{left}", cell + 1, grouped(done), grouped(total))
         });
     }
@@ -173,6 +178,8 @@ impl CellProgress {
 
 impl Watcher for CellProgress {
     fn cell(&mut self, name: &str, cell: usize, total: usize) {
+        self.known += usize::from(cell > 0 && !self.works);
+        self.works = false;
         self.cell = (name.to_owned(), cell, total);
     }
 

@@ -137,6 +137,98 @@ fn calibrate_writes_an_artefact_that_estimate_takes() {
     flipcast(&estimate).expect(0, &[]).prints(&["source model, truth", "combined", "too_few_images"]);
 }
 
+/// Arguments that calibrate the demo's model on a few of its images.
+fn calibrate_args(out: &str) -> Vec<String> {
+    let model = asset("resnet20.fashion_mnist.safetensors");
+    let args = ["calibrate", "--model", &model, "--data", ASSETS, "--limit", "64", "--quick", "--out", out];
+    args.map(str::to_owned).to_vec()
+}
+
+/// The artefact without what differs from run to run.
+fn untimed(path: &str) -> Value {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.remove("seconds");
+                fields.values_mut().for_each(strip);
+            }
+            Value::Array(items) => items.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    let mut artefact = serde_json::from_slice(&fs::read(path).expect("written")).expect("JSON");
+    strip(&mut artefact);
+    artefact
+}
+
+#[test]
+fn calibrate_tells_the_cost_first_and_its_progress_off_a_terminal() {
+    let scratch = Scratch::new("calibrate-cost");
+    let args = calibrate_args(&scratch.path("c.json"));
+    let plain = [args.clone(), vec!["--progress".into(), "plain".into()]].concat();
+    let told = run(&plain)
+        .expect(0, &["21 cells of 64 images: 2,688 predictions, about", "c.cells.jsonl", "calibrate: 1 of 21, clean"]);
+    let (cost, progress) = (told.stderr.find("predictions"), told.stderr.find("1 of 21"));
+    assert!(cost < progress, "{}", told.stderr);
+    let again = run(&args).expect(0, &["21 cells of 64 images, 21 of them known"]);
+    assert_eq!(again.stdout, told.stdout, "from the kept cells alone");
+    let quiet = run(&[args, vec!["--quiet".into()]].concat()).expect(0, &[]);
+    assert_eq!(quiet.stderr, "");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_calibration_goes_on_from_its_cells_and_ends_the_same() {
+    let scratch = Scratch::new("calibrate-interrupted");
+    let (out, cells) = (scratch.path("c.json"), scratch.path("c.cells.jsonl"));
+    let args = calibrate_args(&out);
+    let child = Command::new(env!("CARGO_BIN_EXE_flipcast"))
+        .args(&args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let lines = || fs::read_to_string(&cells).map_or(0, |text| text.lines().count());
+    let patience = Instant::now() + Duration::from_secs(120);
+    while lines() < 2 && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill is there");
+    let output = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{stderr}");
+    assert!(stderr.contains("interrupted") && stderr.contains("c.cells.jsonl"), "{stderr}");
+    assert!(!fs::exists(&out).expect("readable"), "nothing half-written stays");
+    let kept = lines();
+    assert!((2..21).contains(&kept), "{kept} cells");
+    run(&args).expect(0, &[&format!("{kept} of them known")]);
+    let undisturbed = scratch.path("undisturbed.json");
+    run(&calibrate_args(&undisturbed)).expect(0, &[]);
+    assert_eq!(untimed(&out), untimed(&undisturbed));
+    assert_eq!(lines(), fs::read_to_string(scratch.path("undisturbed.cells.jsonl")).expect("kept").lines().count());
+}
+
+#[test]
+fn calibrate_does_not_write_over_the_models_own_files() {
+    let scratch = Scratch::new("calibrate-over");
+    pictures(&scratch);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    let data = scratch.path("data");
+    let calibrate = |out: &str| flipcast(&["calibrate", "--model", &model, "--data", &data, "--quick", "--out", out]);
+    let card = std::path::Path::new(&model).with_extension("json");
+    let dotted = scratch.path("./data/../tiny.json");
+    for out in [card.to_str().expect("UTF-8"), &dotted] {
+        calibrate(out).expect(2, &["is the place of the model card of", "tiny.calibration.json"]);
+    }
+    calibrate(&model).expect(2, &["is the weight file", "tiny.calibration.json"]);
+}
+
+#[test]
+fn a_quick_calibration_has_no_other_protocol() {
+    let args = ["calibrate", "--quick", "--protocol", "paper", "--model", "x", "--data", "y"];
+    flipcast(&args).expect(2, &["--quick", "--protocol"]);
+}
+
 #[test]
 fn calibration_needs_labels_of_the_models_classes() {
     let scratch = Scratch::new("calibrate-bad");

@@ -62,8 +62,6 @@ fn a_published_name_that_contradicts_the_card_is_refused() {
     let scratch = Scratch::new("models-conflict");
     let model = write_model(&scratch, "tiny", 1, &json!(10));
     let args = ["calibrate", "--model", "resnet20.cifar10", "--weights", &model, "--data", "."];
-    flipcast(&args).expect(
-        2,
-        &["tiny.json` and the name `resnet20.cifar10` disagree", "`normalise` is", "`--model FILE` alone"],
-    );
+    flipcast(&args)
+        .expect(2, &["tiny.json` and the name `resnet20.cifar10` disagree", "`normalise` is", "`--model FILE` alone"]);
 }
