@@ -215,7 +215,9 @@ fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
             DataError::UnknownLayout { path, .. } if is_image(path) => {
                 "this is one image; give the folder that holds it"
             }
-            DataError::NoImages { .. } => "give the folder that holds the images or the class folders",
+            DataError::NoImages { .. } | DataError::OnlyIgnored { .. } => {
+                "give the folder that holds the images or the class folders"
+            }
             _ => return None,
         }
     } else {

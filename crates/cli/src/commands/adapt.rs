@@ -131,7 +131,7 @@ pub fn run(args: &Args) -> Result<()> {
     let spec = args.images.only()?;
     let model = args.model.open()?;
     let method = method(args, &model)?;
-    let data = args.images.request(spec, args.seed).open(&model)?;
+    let data = args.images.open(spec, &model, args.seed)?;
     let start = match &args.affine {
         Some(path) => Some(load_affine(path, &model)?),
         None => None,

@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         .into());
     }
-    let data = args.images.request(args.images.only()?, scoring.seed).open(&model)?;
+    let data = args.images.open(args.images.only()?, &model, scoring.seed)?;
     if data.spec.corruption.is_some() {
         return Err(Advised {
             problem: format!("--data is `{}`, with a corruption, but a calibration is made on clean images", data.spec),

@@ -98,7 +98,7 @@ impl DataArgs {
     }
 
     /// What is asked of `spec`, one of the data.
-    pub fn request<'a>(&'a self, spec: &'a str, seed: u64) -> DataRequest<'a> {
+    fn request<'a>(&'a self, spec: &'a str, seed: u64) -> DataRequest<'a> {
         DataRequest {
             dataset: self.dataset.as_deref(),
             split: self.split.as_deref(),
@@ -110,10 +110,18 @@ impl DataArgs {
         }
     }
 
+    /// Opens `spec`, one of the data, and says what is worth telling about it.
+    pub fn open(&self, spec: &str, model: &Model, seed: u64) -> Result<OpenedData, OpenError> {
+        let opened = self.request(spec, seed).open(model)?;
+        for note in opened.notes() {
+            eprintln!("note: `{spec}`: {note}");
+        }
+        Ok(opened)
+    }
+
     /// Opens all data, so that a misspelt path is noticed before any work is done.
     pub fn open_all(&self, model: &Model, seed: u64) -> Result<Vec<(&str, OpenedData)>, OpenError> {
-        let open = |spec: &'_ String| self.request(spec, seed).open(model);
-        self.data.iter().map(|spec| Ok((spec.as_str(), open(spec)?))).collect()
+        self.data.iter().map(|spec| Ok((spec.as_str(), self.open(spec, model, seed)?))).collect()
     }
 }
 

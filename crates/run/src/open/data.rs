@@ -2,7 +2,8 @@ use super::{DecisionRule, LabelRule, OpenError, labels};
 use crate::adapt::DataIdentity;
 use crate::{CellRequest, MEMORY_LIMIT, Scope};
 use flipcast_corrupt::{CorruptionStep, Corruptor, DataSpec};
-use flipcast_images::dataset::{DataError, Dataset, OpenOptions, Split, open_with, take_evenly};
+use flipcast_images::dataset::{DataError, Dataset, OpenOptions, Split, are_numbers, open_with, take_evenly};
+use flipcast_images::labelspace::Rule;
 use flipcast_images::loader::LoaderConfig;
 use flipcast_images::preprocess::Preprocess;
 use flipcast_images::registry::{CountRule, open_named};
@@ -143,6 +144,20 @@ impl OpenedData {
         Ok(Self { spec, dataset: Arc::new(dataset), config, preprocess, scope, sample: None, seed: 0 })
     }
 
+    /// What is worth telling about them: files that are not read, and how class folders called by numbers are understood.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::from_iter(self.dataset.ignored().summary());
+        let classes = self.dataset.classes();
+        if let Some(space) = self.scope.class_space().filter(|_| !classes.is_empty() && are_numbers(classes)) {
+            let rule = match space.labels().rule() {
+                Rule::Index => "as class numbers, counted from 0",
+                _ => "as names of the model's classes",
+            };
+            notes.push(format!("class folders that are called by numbers are taken {rule}"));
+        }
+        notes
+    }
+
     /// What a cell of these images asks for. Records call them by path, sample and corruption.
     pub fn request(&self) -> CellRequest<'_> {
         CellRequest {
@@ -180,4 +195,26 @@ impl OpenedData {
 fn preprocess_of(model: &Model) -> Result<&Preprocess, OpenError> {
     let cannot = |source: ModelError| OpenError::Preprocess { model: model.name().to_owned(), source: source.into() };
     model.require_preprocess().map_err(cannot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipcast_images::dataset::InMemory;
+    use flipcast_images::preprocess::Normalise;
+
+    #[test]
+    fn class_folders_called_by_numbers_are_explained() {
+        let model = Model::random("cifar_resnet20", 3, 1).expect("a known architecture");
+        let model = model.with_preprocess(Preprocess::normalise_only(Normalise::cifar10()));
+        let named =
+            model.clone().with_class_names(["01", "02", "03"].map(str::to_owned).to_vec()).expect("three names");
+        let notes = |classes: &[&str], model: &Model| {
+            let data = InMemory::default().with_classes(classes.iter().copied());
+            OpenedData::new("x", data, model).expect("classes fit").notes().join("; ")
+        };
+        assert!(notes(&["", "01", "02"], &model).contains("as class numbers"));
+        assert!(notes(&["", "01", "02"], &named).contains("as names"));
+        assert_eq!(notes(&["a", "b", "c"], &model), "");
+    }
 }
