@@ -1,6 +1,6 @@
-use crate::outputs::{check_rows, first_of_the_largest, log_softmax};
+use crate::outputs::check_rows;
 use crate::{Embeddings, EstimateError, Score};
-use flipcast_ground::SplitMix64;
+use flipcast_ground::{SplitMix64, argmax, log_softmax};
 use serde::{Deserialize, Serialize};
 
 /// Power of the normalised entropy that errors are divided by, as published.
@@ -132,9 +132,9 @@ impl Aetta {
         for row in rows {
             self.pass_all(row, head, &mut logits)?;
             let (plain, dropped) = logits.split_at(classes);
-            let class = first_of_the_largest(plain);
+            let class = argmax(plain);
             for pass in dropped.chunks_exact(classes) {
-                changed += usize::from(first_of_the_largest(pass) != class);
+                changed += usize::from(argmax(pass) != class);
                 log_softmax(pass, &mut log_probs);
                 let probs = log_probs.iter().map(|log_p| log_p.exp());
                 average.iter_mut().zip(probs).for_each(|(a, p)| *a += p);

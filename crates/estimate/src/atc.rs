@@ -32,6 +32,19 @@ impl AtcScore {
 /// the estimate is 0; if none is, the threshold is the smallest score and a flag is raised. No probability needs an epsilon,
 /// since logarithms come from the logits. As in the published script, temperature is not applied unless
 /// [`Outputs::scaled`] was.
+///
+/// ```
+/// use flipcast_estimate::{AtcScore, Outputs, Reference, atc};
+///
+/// # fn main() -> Result<(), flipcast_estimate::EstimateError> {
+/// // Of four labelled images the least confident one is wrong, so three quarters lie above the threshold.
+/// let labelled = Outputs::new(vec![4.0, 0.0, 3.0, 0.0, 0.0, 2.0, 1.0, 0.0], 2)?;
+/// let reference = Reference::fit(&labelled, &[0, 0, 1, 1])?;
+/// let unlabelled = Outputs::new(vec![5.0, 0.0, 0.5, 0.0], 2)?;
+/// assert_eq!(atc(&unlabelled, &reference, AtcScore::MaxConfidence)?.value, 0.5);
+/// # Ok(())
+/// # }
+/// ```
 pub fn atc(outputs: &Outputs, reference: &Reference, score: AtcScore) -> Result<Score, EstimateError> {
     reference.check_for(outputs)?;
     let threshold = match score {

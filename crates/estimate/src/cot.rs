@@ -13,6 +13,17 @@ use crate::{EstimateError, Outputs, Score};
 /// 20,000 images are solved in batches of at most 10,000 without replacement, dealt in a fixed random order, instead of batches of
 /// 10,000 with replacement. Apply [`Outputs::scaled`] first for the calibrated form.
 ///
+/// ```
+/// use flipcast_estimate::{Outputs, ac, cot};
+///
+/// # fn main() -> Result<(), flipcast_estimate::EstimateError> {
+/// // Both images are predicted as class 0, but the classes occur equally often.
+/// let outputs = Outputs::new(vec![3.0, 0.0, 1.0, 0.0], 2)?;
+/// assert!(cot(&outputs, &[0.5, 0.5])?.value < ac(&outputs)?.value);
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// When `marginal` has not one share per class, or the shares are negative or do not add up to one.
 pub fn cot(outputs: &Outputs, marginal: &[f64]) -> Result<Score, EstimateError> {

@@ -1,6 +1,7 @@
+use flipcast_ground::Hint;
+
 /// Why an estimate could not be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum EstimateError {
     /// Nothing was given.
     #[error("no {what} were given, expected at least one")]
@@ -100,20 +101,21 @@ pub enum EstimateError {
     },
 }
 
-impl EstimateError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::UnknownClass { .. } => {
-                Some("check that labels are positions in the network's output, counted from 0")
-            }
-            Self::TooFew { .. } => Some("give more images, or more calibration cells"),
-            Self::TooMany { .. } => Some("give fewer images at a time"),
-            Self::NotFinite { .. } => {
-                Some("the network or its input is broken; check the weights and the preprocessing")
-            }
-            _ => None,
-        }
+impl Hint for EstimateError {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::UnknownClass { .. } => "check that labels are positions in the network's output, counted from 0",
+            Self::TooFew { .. } => "give more images, or more calibration cells",
+            Self::TooMany { .. } => "give fewer images at a time",
+            Self::NotFinite { .. } => "the network or its input is broken; check the weights and the preprocessing",
+            Self::Empty { .. }
+            | Self::Ragged { .. }
+            | Self::Length { .. }
+            | Self::Setting { .. }
+            | Self::Undefined { .. }
+            | Self::UnknownCurve { .. } => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 

@@ -2,6 +2,14 @@ use crate::Flag;
 use serde::{Deserialize, Serialize};
 
 /// An accuracy, how sure it is, and what speaks against it. All numbers are fractions.
+///
+/// ```
+/// use flipcast_estimate::{Estimate, Flag};
+///
+/// let estimate = Estimate::around(0.97, 0.05, vec![Flag::TooFewImages]);
+/// assert!(estimate.holds(0.93) && !estimate.holds(0.9));
+/// assert_eq!(estimate.high, 1.0);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Estimate {

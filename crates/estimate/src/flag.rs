@@ -3,7 +3,6 @@ use serde::{Deserialize, Serialize};
 /// A reason to doubt an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Flag {
     /// The fitted function does not respond to its input here.
     SaturatedFit,
@@ -28,6 +27,22 @@ pub enum Flag {
 }
 
 impl Flag {
+    /// Its name in files and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SaturatedFit => "saturated_fit",
+            Self::OutsideFittedRange => "outside_fitted_range",
+            Self::ClassMarginalMismatch => "class_marginal_mismatch",
+            Self::FilterStarved => "filter_starved",
+            Self::TooFewImages => "too_few_images",
+            Self::ClassSortedStream => "class_sorted_stream",
+            Self::ShortAdaptation => "short_adaptation",
+            Self::NoRunningStatistics => "no_running_statistics",
+            Self::GuardTriggered => "guard_triggered",
+            Self::NoReferenceErrors => "no_reference_errors",
+        }
+    }
+
     /// One line for a reader who has to decide whether to trust the estimate.
     pub fn text(self) -> &'static str {
         match self {
@@ -54,7 +69,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_stored_in_snake_case() {
-        assert_eq!(serde_json::to_string(&Flag::OutsideFittedRange).unwrap(), "\"outside_fitted_range\"");
+    fn flags_are_stored_under_their_names() {
+        for flag in [
+            Flag::SaturatedFit,
+            Flag::OutsideFittedRange,
+            Flag::ClassMarginalMismatch,
+            Flag::FilterStarved,
+            Flag::TooFewImages,
+            Flag::ClassSortedStream,
+            Flag::ShortAdaptation,
+            Flag::NoRunningStatistics,
+            Flag::GuardTriggered,
+            Flag::NoReferenceErrors,
+        ] {
+            assert_eq!(serde_json::to_value(flag).unwrap(), flag.name());
+        }
     }
 }

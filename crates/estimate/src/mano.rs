@@ -1,6 +1,6 @@
-use crate::outputs::log_softmax;
 use crate::score::mean;
 use crate::{EstimateError, Outputs, Score};
+use flipcast_ground::log_softmax;
 use serde::{Deserialize, Serialize};
 
 /// Settings of [`mano`].

@@ -1,6 +1,18 @@
 use crate::EstimateError;
+use flipcast_ground::{argmax, log_softmax};
 
 /// Logits of a network for a set of images, one row per image: at least one row, at least one class, all finite.
+///
+/// ```
+/// use flipcast_estimate::Outputs;
+///
+/// # fn main() -> Result<(), flipcast_estimate::EstimateError> {
+/// let outputs = Outputs::new(vec![2.0, 0.0, 0.5, 1.0], 2)?;
+/// assert_eq!((outputs.images(), outputs.classes_predicted()), (2, vec![0, 1]));
+/// assert!(Outputs::new(vec![2.0, f32::NAN], 2).is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outputs {
     logits: Vec<f32>,
@@ -53,7 +65,7 @@ impl Outputs {
 
     /// The class with the largest logit of each image, the first of several.
     pub fn classes_predicted(&self) -> Vec<usize> {
-        self.rows().map(first_of_the_largest).collect()
+        self.rows().map(argmax).collect()
     }
 
     /// The largest probability of each image.
@@ -106,29 +118,9 @@ impl Outputs {
     }
 }
 
-/// Replaces `out` by the logarithms of the probabilities that belong to a row of logits.
-pub(crate) fn log_softmax(row: &[f32], out: &mut Vec<f64>) {
-    let largest = largest(row);
-    out.clear();
-    out.extend(row.iter().map(|&z| f64::from(z) - largest));
-    let log_sum = out.iter().map(|z| z.exp()).sum::<f64>().ln();
-    out.iter_mut().for_each(|z| *z -= log_sum);
-}
-
 /// The largest logit of a row.
 pub(crate) fn largest(row: &[f32]) -> f64 {
     f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max))
-}
-
-/// Position of the largest value, the first of several.
-pub(crate) fn first_of_the_largest(row: &[f32]) -> usize {
-    let mut best = 0;
-    for (class, z) in row.iter().enumerate() {
-        if *z > row[best] {
-            best = class;
-        }
-    }
-    best
 }
 
 /// Refuses values that are not finite or do not fill at least one row of at least one value.

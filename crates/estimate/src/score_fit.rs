@@ -35,6 +35,27 @@ pub struct Reading<'a> {
 ///
 /// The errors come from leaving out whole groups of cells: a curve fitted without any severity of a corruption predicts
 /// that corruption. So they tell how the curve does on a kind of shift it has not seen, which is what it is for.
+///
+/// ```
+/// use flipcast_estimate::{CurveKind, Direction, FitPoint, Reading, ScoreFit};
+///
+/// # fn main() -> Result<(), flipcast_estimate::EstimateError> {
+/// // Three corruptions at five severities: the accuracy falls as the score grows.
+/// let point = |group: usize, severity: usize| FitPoint {
+///     score: severity as f64,
+///     standard_error: 0.01,
+///     accuracy: 0.9 - 0.1 * severity as f64 + 0.01 * group as f64,
+///     images: 1000,
+///     group,
+/// };
+/// let points: Vec<_> = (0..15).map(|cell| point(cell / 5, cell % 5)).collect();
+/// let fit = ScoreFit::fit(CurveKind::Linear, Direction::Decreasing, &points)?;
+/// let reading = Reading { score: 2.0, standard_error: 0.01, images: 1000, flags: &[] };
+/// let estimate = fit.estimate(&reading, 0.9);
+/// assert!((estimate.accuracy - 0.71).abs() < 0.01 && estimate.holds(0.7));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScoreFit {

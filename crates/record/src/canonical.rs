@@ -1,14 +1,51 @@
 use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// The field that holds a [`checksum`].
+pub const CHECK: &str = "check";
+/// Digits of a key and of a checksum.
+const DIGITS: usize = 16;
+
+/// The first 16 hexadecimal digits of the SHA-256 of a text.
+pub(crate) fn short_hash(text: &str) -> String {
+    let mut hash = String::new();
+    for byte in Sha256::digest(text).iter().take(DIGITS / 2) {
+        write!(hash, "{byte:02x}").expect("a string takes any text");
+    }
+    hash
+}
+
+/// A hash of the [`canonical_json`] of an object, its field `check` left aside: it changes with any digit.
+///
+/// ```
+/// use flipcast_record::checksum;
+/// use serde_json::json;
+///
+/// let check = checksum(&json!({"accuracy": 0.71}));
+/// assert_eq!(checksum(&json!({"accuracy": 0.71, "check": check})), check);
+/// assert_ne!(checksum(&json!({"accuracy": 0.72})), check);
+/// ```
+pub fn checksum(value: &Value) -> String {
+    match value {
+        Value::Object(fields) if fields.contains_key(CHECK) => {
+            let mut rest = fields.clone();
+            rest.remove(CHECK);
+            short_hash(&canonical_json(&Value::Object(rest)))
+        }
+        value => short_hash(&canonical_json(value)),
+    }
+}
 
 /// JSON text that depends on the value alone: keys in byte order, no spaces, floats as the shortest text that reads
 /// back as the same number.
 pub fn canonical_json(value: &Value) -> String {
     let mut text = String::new();
-    write(value, &mut text);
+    write_value(value, &mut text);
     text
 }
 
-fn write(value: &Value, text: &mut String) {
+fn write_value(value: &Value, text: &mut String) {
     match value {
         Value::Object(fields) => {
             // Sorted here, because a map keeps the order of insertion when another crate asks serde_json for it.
@@ -21,7 +58,7 @@ fn write(value: &Value, text: &mut String) {
                 }
                 text.push_str(&Value::String(name.clone()).to_string());
                 text.push(':');
-                write(value, text);
+                write_value(value, text);
             }
             text.push('}');
         }
@@ -31,7 +68,7 @@ fn write(value: &Value, text: &mut String) {
                 if i > 0 {
                     text.push(',');
                 }
-                write(item, text);
+                write_value(item, text);
             }
             text.push(']');
         }

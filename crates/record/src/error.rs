@@ -1,8 +1,8 @@
+use flipcast_ground::Hint;
 use std::path::PathBuf;
 
 /// Why a record file could not be read or written.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum RecordError {
     /// The system refused to read.
     #[error("cannot read `{path}`")]
@@ -63,6 +63,18 @@ pub enum RecordError {
         /// The key of its protocol.
         expected: String,
     },
+    /// A record that was changed after it was written.
+    #[error("line {line} of `{path}` has checksum `{found}`, but what it holds gives `{expected}`")]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The checksum in the line.
+        found: String,
+        /// The checksum of the rest of it.
+        expected: String,
+    },
     /// A file or line too long to be records.
     #[error("{what} of `{path}` has {found} bytes, but at most {limit} are read")]
     TooLong {
@@ -86,19 +98,19 @@ pub enum RecordError {
     },
 }
 
-impl RecordError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::InUse { .. } => Some("wait for the other run, or use another record file"),
-            Self::Newer { .. } => Some("use the newer flipcast that wrote it, or another record file"),
-            Self::Malformed { .. } | Self::OtherKey { .. } => {
-                Some("the line was changed after it was written; remove it or restore the file")
+impl Hint for RecordError {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::InUse { .. } => "wait for the other run, or use another record file",
+            Self::Newer { .. } => "use the newer flipcast that wrote it, or another record file",
+            Self::Malformed { .. } | Self::OtherKey { .. } | Self::Changed { .. } => {
+                "the line was changed after it was written; remove it or restore the file"
             }
             Self::Write { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                Some("the disk is full; make room and run the same command again")
+                "the disk is full; make room and run the same command again"
             }
-            _ => None,
-        }
+            Self::Read { .. } | Self::Write { .. } | Self::TooLong { .. } | Self::NotJson { .. } => return None,
+        };
+        Some(hint.to_owned())
     }
 }

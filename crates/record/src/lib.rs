@@ -2,7 +2,7 @@
 //!
 //! Takes a [`Protocol`], everything that defines a number, and the number; gives [`RunRecord`]s in a JSON Lines file
 //! that can be appended to, read while it grows, and resumed after a kill at any moment. Predictions per image go to
-//! files of their own, see [`predictions`].
+//! files of their own, see [`predictions`]; what results hold is in [`results`].
 //!
 //! Guarantees: the same protocol has the same key whatever the order of its fields; a record is on disk when
 //! [`RecordStore::append`] returns; a line that was cut off is dropped, and nothing else is ever dropped or rewritten;
@@ -20,10 +20,11 @@ pub mod predictions;
 mod protocol;
 mod record;
 mod records;
+pub mod results;
 mod store;
 
 pub use atomic::write_atomically;
-pub use canonical::canonical_json;
+pub use canonical::{CHECK, canonical_json, checksum};
 pub use difference::{Difference, diff};
 pub use error::RecordError;
 pub use folder::RecordFolder;

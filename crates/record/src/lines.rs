@@ -1,6 +1,6 @@
 //! Bytes of a record file to records.
 
-use crate::{FORMAT, RecordError, RunRecord};
+use crate::{FORMAT, RecordError, RunRecord, checksum};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::Read;
@@ -79,6 +79,14 @@ fn read_line(path: &Path, number: usize, text: &[u8]) -> Result<RunRecord, Recor
     let expected = record.protocol.key();
     if record.key != expected {
         return Err(RecordError::OtherKey { path: path.to_owned(), line: number, found: record.key, expected });
+    }
+    // Format 1 had no checksum.
+    if record.format > 1 || record.check.is_some() {
+        let expected = checksum(&serde_json::from_slice(text).map_err(malformed)?);
+        if record.check.as_deref() != Some(&expected) {
+            let found = record.check.unwrap_or_else(|| "none".to_owned());
+            return Err(RecordError::Changed { path: path.to_owned(), line: number, found, expected });
+        }
     }
     Ok(record)
 }

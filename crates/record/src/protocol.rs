@@ -1,19 +1,29 @@
+use crate::canonical::short_hash;
 use crate::canonical_json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
-use std::fmt::Write;
 
 /// The field that tells what kind of run it is.
 const KIND: &str = "kind";
-/// Digits of a key.
-const KEY_DIGITS: usize = 16;
 
 /// Everything that defines a number, by name: weights, preprocessing, class space, images and their order, method and
 /// its version, optimiser, reset rule.
 ///
 /// Two runs with equal protocols give equal results, so a protocol's [`key`](Protocol::key) tells whether a result is
 /// already there. What cannot change a result, such as the number of threads, does not belong here.
+///
+/// ```
+/// use flipcast_record::Protocol;
+///
+/// # fn main() -> Result<(), flipcast_record::ProtocolError> {
+/// let one = Protocol::new("adapt").with("lr", &0.001)?.with("seed", &1)?;
+/// let same = Protocol::new("adapt").with("seed", &1)?.with("lr", &0.001)?;
+/// let other = Protocol::new("adapt").with("seed", &2)?.with("lr", &0.001)?;
+/// assert_eq!(one.key(), same.key());
+/// assert_ne!(one.key(), other.key());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Protocol {
@@ -22,7 +32,6 @@ pub struct Protocol {
 
 /// Why a setting could not become part of a protocol.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ProtocolError {
     /// The setting is no JSON.
     #[error("the setting `{name}` cannot be written as JSON")]
@@ -83,11 +92,7 @@ impl Protocol {
 
     /// The first 16 hexadecimal digits of the SHA-256 of [`Protocol::canonical`].
     pub fn key(&self) -> String {
-        let mut key = String::new();
-        for byte in Sha256::digest(self.canonical()).iter().take(KEY_DIGITS / 2) {
-            write!(key, "{byte:02x}").expect("a string takes any text");
-        }
-        key
+        short_hash(&self.canonical())
     }
 }
 

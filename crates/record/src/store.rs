@@ -10,6 +10,27 @@ use std::path::{Path, PathBuf};
 /// A run asks [`contains`](RecordStore::contains) before it computes a result and calls
 /// [`append`](RecordStore::append) as soon as it has one, so that after a kill at any moment the same command goes on
 /// where it stopped.
+///
+/// ```
+/// use flipcast_record::{Protocol, RecordStore, RunRecord, Timing};
+/// use serde_json::json;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = std::env::temp_dir().join(format!("flipcast-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let path = folder.join("runs.jsonl");
+/// let protocol = Protocol::new("estimate").with("data", &"photos")?;
+/// let mut store = RecordStore::open(&path)?;
+/// if !store.contains(&protocol.key()) {
+///     let result = json!({"accuracy": 0.71});
+///     store.append(RunRecord::new(protocol.clone(), result, Timing { created: 1_700_000_000, seconds: 2.5 }))?;
+/// }
+/// drop(store);
+/// assert_eq!(RecordStore::open(&path)?.get(&protocol.key()).and_then(RunRecord::data), Some("photos"));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct RecordStore {
     path: PathBuf,

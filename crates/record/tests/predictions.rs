@@ -1,5 +1,6 @@
 //! Prediction files as other programs meet them.
 
+use flipcast_ground::Hint;
 use flipcast_record::predictions::{Format, PredictionError, PredictionRow, PredictionWriter};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::fs;

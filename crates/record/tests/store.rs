@@ -1,5 +1,6 @@
 //! Record files as runs meet them: resumed, cut off, shared, from the future.
 
+use flipcast_ground::Hint;
 use flipcast_record::{FORMAT, Protocol, RecordError, RecordStore, Records, RunRecord, Timing, write_atomically};
 use serde_json::json;
 use std::fs;
@@ -173,4 +174,34 @@ fn a_file_appears_as_a_whole_or_not_at_all() {
         fs::read_dir(&scratch.0).expect("a folder").map(|entry| entry.expect("readable").file_name()).collect();
     left.sort();
     assert_eq!(left, ["folder", "report.html"]);
+}
+
+#[test]
+fn a_changed_digit_is_refused_and_old_records_without_a_checksum_are_read() {
+    let scratch = Scratch::new("check");
+    let path = scratch.path("runs.jsonl");
+    write(&path, 0..2);
+    let text = fs::read_to_string(&path).expect("readable");
+    fs::write(&path, text.replacen("0.30000000000000004", "0.31", 1)).expect("writable");
+    let error = Records::load(&path).expect_err("changed");
+    assert!(matches!(error, RecordError::Changed { line: 1, .. }), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("changed after it was written")));
+    let check = record(0).check.expect("a checksum");
+    fs::write(&path, text.replacen(&format!(",\"check\":\"{check}\""), "", 1)).expect("writable");
+    assert!(matches!(Records::load(&path), Err(RecordError::Changed { line: 1, .. })));
+    let old = RunRecord { format: 1, check: None, ..record(0) };
+    fs::write(&path, serde_json::to_string(&old).expect("JSON") + "\n").expect("writable");
+    assert_eq!(Records::load(&path).expect("readable").get(&old.key), Some(&old));
+}
+
+#[test]
+fn a_record_tells_what_its_images_were_called() {
+    let scratch = Scratch::new("data");
+    let path = scratch.path("runs.jsonl");
+    let named = record(0).with_data("photos/winter");
+    assert_ne!(named.check, record(0).check);
+    RecordStore::open(&path).expect("opens").append(named.clone()).expect("room on the disk");
+    let records = Records::load(&path).expect("readable");
+    assert_eq!(records.get(&named.key).and_then(RunRecord::data), Some("photos/winter"));
+    assert_eq!(record(1).data(), None);
 }

@@ -1,10 +1,10 @@
 use crate::figures::FIGURES;
+use flipcast_ground::{Hint, nearest_quoted};
 use flipcast_record::RecordError;
 use std::path::PathBuf;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ReportError {
     /// A record file is missing, damaged or newer.
     #[error("the records cannot be read")]
@@ -90,20 +90,25 @@ fn names() -> String {
     names.join(", ")
 }
 
-impl ReportError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for ReportError {
+    fn hint(&self) -> Option<String> {
         match self {
-            Self::Records { source } => source.hint().map(str::to_owned),
-            Self::NoFiles { .. } => {
-                Some("give the files that `--record` wrote, or the folder that holds them".into())
-            }
+            Self::Records { source } => source.hint(),
+            Self::NoFiles { .. } => Some("give the record files of runs, or the folder that holds them".to_owned()),
             Self::NothingToShow { .. } => Some(
-                "`flipcast estimate --record`, `flipcast study run` and `flipcast analyse` write records that are shown".into(),
+                "`flipcast estimate`, `flipcast adapt`, `flipcast study run` and `flipcast analyse` write records that are shown"
+                    .to_owned(),
             ),
-            Self::UnknownFigure { .. } => Some("`flipcast figure --list` tells what each shows".into()),
+            Self::UnknownFigure { name } => {
+                let nearest = nearest_quoted(name, FIGURES.iter().map(|figure| figure.name));
+                Some(format!("the nearest are {nearest}"))
+            }
             Self::EmptyFigure { command, .. } => Some(format!("`{command}` writes such records")),
-            _ => None,
+            Self::Folder { .. }
+            | Self::Frame { .. }
+            | Self::UnknownTable { .. }
+            | Self::Size { .. }
+            | Self::Png { .. } => None,
         }
     }
 }

@@ -22,5 +22,5 @@ pub use error::ReportError;
 pub use figures::{FIGURES, FigureInfo, build_figure};
 pub use page::{PageOptions, render_page};
 pub use sections::{TableFormat, render_tables};
-pub use study::{FLAGS, Study};
+pub use study::Study;
 pub use table::{Rank, Table, TableCell};

@@ -37,6 +37,7 @@ fn every_section_is_there_and_absent_ones_are_named() {
         "errors",
         "calibration",
         "refits",
+        "adaptations",
         "phases",
         "omission",
         "flips",

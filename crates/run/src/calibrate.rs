@@ -1,12 +1,13 @@
 //! Calibration: clean labelled images and corruptions made from them become a [`Calibration`].
 
 use crate::basis::{Basis, ScoreOptions};
-use crate::calibration::{CALIBRATION_FORMAT, Calibration, CalibrationCell, Fits, ModelIdentity};
-use crate::cell::{Cell, CellRequest, Setting};
+use crate::calibration::{CALIBRATION_FORMAT, Calibration, ModelIdentity, fit_scores};
+use crate::cell::{CellRequest, Setting};
 use crate::clean_images::CleanImages;
 use crate::ledger::{Ledger, cell_protocol};
 use crate::{RunError, Watcher};
 use flipcast_corrupt::{CorruptionStep, Corruptor};
+use flipcast_record::results::{CalibrationCell, Cell};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -60,8 +61,9 @@ pub fn calibrate(
             plan.extend(standard_cells("imagenet-c/"));
         }
     }
-    let source = Fits::fit(&cells, setting.protocol, ["cot", "wf"], |cell| (&cell.source, cell.accuracy, cell.images))?;
-    let adapted = Fits::fit(&cells, setting.protocol, ["cot", "wf_batch"], |cell| {
+    let source =
+        fit_scores(&cells, setting.protocol, ["cot", "wf"], |cell| (&cell.source, cell.accuracy, cell.images))?;
+    let adapted = fit_scores(&cells, setting.protocol, ["cot", "wf_batch"], |cell| {
         (&cell.adapted, cell.adapted_accuracy, cell.probe_images)
     })?;
     Ok(Calibration {
@@ -95,7 +97,7 @@ pub fn clean_cell(
     let scope = job.clean.scope;
     let seen = setting.observe_sharing(&job.clean, images, watcher)?;
     let basis = Basis::fit(&seen.source, scope, job.options.clone())?;
-    let cell = Cell::score(&seen, scope, setting, &basis)?;
+    let cell = seen.score(scope, setting, &basis)?;
     let clean = CleanCell { basis, cell };
     ledger.keep(protocol, &clean, clean.cell.seconds.total())?;
     Ok(clean)

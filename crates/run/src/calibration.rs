@@ -1,13 +1,13 @@
 //! The calibration artefact: everything an estimate needs beside the model and the images.
 
 use crate::basis::Basis;
-use crate::cell::{Cell, ScoreSummary};
 use crate::error::RunError;
 use crate::flip_protocol::FlipProtocol;
-use crate::scores::SCORES;
-use flipcast_estimate::{Combination, ErrorModel, EstimateError, FitPoint, ScoreFit, direct_errors};
+use flipcast_estimate::{Combination, EstimateError, FitPoint, SCORES, ScoreFit, direct_errors};
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
+use flipcast_record::Protocol;
+use flipcast_record::results::{CalibrationCell, Cell, Fits, ScoreSummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -35,30 +35,6 @@ impl ModelIdentity {
             num_classes: model.num_classes(),
         }
     }
-}
-
-/// A calibration cell: what was done to the images, and what was seen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CalibrationCell {
-    /// `clean`, or corruption and severity.
-    pub name: String,
-    /// The corruption; cells of one group are left out together.
-    pub group: String,
-    /// What was seen.
-    pub cell: Cell,
-}
-
-/// Fits for one of the two numbers: the source model's accuracy, or the adapted model's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Fits {
-    /// By score.
-    pub by_score: BTreeMap<String, ScoreFit>,
-    /// Errors of the scores that are accuracies as they stand.
-    pub direct: BTreeMap<String, ErrorModel>,
-    /// The combined estimate.
-    pub combined: Combination,
 }
 
 /// What `flipcast calibrate` writes. Bound to weights, preprocessing, class space and protocol.
@@ -91,51 +67,56 @@ pub struct Calibration {
     pub adapted: Fits,
 }
 
-impl Fits {
-    /// Fits curves to `cells`, whose scores, truth and number of images `of` gives.
-    pub fn fit(
-        cells: &[CalibrationCell],
-        flips: &FlipProtocol,
-        combined: [&str; 2],
-        of: impl Fn(&Cell) -> (&BTreeMap<String, ScoreSummary>, Option<f64>, usize),
-    ) -> Result<Self, RunError> {
-        let groups = group_numbers(cells);
-        let mut by_score = BTreeMap::new();
-        let mut direct = BTreeMap::new();
-        for info in SCORES {
-            let mut points = Vec::with_capacity(cells.len());
-            for (cell, &group) in cells.iter().zip(&groups) {
-                let (scores, truth, images) = of(&cell.cell);
-                // A score that is missing in some cell cannot be fitted.
-                let (Some(score), Some(accuracy)) = (scores.get(info.name), truth) else {
-                    break;
-                };
-                points.push(FitPoint {
-                    score: score.value,
-                    standard_error: score.standard_error.unwrap_or(0.0),
-                    accuracy,
-                    images,
-                    group,
-                });
-            }
-            if points.len() < cells.len() {
-                continue;
-            }
-            let name = info.name.to_owned();
-            if info.is_accuracy {
-                direct.insert(name.clone(), direct_errors(&points));
-            }
-            let curve = if info.is_flips { flips.curve() } else { info.curve };
-            match ScoreFit::fit(curve, info.direction, &points) {
-                Ok(fit) => drop(by_score.insert(name, fit)),
-                // A score that is the same whatever is done to the images says nothing.
-                Err(EstimateError::Undefined { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let combined = Combination::fit(&by_score, combined)?;
-        Ok(Self { by_score, direct, combined })
+impl Calibration {
+    /// A hash of everything it holds, by which records name it.
+    pub fn key(&self) -> Result<String, RunError> {
+        Ok(Protocol::new("calibration").with("calibration", self)?.key())
     }
+}
+
+/// Fits curves to `cells`, whose scores, truth and number of images `seen` gives.
+pub(crate) fn fit_scores(
+    cells: &[CalibrationCell],
+    flips: &FlipProtocol,
+    combined: [&str; 2],
+    seen: impl Fn(&Cell) -> (&BTreeMap<String, ScoreSummary>, Option<f64>, usize),
+) -> Result<Fits, RunError> {
+    let groups = group_numbers(cells);
+    let mut by_score = BTreeMap::new();
+    let mut direct = BTreeMap::new();
+    for info in SCORES {
+        let mut points = Vec::with_capacity(cells.len());
+        for (cell, &group) in cells.iter().zip(&groups) {
+            let (scores, truth, images) = seen(&cell.cell);
+            // A score that is missing in some cell cannot be fitted.
+            let (Some(score), Some(accuracy)) = (scores.get(info.name), truth) else {
+                break;
+            };
+            points.push(FitPoint {
+                score: score.value,
+                standard_error: score.standard_error.unwrap_or(0.0),
+                accuracy,
+                images,
+                group,
+            });
+        }
+        if points.len() < cells.len() {
+            continue;
+        }
+        let name = info.name.to_owned();
+        if info.is_accuracy {
+            direct.insert(name.clone(), direct_errors(&points));
+        }
+        let curve = if info.is_flips { flips.curve() } else { info.curve };
+        match ScoreFit::fit(curve, info.direction, &points) {
+            Ok(fit) => drop(by_score.insert(name, fit)),
+            // A score that is the same whatever is done to the images says nothing.
+            Err(EstimateError::Undefined { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let combined = Combination::fit(&by_score, combined)?;
+    Ok(Fits { by_score, direct, combined })
 }
 
 /// Numbers of the cells' groups.

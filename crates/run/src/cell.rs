@@ -2,18 +2,18 @@
 
 use crate::basis::Basis;
 use crate::clean_images::CleanImages;
-use crate::flips::{Adaptation, FlipEvidence, collect_flips};
+use crate::flips::{FlipEvidence, collect_flips};
 use crate::images::Images;
 use crate::ledger::{Ledger, scored_protocol};
-use crate::scores::{Scores, score_adapted, score_source};
+use crate::scores::{score_adapted, score_source};
 use crate::source_pass::{SourcePass, accuracy, run_source};
 use crate::{Device, FlipProtocol, RunError, Scope, Watcher};
-use flipcast_estimate::{Flag, Score, standard_error};
+use flipcast_estimate::{Flag, Score, Scores, standard_error};
 use flipcast_images::dataset::{Dataset, Subset, spread_evenly};
 use flipcast_images::loader::LoaderConfig;
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
-use serde::{Deserialize, Serialize};
+use flipcast_record::results::{Cell, ScoreSummary, Seconds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -60,65 +60,6 @@ pub struct Observation {
     pub seconds: Seconds,
 }
 
-/// Seconds spent on a cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Seconds {
-    /// The source model's pass.
-    pub source: f64,
-    /// Adapting and probing.
-    pub flips: f64,
-    /// All estimators together.
-    pub estimators: f64,
-}
-
-impl Seconds {
-    /// All of them.
-    pub fn total(&self) -> f64 {
-        self.source + self.flips + self.estimators
-    }
-}
-
-/// A score as it is stored: its value and how far chance moves it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ScoreSummary {
-    /// The value.
-    pub value: f64,
-    /// Standard error over the images it was taken from, where it is a mean over images.
-    pub standard_error: Option<f64>,
-    /// Doubts about it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub flags: Vec<Flag>,
-}
-
-/// One cell: scores of the source and of the adapted model, and the truth where it is known. Records hold these.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Cell {
-    /// Images that were read.
-    pub images: usize,
-    /// Images that could not be read.
-    pub skipped: usize,
-    /// Accuracy of the source model, if labels are known.
-    pub accuracy: Option<f64>,
-    /// Accuracy of the adapted model on the probe, if labels are known.
-    pub adapted_accuracy: Option<f64>,
-    /// By estimator, for the source model's accuracy.
-    pub source: BTreeMap<String, ScoreSummary>,
-    /// By estimator, for the adapted model's accuracy.
-    pub adapted: BTreeMap<String, ScoreSummary>,
-    /// Images of the probe.
-    pub probe_images: usize,
-    /// What the adaptation did.
-    pub adaptation: Adaptation,
-    /// Doubts about the images.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub flags: Vec<Flag>,
-    /// Where the time went.
-    pub seconds: Seconds,
-}
-
 impl Setting<'_> {
     /// The cell of `request`, from `ledger` or else made and kept there.
     pub fn cell(
@@ -148,7 +89,7 @@ impl Setting<'_> {
             return Ok(cell);
         }
         let seen = self.observe_sharing(request, clean, watcher)?;
-        let cell = Cell::score(&seen, request.scope, self, basis)?;
+        let cell = seen.score(request.scope, self, basis)?;
         ledger.keep(protocol, &cell, cell.seconds.total())?;
         Ok(cell)
     }
@@ -239,36 +180,34 @@ fn is_class_sorted(classes: &[usize]) -> bool {
     found > 0.5 * (1.0 + by_chance)
 }
 
-impl Cell {
+impl Observation {
     /// Scores what was seen. Labels enter the two accuracies and nothing else.
-    pub fn score(seen: &Observation, scope: &Scope, setting: &Setting, basis: &Basis) -> Result<Self, RunError> {
+    pub fn score(&self, scope: &Scope, setting: &Setting, basis: &Basis) -> Result<Cell, RunError> {
         let started = Instant::now();
-        let source = score_source(seen, setting, basis)?;
-        let adapted = score_adapted(seen, basis)?;
-        let mut cell = Self::from_scores(seen, scope, source);
+        let source = score_source(self, setting, basis)?;
+        let adapted = score_adapted(self, basis)?;
+        let mut cell = self.cell_of(scope, source);
         cell.adapted = summarise(adapted);
         cell.seconds.estimators = started.elapsed().as_secs_f64();
         Ok(cell)
     }
 
     /// A cell with these scores for the source model, and none for the adapted one.
-    pub(crate) fn from_scores(seen: &Observation, scope: &Scope, source: Scores) -> Self {
-        Self {
-            images: seen.source.outputs.images(),
-            skipped: seen.skipped,
-            accuracy: seen.source.accuracy(scope),
-            adapted_accuracy: seen.adapted_accuracy(scope),
+    pub(crate) fn cell_of(&self, scope: &Scope, source: Scores) -> Cell {
+        Cell {
+            images: self.source.outputs.images(),
+            skipped: self.skipped,
+            accuracy: self.source.accuracy(scope),
+            adapted_accuracy: self.adapted_accuracy(scope),
             source: summarise(source),
             adapted: BTreeMap::new(),
-            probe_images: seen.flips.probe.len(),
-            adaptation: seen.flips.adaptation,
-            flags: seen.flags.clone(),
-            seconds: seen.seconds,
+            probe_images: self.flips.probe.len(),
+            adaptation: self.flips.adaptation,
+            flags: self.flags.clone(),
+            seconds: self.seconds,
         }
     }
-}
 
-impl Observation {
     /// Accuracy of the adapted model on the probe, if its labels are known.
     fn adapted_accuracy(&self, scope: &Scope) -> Option<f64> {
         let stop = self.flips.stops.last()?;

@@ -1,20 +1,79 @@
 //! Estimation: a calibration and a cell become estimates, with their intervals.
 
-use crate::calibration::{Calibration, Fits};
-use crate::cell::{Cell, ScoreSummary};
-use flipcast_estimate::{Estimate, Flag, Reading, direct_estimate};
+use crate::calibration::{Calibration, ModelIdentity};
+use crate::cell::{CellRequest, Setting};
+use crate::ledger::{Ledger, scored_protocol};
+use crate::{PaperFit, RunError, Watcher};
+use flipcast_estimate::{Flag, Marginal, Reading, direct_estimate};
+use flipcast_record::Protocol;
+use flipcast_record::results::{Cell, CellEstimates, Estimates, EstimatesResult, Fits, ScoreSummary};
 use std::collections::BTreeMap;
 
-/// Estimates by name: `ac` as published, `ac_calibrated` corrected on the calibration cells, `combined`.
-pub type Estimates = BTreeMap<String, Estimate>;
+/// Raised whenever fits or estimates change for the same cells.
+pub const ESTIMATES_VERSION: u32 = 2;
 
-/// Both numbers for one dataset.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CellEstimates {
-    /// For the source model's accuracy.
-    pub source: Estimates,
-    /// For the adapted model's accuracy.
-    pub adapted: Estimates,
+/// What defines a record of `kind` that is made from cells under `setting`: fits, or estimates.
+pub fn estimates_protocol(kind: &str, setting: &Setting, request: &CellRequest) -> Result<Protocol, RunError> {
+    let limit = request.config.limit.unwrap_or(usize::MAX);
+    let protocol = Protocol::new(kind)
+        .with("version", &ESTIMATES_VERSION)?
+        .with("model", &ModelIdentity::of(setting.model))?
+        .with("preprocess", request.preprocess)?
+        .with("class_space", &request.scope.name())?
+        .with("data", &request.data)?
+        .with("images", &request.dataset.len().min(limit))?
+        .with("seed", &request.seed)?
+        .with("flips", setting.protocol)?;
+    setting.device.describe(protocol)
+}
+
+/// What turns a cell into estimates.
+#[derive(Clone, Copy, Debug)]
+pub enum EstimateSource<'a> {
+    /// A calibration of this model, and the classes' shares where they differ from the calibration's.
+    Calibration(&'a Calibration, Option<&'a Marginal>),
+    /// One of the paper's own fits.
+    Paper(&'a PaperFit),
+}
+
+impl Setting<'_> {
+    /// Looks at the images of `request` and estimates, with intervals meant to hold the truth with probability `level`.
+    /// The cell and the estimates come from `ledger`, or else are made and kept there.
+    pub fn estimate(
+        &self,
+        source: EstimateSource,
+        request: &CellRequest,
+        level: f64,
+        ledger: &mut Ledger,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(Cell, CellEstimates), RunError> {
+        let (cell, cell_key, estimates, made_with) = match source {
+            EstimateSource::Calibration(calibration, marginal) => {
+                let mut basis = calibration.basis.clone();
+                if let Some(marginal) = marginal {
+                    basis.options.marginal = marginal.clone();
+                }
+                let cell = self.cell("estimate", request, &basis, ledger, watcher)?;
+                let key = scored_protocol("estimate", self, request, &basis)?.key();
+                let estimates = calibration.estimate(&cell, level);
+                (cell, key, estimates, calibration.key()?)
+            }
+            EstimateSource::Paper(fit) => {
+                let cell = self.published_cell(request, ledger, watcher)?;
+                let estimates = fit.estimate(&cell, level)?;
+                (cell, self.published_protocol(request)?.key(), estimates, fit.name.to_owned())
+            }
+        };
+        let protocol = estimates_protocol("estimates", self, request)?
+            .with("calibration", &made_with)?
+            .with("level", &level)?
+            .with("cell", &cell_key)?;
+        if ledger.find::<EstimatesResult>(&protocol)?.is_none() {
+            let result = EstimatesResult::new(cell_key, &cell, estimates.clone());
+            ledger.keep(protocol, &result, cell.seconds.estimators)?;
+        }
+        Ok((cell, estimates))
+    }
 }
 
 impl Calibration {
@@ -99,6 +158,7 @@ fn estimate_all(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flipcast_estimate::Estimate;
 
     #[test]
     fn a_doubt_that_balanced_cells_raise_as_well_is_taken_back() {

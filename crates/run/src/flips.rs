@@ -8,9 +8,10 @@ use flipcast_exec::{Executor, NormMode};
 use flipcast_graph::Purpose;
 use flipcast_images::loader::Order;
 use flipcast_models::Model;
+use flipcast_record::results::Adaptation;
 use std::collections::HashMap;
 
-/// Below this share of used images a filter is starved: flips then say little.
+/// Below this share of used images a filter is starved: it leaves a method nothing to adapt with, and flips say little.
 pub(crate) const STARVED: f64 = 0.05;
 
 /// What a run of weighted flips saw.
@@ -33,29 +34,6 @@ pub struct Stop {
     pub step: usize,
     /// The adapted model's outputs for the probe.
     pub outputs: Outputs,
-}
-
-/// Totals over all steps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Adaptation {
-    /// Steps made.
-    pub steps: usize,
-    /// Images seen, repeats included.
-    pub seen: usize,
-    /// Of these, images that passed the entropy filter.
-    pub reliable: usize,
-    /// Of these, images whose loss moved the parameters.
-    pub used: usize,
-    /// Times the method restored the source parameters.
-    pub resets: usize,
-}
-
-impl Adaptation {
-    /// Share of the images seen that moved the parameters.
-    pub fn used_share(&self) -> f64 {
-        self.used as f64 / self.seen.max(1) as f64
-    }
 }
 
 /// Runs `protocol` on `images`; outputs are over the alternatives of `scope`.

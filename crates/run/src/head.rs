@@ -1,22 +1,22 @@
 //! The last linear layer, for estimators that perturb its input.
 
-use flipcast_estimate::{AettaConfig, Embeddings, EstimateError, Head, Score, aetta};
+use flipcast_estimate::{EstimateError, Head};
 use flipcast_graph::Op;
 use flipcast_models::Model;
 
-/// Agreement under dropout before the head of `model`; `None` if its last layer is not linear.
-pub(crate) fn aetta_of(model: &Model, embeddings: &Embeddings) -> Option<Result<Score, EstimateError>> {
+/// The head of `model` for embeddings of `dims` values; `None` if its last layer is not linear.
+pub(crate) fn head_of(model: &Model, dims: usize) -> Result<Option<Head>, EstimateError> {
     let graph = model.graph();
     let node = graph.node(graph.output());
-    let classes = model.num_classes();
     if !matches!(node.op, Op::Linear { .. }) {
-        return None;
+        return Ok(None);
     }
-    let weight = model.param(&format!("{}.weight", node.name))?.values();
-    let bias = model.param(&format!("{}.bias", node.name))?.values().to_vec();
-    if weight.len() != embeddings.dims() * classes {
-        return None;
+    let param = |name: &str| model.param(&format!("{}.{name}", node.name));
+    let (Some(weight), Some(bias)) = (param("weight"), param("bias")) else {
+        return Ok(None);
+    };
+    if weight.values().len() != dims * model.num_classes() {
+        return Ok(None);
     }
-    let head = Head::new(weight, bias);
-    Some(head.and_then(|head| aetta(embeddings, &head, &AettaConfig::published(classes))))
+    Head::new(weight.values(), bias.values().to_vec()).map(Some)
 }

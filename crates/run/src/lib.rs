@@ -33,19 +33,22 @@ mod watcher;
 pub use agreement::{Agreement, Witness, measure_agreement};
 pub use basis::{Basis, ScoreOptions};
 pub use calibrate::{CalibrationJob, CleanCell, HELD_OUT, calibrate, clean_cell, corrupted, standard_cells};
-pub use calibration::{CALIBRATION_FORMAT, Calibration, CalibrationCell, Fits, ModelIdentity};
-pub use cell::{Cell, CellRequest, Observation, ScoreSummary, Seconds, Setting};
+pub use calibration::{CALIBRATION_FORMAT, Calibration, ModelIdentity};
+pub use cell::{CellRequest, Observation, Setting};
 pub use clean_images::CleanImages;
 pub use cost::{CalibrationCost, measure_cost};
 pub use device::Device;
 pub use error::RunError;
-pub use estimate::{CellEstimates, Estimates};
+pub use estimate::{ESTIMATES_VERSION, EstimateSource, estimates_protocol};
 pub use flip_protocol::{FLIP_PROTOCOLS, FlipProtocol};
-pub use flips::{Adaptation, FlipEvidence, Stop, collect_flips};
+pub use flipcast_estimate::{SCORES, ScoreInfo, score_info};
+pub use flipcast_record::results::{
+    Adaptation, CalibrationCell, Cell, CellEstimates, Estimates, EstimatesResult, Fits, ScoreSummary, Seconds,
+};
+pub use flips::{FlipEvidence, Stop, collect_flips};
 pub use images::{Images, MEMORY_LIMIT, Pass};
 pub use ledger::{Ledger, cell_protocol, scored_protocol};
 pub use published::{PAPER_FITS, PaperFit};
 pub use scope::Scope;
-pub use scores::{SCORES, ScoreInfo, score_info};
 pub use source_pass::{SourcePass, run_source};
 pub use watcher::{Unwatched, Watcher};

@@ -4,6 +4,8 @@ use crate::calibration::{CALIBRATION_FORMAT, Calibration, ModelIdentity};
 use crate::{RunError, Scope};
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
+use flipcast_record::{CHECK, checksum};
+use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -15,6 +17,14 @@ const MAX_BYTES: u64 = 256 << 20;
 #[derive(serde::Deserialize)]
 struct Version {
     flipcast_calibration: u32,
+}
+
+/// An artefact as it is stored.
+#[derive(serde::Serialize)]
+struct Checked<'a> {
+    #[serde(flatten)]
+    calibration: &'a Calibration,
+    check: String,
 }
 
 impl Calibration {
@@ -30,7 +40,7 @@ impl Calibration {
         Self::parse(&text).map_err(malformed)?.check_format()
     }
 
-    /// Reads an artefact from its text.
+    /// Reads an artefact from its text; one that was changed after it was written is refused.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         // A newer format may have fields that are not known here, so its version is looked at first.
         let Version { flipcast_calibration } = serde_json::from_str(text)?;
@@ -39,7 +49,18 @@ impl Calibration {
                 "`flipcast_calibration` is {flipcast_calibration}, expected {CALIBRATION_FORMAT}"
             )));
         }
-        serde_json::from_str(text)
+        let mut value: Value = serde_json::from_str(text)?;
+        let check = value.as_object_mut().and_then(|fields| fields.remove(CHECK));
+        // Files written before there was a checksum have none.
+        if let Some(found) = check {
+            let expected = checksum(&value);
+            if found != expected {
+                return Err(serde::de::Error::custom(format!(
+                    "`{CHECK}` is {found}, but what the file holds gives \"{expected}\": it was changed after it was written"
+                )));
+            }
+        }
+        serde_json::from_value(value)
     }
 
     fn check_format(self) -> Result<Self, RunError> {
@@ -47,9 +68,11 @@ impl Calibration {
         Ok(self)
     }
 
-    /// The artefact's text.
+    /// The artefact's text, with a checksum of the rest.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
+        // Through text, as the file is read: a single-precision number has fewer digits there.
+        let check = checksum(&serde_json::from_str(&serde_json::to_string(self)?)?);
+        Ok(serde_json::to_string_pretty(&Checked { calibration: self, check })? + "\n")
     }
 
     /// Refuses a model, normalisation or class space other than those it was made with. How images are brought to size may differ:

@@ -1,12 +1,13 @@
 //! The paper's own fits, which need no calibration.
 
-use crate::cell::{Cell, CellRequest, Setting};
-use crate::estimate::{CellEstimates, Estimates};
+use crate::cell::{CellRequest, Setting};
 use crate::ledger::{Ledger, cell_protocol};
 use crate::scores::score_without_basis;
 use crate::{RunError, ScoreOptions, Watcher};
 use flipcast_estimate::{Curve, Estimate, Flag, normal_quantile};
 use flipcast_models::Model;
+use flipcast_record::Protocol;
+use flipcast_record::results::{Cell, CellEstimates, Estimates};
 
 /// A fit from the paper.
 #[derive(Clone, Copy, Debug)]
@@ -111,13 +112,19 @@ impl Setting<'_> {
         ledger: &mut Ledger,
         watcher: &mut dyn Watcher,
     ) -> Result<Cell, RunError> {
-        let protocol = cell_protocol("estimate", self, request, &ScoreOptions::default())?.with("basis", &"none")?;
+        let protocol = self.published_protocol(request)?;
         if let Some(cell) = ledger.find(&protocol)? {
             return Ok(cell);
         }
         let seen = self.observe(request, watcher)?;
-        let cell = Cell::from_scores(&seen, request.scope, score_without_basis(&seen)?);
+        let cell = seen.cell_of(request.scope, score_without_basis(&seen)?);
         ledger.keep(protocol, &cell, cell.seconds.total())?;
         Ok(cell)
+    }
+
+    /// What defines a cell of such scores.
+    pub(crate) fn published_protocol(&self, request: &CellRequest) -> Result<Protocol, RunError> {
+        let options = ScoreOptions::default();
+        Ok(cell_protocol("estimate", self, request, &options)?.with("basis", &"none")?)
     }
 }

@@ -1,11 +1,12 @@
 //! Curves fitted again from cells that are there: no network is needed.
 
-use crate::estimates::{EstimatesResult, unit_of};
+use crate::estimates::unit_of;
 use crate::{Plan, RefitEntry, RefitGroup, StudyError, Unit};
 use flipcast_estimate::{CurveKind, Direction, fit_curve};
 use flipcast_images::loader::Order;
+use flipcast_record::results::{Refit, Transfer};
 use flipcast_record::{Protocol, RunRecord};
-use flipcast_run::{Calibration, Cell, FlipProtocol, Ledger, score_info};
+use flipcast_run::{Calibration, Cell, EstimatesResult, FlipProtocol, Ledger, score_info};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -139,7 +140,7 @@ fn series<'a>(plan: &Plan, units: &'a [Unit], records: &[RunRecord]) -> Result<V
         let Some(record) = by_unit.get(unit.key.as_str()) else {
             continue;
         };
-        let result = EstimatesResult::read(record)?;
+        let result: EstimatesResult = read(record)?;
         let Some(cell) = by_key.get(result.cell.as_str()) else {
             continue;
         };
@@ -178,12 +179,6 @@ fn read<T: serde::de::DeserializeOwned>(record: &RunRecord) -> Result<T, StudyEr
     Ok(result.map_err(|source| flipcast_run::RunError::Record { key: record.key.clone(), source })?)
 }
 
-impl EstimatesResult {
-    fn read(record: &RunRecord) -> Result<Self, StudyError> {
-        read(record)
-    }
-}
-
 /// A score and the curve it is given.
 struct Fit<'a> {
     estimator: &'a str,
@@ -204,14 +199,7 @@ impl Fit<'_> {
             Err(problem) => return Ok(Err(self.skipped(target, &problem))),
         };
         let protocol = self.protocol("refit", plan, target)?;
-        let result = json!({
-            "draw": null,
-            "cells": tested.len(),
-            "estimator": self.estimator,
-            "curve": self.curve,
-            "mae": errors.mae,
-            "worst": errors.worst,
-        });
+        let result = json!(self.refit(None, tested.len(), &errors));
         Ok(Ok((protocol, result)))
     }
 
@@ -228,15 +216,18 @@ impl Fit<'_> {
             Err(problem) => return Ok(Err(self.skipped(target, &problem))),
         };
         let protocol = self.protocol("transfer", plan, target)?.with("from", &source.model)?;
-        let name = |series: &Series| series.model.get("name").cloned().unwrap_or_default();
-        let result = json!({
-            "from": name(source),
-            "to": name(target),
-            "estimator": self.estimator,
-            "curve": self.curve,
-            "mae": errors.mae,
-            "worst": errors.worst,
-            "cells": tested.len(),
+        let name = |series: &Series| {
+            let name = series.model.get("name").and_then(Value::as_str);
+            name.unwrap_or_default().to_owned()
+        };
+        let result = json!(Transfer {
+            from: name(source),
+            to: name(target),
+            estimator: self.estimator.to_owned(),
+            curve: self.curve,
+            mae: errors.mae,
+            worst: errors.worst,
+            cells: tested.len(),
         });
         Ok(Ok((protocol, result)))
     }
@@ -280,6 +271,11 @@ impl Fit<'_> {
             .with("cells", &cells)?
             .with("estimator", &self.estimator)?
             .with("curve", &self.curve)?)
+    }
+
+    fn refit(&self, draw: Option<usize>, cells: usize, errors: &Errors) -> Refit {
+        let Errors { mae, worst } = *errors;
+        Refit { draw, cells, estimator: self.estimator.to_owned(), curve: self.curve, mae, worst }
     }
 
     fn skipped(&self, series: &Series, problem: &str) -> String {
@@ -332,15 +328,7 @@ fn subsets(
             };
             let protocol =
                 fit.protocol("refit", plan, series)?.with("draw", &draw)?.with("groups", &drawn)?.with("by", by)?;
-            let result = json!({
-                "draw": draw,
-                "cells": tested.len(),
-                "estimator": estimator,
-                "curve": curve,
-                "mae": errors.mae,
-                "worst": errors.worst,
-            });
-            results.push((protocol, result));
+            results.push((protocol, json!(fit.refit(Some(draw), tested.len(), &errors))));
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The calibrations and cells of one model.
 
-use crate::estimates::{EstimatesResult, calibration_protocol, estimates_protocol};
+use crate::estimates::{calibration_protocol, estimates_protocol};
 use crate::pool::for_each;
 use crate::progress::Within;
 use crate::run::with_causes;
@@ -11,8 +11,8 @@ use flipcast_models::Model;
 use flipcast_record::Protocol;
 use flipcast_run::open::{OpenError, OpenedData};
 use flipcast_run::{
-    Basis, Calibration, CalibrationJob, CellRequest, CleanImages, FlipProtocol, Ledger, PaperFit, RunError,
-    ScoreOptions, Setting, calibrate, cell_protocol, clean_cell, corrupted, scored_protocol, standard_cells,
+    Basis, Calibration, CalibrationJob, CellRequest, CleanImages, EstimatesResult, FlipProtocol, Ledger, PaperFit,
+    RunError, ScoreOptions, Setting, calibrate, cell_protocol, clean_cell, corrupted, scored_protocol, standard_cells,
 };
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -199,7 +199,8 @@ pub fn run(args: &Args) -> Result<()> {
         && !store.contains(&key)
     {
         let timing = Timing { created: now(), seconds: elapsed.as_secs_f64() };
-        store.append(RunRecord::new(protocol.clone(), serde_json::to_value(&summary)?, timing))?;
+        let record = RunRecord::new(protocol.clone(), serde_json::to_value(&summary)?, timing);
+        store.append(record.with_data(spec))?;
     }
     print(&finished.render(args.json)?)?;
     if !args.progress.quiet {

@@ -8,7 +8,9 @@ use crate::table::{Align, counted, grouped, percent, render};
 use anyhow::{Context, Result};
 use flipcast_estimate::{Estimate, Flag};
 use flipcast_ground::nearest_quoted;
-use flipcast_run::{Calibration, Cell, CellEstimates, Estimates, FlipProtocol, PAPER_FITS, PaperFit, Setting, Watcher};
+use flipcast_run::{
+    Calibration, Cell, CellEstimates, EstimateSource, Estimates, FlipProtocol, PAPER_FITS, PaperFit, Setting, Watcher,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -85,23 +87,17 @@ pub fn run(args: &Args) -> Result<()> {
         watcher.cell(spec, number, images.len());
         let request = args.scoring.request(data);
         let failed = || format!("cannot estimate the accuracy on `{spec}`");
-        let (cell, estimates) = if let Some(calibration) = &calibration {
-            calibration.check_fits(&model, &data.preprocess, &data.scope)?;
-            let mut basis = calibration.basis.clone();
-            if let Some(marginal) = &marginal {
-                basis.options.marginal = marginal.clone();
+        let source = match (&calibration, published) {
+            (Some(calibration), _) => {
+                calibration.check_fits(&model, &data.preprocess, &data.scope)?;
+                EstimateSource::Calibration(calibration, marginal.as_ref())
             }
-            let cell = setting.cell("estimate", &request, &basis, &mut ledger, &mut watcher);
-            let cell = cell.with_context(failed)?;
-            let estimates = calibration.estimate(&cell, args.level);
-            (cell, estimates)
-        } else {
-            let cell = setting.published_cell(&request, &mut ledger, &mut watcher);
-            let cell = cell.with_context(failed)?;
-            let fit = published.context("without a calibration there is a published fit")?;
-            let estimates = fit.estimate(&cell, args.level)?;
-            (cell, estimates)
+            (None, published) => {
+                EstimateSource::Paper(published.context("without a calibration there is a published fit")?)
+            }
         };
+        let (cell, estimates) =
+            setting.estimate(source, &request, args.level, &mut ledger, &mut watcher).with_context(failed)?;
         let text = if args.json {
             to_json(spec, &cell, &estimates, &protocol, args.level)?.to_string() + "\n"
         } else {
@@ -179,11 +175,7 @@ fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, args: &Args) -> S
 
 /// What each flag means, a line each.
 pub(super) fn tell_flags(flags: impl IntoIterator<Item = Flag>) -> String {
-    let tell = |flag: Flag| {
-        let name = serde_json::to_value(flag).ok();
-        let name = name.as_ref().and_then(Value::as_str).unwrap_or_default();
-        format!("  {name}: {}\n", flag.text())
-    };
+    let tell = |flag: Flag| format!("  {}: {}\n", flag.name(), flag.text());
     flags.into_iter().map(tell).collect()
 }
 
@@ -198,8 +190,7 @@ fn part(what: &str, estimates: &Estimates, truth: Option<f64>, args: &Args, flag
     for name in names {
         let Estimate { accuracy, low, high, flags: raised } = &estimates[name];
         flags.extend(raised.iter().copied());
-        let raised: Vec<String> =
-            raised.iter().filter_map(|flag| serde_json::to_value(flag).ok()?.as_str().map(str::to_owned)).collect();
+        let raised: Vec<&str> = raised.iter().map(|flag| flag.name()).collect();
         rows.push(vec![
             name.to_owned(),
             percent(*accuracy),

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use flipcast_record::write_atomically;
 use flipcast_report::{PageOptions, Study, TableFormat, render_page, render_tables};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Turn records into a page that opens in a browser, or into tables.
 ///
@@ -63,6 +63,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     if let Some(out) = &out {
         check_writable(out)?;
+        refuse_to_overwrite(&args.runs, out)?;
     }
     let study = load(&args.runs)?;
     let text = match format {
@@ -82,6 +83,25 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
+/// Refuses to write over the records that are read.
+pub(super) fn refuse_to_overwrite(runs: &[PathBuf], out: &Path) -> Result<()> {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    let is_record = |run: &PathBuf| {
+        let (run, out) = (real(run), real(out));
+        let inside = out.as_deref().and_then(Path::parent) == run.as_deref();
+        out.is_some()
+            && (run == out || (inside && out.is_some_and(|out| out.extension().is_some_and(|e| e == "jsonl"))))
+    };
+    if runs.iter().any(is_record) {
+        return Err(Advised {
+            problem: format!("`{}` holds the records that are read, and would be overwritten", out.display()),
+            hint: "give another file with `--out`".to_owned(),
+        }
+        .into());
+    }
+    Ok(())
+}
+
 /// Reads records.
 pub(super) fn load(runs: &[PathBuf]) -> Result<Study> {
     for run in runs {
@@ -95,19 +115,5 @@ pub(super) fn load(runs: &[PathBuf]) -> Result<Study> {
 pub(super) fn tell_unshown(study: &Study) {
     for note in study.notes() {
         eprintln!("not shown: {note}");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use flipcast_estimate::Flag;
-    use flipcast_report::FLAGS;
-
-    #[test]
-    fn reports_say_of_flags_what_estimates_say() {
-        for (name, text) in FLAGS {
-            let flag: Flag = serde_json::from_value(name.into()).expect("a flag");
-            assert_eq!(flag.text(), text);
-        }
     }
 }

@@ -83,9 +83,18 @@ fn list(file: &Path, kind: Option<&str>, json: bool) -> Result<()> {
         return print(&text);
     }
     let rows: Vec<Vec<String>> = shown.into_iter().map(row).collect();
-    let header = ["key", "kind", "model", "method", "images", "accuracy", "created (UTC)", "time"];
-    let align =
-        [Align::Left, Align::Left, Align::Left, Align::Left, Align::Right, Align::Right, Align::Left, Align::Right];
+    let header = ["key", "kind", "model", "method", "data", "images", "accuracy", "created (UTC)", "time"];
+    let align = [
+        Align::Left,
+        Align::Left,
+        Align::Left,
+        Align::Left,
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Left,
+        Align::Right,
+    ];
     print(&render(&header, &align, &rows))
 }
 
@@ -105,6 +114,7 @@ fn row(record: &RunRecord) -> Vec<String> {
         record.kind.clone(),
         text(setting(&["model", "architecture"]).or_else(|| setting(&["model", "name"]))),
         text(setting(&["method", "settings", "method"])),
+        record.data().map_or_else(|| text(setting(&["stream", "corruption"])), str::to_owned),
         text(record.result.get("images")),
         accuracy.map_or_else(String::new, |a| format!("{:.1}%", 100.0 * a)),
         utc(record.created),
@@ -120,6 +130,9 @@ fn show(file: &Path, key: &str, json: bool) -> Result<()> {
     }
     let mut text = format!("key       {}\n", record.key);
     text += &format!("kind      {}\n", record.kind);
+    if let Some(data) = record.data() {
+        text += &format!("data      {data}\n");
+    }
     text += &format!("created   {} UTC\n", utc(record.created));
     let time = Duration::try_from_secs_f64(record.seconds).unwrap_or_default();
     text += &format!("time      {}\n", duration(time));

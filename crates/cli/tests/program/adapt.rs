@@ -251,3 +251,30 @@ fn clean_images_prepare_a_method_that_needs_them() {
     adapt(&scratch, &model, "eata", &more).expect(0, &[]);
     adapt(&scratch, &model, "eta", &more).expect(2, &["`eta` makes no use of clean images"]);
 }
+
+#[test]
+fn a_report_shows_what_an_adaptation_did() {
+    let scratch = Scratch::with_pictures("adapt-report", 32);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    let (data, record) = (scratch.path("data"), scratch.path("runs.jsonl"));
+    let fixed = ["adapt", "--model", &model, "--data", &data, "--method", "tent", "--batch-size", "2"];
+    let run = flipcast(&[&fixed[..], &["--record", &record, "--json"]].concat()).expect(0, &[]);
+    let seen: Value = serde_json::from_str(&run.stdout).expect("an object");
+    let table = ["report", &record, "--format", "markdown", "--table", "adaptations"];
+    let table = flipcast(&table).expect(0, &[]).stdout;
+    let number = |name: &str, scale: f64, digits: usize| {
+        seen[name].as_f64().map_or("\u{2013}".to_owned(), |value| format!("{:.digits$}", scale * value))
+    };
+    let expected = format!(
+        "| data | cifar\\_resnet20 | tent | {} | {} | {} | {} | {} | {} | {} | {} |",
+        seen["images"],
+        seen["steps"],
+        number("source_accuracy", 100.0, 1),
+        number("accuracy", 100.0, 1),
+        number("flip_rate", 100.0, 1),
+        number("used_share", 100.0, 1),
+        number("first_entropy", 1.0, 3),
+        number("last_entropy", 1.0, 3),
+    );
+    assert!(table.contains(&expected), "{expected}\n{table}");
+}

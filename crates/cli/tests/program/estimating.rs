@@ -78,6 +78,43 @@ fn known_class_shares_change_transport_alone() {
 }
 
 #[test]
+fn a_report_shows_what_estimate_said() {
+    let scratch = Scratch::new("estimate-report");
+    let (record, page) = (scratch.path("runs.jsonl"), scratch.path("page.html"));
+    let data = format!("{ASSETS}@gaussian_noise:3");
+    let args = [estimate_args(&data), vec!["--record".into(), record.clone()]].concat();
+    let seen = objects(&run(&args).expect(0, &[]).stdout).remove(0);
+    let table = ["report", &record, "--format", "markdown", "--table", "estimates-1"];
+    let table = flipcast(&table).expect(0, &[]).stdout;
+    let cells = |line: &'_ str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<String>>();
+    let lines: Vec<Vec<String>> = table.lines().filter(|line| line.starts_with('|')).map(cells).collect();
+    let [header, _, row] = lines.as_slice() else { panic!("one dataset: {table}") };
+    let combined = &seen["estimates"]["combined"];
+    let percent = |value: &Value| format!("{:.1}", 100.0 * value.as_f64().expect("a number"));
+    let expected = [
+        ("true", percent(&seen["truth"])),
+        ("combined", percent(&combined["accuracy"])),
+        ("low", percent(&combined["low"])),
+        ("high", percent(&combined["high"])),
+        ("WF", percent(&seen["estimates"]["wf"]["accuracy"])),
+        ("COT", percent(&seen["estimates"]["cot"]["accuracy"])),
+    ];
+    for (name, value) in expected {
+        let column = header.iter().position(|heading| heading == name);
+        assert_eq!(row[column.unwrap_or_else(|| panic!("no {name}: {table}"))], value, "{name}: {table}");
+    }
+    // A flag that the command took back is not shown either.
+    let flags: Vec<&str> = combined["flags"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    assert_eq!(row[row.len() - 2].replace('\\', ""), flags.join(", "), "{table}");
+    // Another level replaces the intervals and adds no dataset.
+    let again = [args, vec!["--level".into(), "0.5".into()]].concat();
+    run(&again).expect(0, &[]);
+    flipcast(&["report", &record, "--out", &page]).expect(0, &[]);
+    let page = fs::read_to_string(&page).expect("written");
+    assert!(page.contains("over one dataset where the truth is known") && page.contains("Its 50% intervals"));
+}
+
+#[test]
 fn few_images_work_and_are_flagged() {
     let mut args = estimate_args(ASSETS);
     let limit = args.iter().position(|a| a == "200").expect("it is there");
@@ -132,6 +169,18 @@ fn calibrate_writes_an_artefact_that_estimate_takes() {
     flipcast(&calibrate).expect(0, &[]).prints(&["of 16 clean images right", "combined", "written to"]);
     let artefact: Value = serde_json::from_slice(&fs::read(&out).expect("written")).expect("JSON");
     assert_eq!(artefact["flipcast_calibration"], json!(1));
+    let text = fs::read_to_string(&out).expect("written");
+    let mut changed = artefact.clone();
+    changed["seed"] = json!(7);
+    scratch.write("changed.json", changed.to_string().as_bytes());
+    let changed = scratch.path("changed.json");
+    flipcast(&["estimate", "--model", &model, "--calibration", &changed, "--data", &data])
+        .expect(2, &["changed after it was written"]);
+    let old = text.replacen(&format!(",\n  \"check\": {}", artefact["check"]), "", 1);
+    assert_ne!(old, text);
+    scratch.write("old.json", old.as_bytes());
+    let old = scratch.path("old.json");
+    flipcast(&["estimate", "--model", &model, "--calibration", &old, "--data", &data]).expect(0, &[]);
     assert!(artefact["cells"].as_array().expect("cells").len() >= 21);
     let estimate = ["estimate", "--model", &model, "--calibration", &out, "--data", &data];
     flipcast(&estimate).expect(0, &[]).prints(&["source model, truth", "combined", "too_few_images"]);
@@ -303,7 +352,8 @@ fn ctrl_c_says_what_is_kept() {
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("interrupted") && stderr.contains("cells.jsonl"), "{stderr}");
     run(&args).expect(0, &[]);
-    assert_eq!(lines(), 5, "none lost, none twice");
+    // A cell and its estimates for each of the five datasets.
+    assert_eq!(lines(), 10, "none lost, none twice");
 }
 
 #[test]
@@ -323,15 +373,16 @@ fn a_run_killed_in_the_middle_goes_on_where_it_was() {
         .spawn()
         .expect("the program starts");
     let patience = Instant::now() + Duration::from_secs(120);
-    while lines() < 2 && Instant::now() < patience && child.try_wait().expect("a child").is_none() {
+    while lines() < 3 && Instant::now() < patience && child.try_wait().expect("a child").is_none() {
         std::thread::sleep(Duration::from_millis(5));
     }
     child.kill().expect("SIGKILL");
     child.wait().expect("it ended");
     let before = lines();
-    assert!(before >= 2, "{before} records");
+    assert!(before >= 3, "{before} records");
     let first = run(&args).expect(0, &[]).stdout;
-    assert_eq!(lines(), 4, "none lost, none twice");
+    // A cell and its estimates for each of the four datasets.
+    assert_eq!(lines(), 8, "none lost, none twice");
     assert_eq!(run(&args).expect(0, &[]).stdout, first, "from the records alone");
-    assert_eq!(lines(), 4);
+    assert_eq!(lines(), 8);
 }

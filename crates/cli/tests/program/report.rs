@@ -103,3 +103,17 @@ fn a_bad_device_is_refused_before_weights_are_opened() {
         }
     }
 }
+
+#[test]
+fn a_report_is_not_written_over_its_records() {
+    let scratch = Scratch::new("report-over");
+    scratch.write("runs/records.jsonl", &fs::read(UNLABELLED).expect("there"));
+    let records = scratch.path("runs/records.jsonl");
+    for runs in [&records, &scratch.path("runs")] {
+        for command in [&["report", runs][..], &["report", runs, "--format", "csv"]] {
+            flipcast(&[command, &["--out", &records]].concat())
+                .expect(2, &["would be overwritten", "hint: give another"]);
+        }
+    }
+    assert_eq!(fs::read(&records).expect("there"), fs::read(UNLABELLED).expect("there"));
+}

@@ -55,6 +55,7 @@ fn runs_are_listed_shown_and_compared() {
         "adapt",
         "cifar_resnet20",
         "tent",
+        &scratch.path("data"),
     ]);
     let none = flipcast(&["runs", "list", &file, "--kind", "estimate"]).expect(0, &[]);
     assert_eq!(none.stdout.lines().count(), 1);
@@ -67,7 +68,7 @@ fn runs_are_listed_shown_and_compared() {
     ]);
     let json = flipcast(&["runs", "show", &file, &one, "--json"]).expect(0, &[]);
     let record: Value = serde_json::from_str(&json.stdout).expect("one object");
-    assert_eq!((&record["format"], &record["kind"]), (&json!(1), &json!("adapt")));
+    assert_eq!((&record["format"], &record["kind"]), (&json!(2), &json!("adapt")));
     flipcast(&["runs", "diff", &file, &one, &two]).expect(0, &[]).prints(&[
         "method.settings.optimiser.sgd.lr",
         "0.00025",
@@ -88,9 +89,12 @@ fn keys_and_files_that_are_not_there_are_refused() {
     let missing = scratch.path("none.jsonl");
     flipcast(&["runs", "list", &missing]).expect(2, &["cannot read", "none.jsonl"]);
     let text = fs::read_to_string(&file).expect("written");
-    scratch.write("newer.jsonl", text.replace("\"format\":1", "\"format\":2").as_bytes());
+    scratch.write("newer.jsonl", text.replace("\"format\":2", "\"format\":3").as_bytes());
     flipcast(&["runs", "list", &scratch.path("newer.jsonl")])
-        .expect(2, &["line 1", "has format 2", "hint: use the newer flipcast"]);
+        .expect(2, &["line 1", "has format 3", "hint: use the newer flipcast"]);
     scratch.write("changed.jsonl", text.replace(&one, "0123456789abcdef").as_bytes());
     flipcast(&["runs", "list", &scratch.path("changed.jsonl")]).expect(2, &["has key `0123456789abcdef`", &one]);
+    scratch.write("changed.jsonl", text.replace("\"labelled\":4,", "\"labelled\":3,").as_bytes());
+    flipcast(&["runs", "list", &scratch.path("changed.jsonl")])
+        .expect(2, &["line 1", "has checksum", "hint: the line was changed"]);
 }

@@ -28,6 +28,18 @@ pub enum CurveKind {
     Monotone,
 }
 
+impl CurveKind {
+    /// Its name in files and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Quadratic => "quadratic",
+            Self::Cubic => "cubic",
+            Self::Monotone => "monotone",
+        }
+    }
+}
+
 /// What happens to the accuracy where the score grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

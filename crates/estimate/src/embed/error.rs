@@ -1,6 +1,7 @@
+use flipcast_ground::Hint;
+
 /// Why the geometry of some embeddings could not be computed.
 #[derive(Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum EmbedError {
     /// The number of values is not a positive multiple of the number of dimensions.
     #[error("{found} values were given, expected a positive multiple of {dims} dimensions")]
@@ -88,19 +89,25 @@ pub enum EmbedError {
     },
 }
 
-impl EmbedError {
-    /// What to do about it, where there is something to say.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
+impl Hint for EmbedError {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
             Self::NotFinite { .. } => {
-                Some("an embedding with NaN or infinity comes from a network that diverged; reset it first")
+                "an embedding with NaN or infinity comes from a network that diverged; reset it first"
             }
-            Self::EmptyClass { .. } => Some("leave out classes without images, or give more images"),
-            Self::TooFewClusters { .. } => Some("a silhouette compares clusters; ask for at least two"),
+            Self::EmptyClass { .. } => "leave out classes without images, or give more images",
+            Self::TooFewClusters { .. } => "a silhouette compares clusters; ask for at least two",
             Self::Number { setting: "perplexity", .. } => {
-                Some("a point has as many neighbours as there are other points; ask for fewer")
+                "a point has as many neighbours as there are other points; ask for fewer"
             }
-            _ => None,
-        }
+            Self::Length { .. }
+            | Self::Dims { .. }
+            | Self::LabelCount { .. }
+            | Self::Label { .. }
+            | Self::Setting { .. }
+            | Self::Number { .. }
+            | Self::Start { .. } => return None,
+        };
+        Some(hint.to_owned())
     }
 }

@@ -70,6 +70,7 @@ impl Points {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flipcast_ground::Hint;
 
     #[test]
     fn broken_rows_are_refused() {

@@ -1,8 +1,8 @@
+use flipcast_ground::Hint;
 use std::path::PathBuf;
 
 /// Why predictions could not be written.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum PredictionError {
     /// The file's name does not tell a format.
     #[error("`{path}` ends in `{found}`, but `.csv`, `.jsonl` or `.parquet` was expected")]
@@ -38,17 +38,17 @@ pub enum PredictionError {
     },
 }
 
-impl PredictionError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::UnknownFormat { .. } => Some("the end of the file's name chooses the format"),
-            Self::InUse { .. } => Some("wait for the other run, or choose another file"),
+impl Hint for PredictionError {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::UnknownFormat { .. } => "the end of the file's name chooses the format",
+            Self::InUse { .. } => "wait for the other run, or choose another file",
             Self::Write { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                Some("the disk is full; make room and run the same command again")
+                "the disk is full; make room and run the same command again"
             }
-            _ => None,
-        }
+            Self::Write { .. } | Self::Parquet { .. } => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 

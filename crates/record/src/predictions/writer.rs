@@ -3,7 +3,8 @@ use super::error::EncodeError;
 use super::jsonl::JsonRows;
 use super::parquet::ParquetRows;
 use super::{Format, PredictionError, PredictionRow};
-use crate::atomic::{is_special, sync_folder};
+use crate::atomic::sync_folder;
+use flipcast_ground::is_special;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,9 @@ use super::series::{Series, percent, points};
 use crate::Study;
 use crate::chart::{Axis, AxisFormat, Figure, Mark, Paint, Panel};
 use crate::stats::mean;
-use crate::study::{Calibration, estimator_label, estimator_order};
+use crate::study::{estimator_label, estimator_order};
+use flipcast_estimate::Curve;
+use flipcast_record::results::CalibrationResult;
 
 /// Scores with a chart of their own, if they are there.
 const SHOWN: [&str; 5] = ["wf", "cot", "wf_batch", "atc_mc", "ac"];
@@ -31,7 +33,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
     shown
 }
 
-fn curve_panel(calibration: &Calibration, name: &str) -> Option<Panel> {
+fn curve_panel(calibration: &CalibrationResult, name: &str) -> Option<Panel> {
     let fit = calibration.source.by_score.get(name)?;
     let groups = Series::of(calibration.cells.iter().map(|cell| cell.group.as_str()));
     let mut marks = Vec::new();
@@ -42,7 +44,7 @@ fn curve_panel(calibration: &Calibration, name: &str) -> Option<Panel> {
         let title = format!("{}: score {:.4}, true {}", cell.name, score.value, percent(truth));
         marks.push(Mark::dot((score.value, truth), groups.number(&cell.group), title));
     }
-    let curve = fit.curve.points();
+    let curve = curve_points(&fit.curve);
     let places = || marks.iter().map(|mark| mark.points[0]).chain(curve.iter().copied());
     let x = Axis::spanning("score", AxisFormat::Plain, places().map(|p| p.0));
     let y = Axis::spanning("true accuracy", AxisFormat::Percent, places().map(|p| p.1));
@@ -66,7 +68,7 @@ fn curve_panel(calibration: &Calibration, name: &str) -> Option<Panel> {
 }
 
 /// Errors of cells predicted without any severity of their corruption.
-fn residual_panel(calibration: &Calibration, names: &[&str]) -> Option<Panel> {
+fn residual_panel(calibration: &CalibrationResult, names: &[&str]) -> Option<Panel> {
     let mut marks = Vec::new();
     let mut named = Vec::new();
     for (series, name) in names.iter().take(3).enumerate() {
@@ -101,4 +103,11 @@ fn residual_panel(calibration: &Calibration, names: &[&str]) -> Option<Panel> {
         panel.name_points(series, &estimator_label(name));
     }
     Some(panel)
+}
+
+/// A curve over the scores it was fitted to, as points.
+fn curve_points(curve: &Curve) -> Vec<(f64, f64)> {
+    let [low, high] = curve.range;
+    let place = |step: usize| low + (high - low) * step as f64 / 80.0;
+    (0..=80).map(place).map(|score| (score, curve.predict(score).value)).collect()
 }

@@ -2,8 +2,9 @@ use super::Shown;
 use super::series::{Series, points};
 use crate::Study;
 use crate::chart::{Axis, AxisFormat, Figure, Mark, Panel};
-use crate::stats::{pearson, spearman};
-use crate::study::{Checkpoint, Entry, PAPER_PHASES, Phases};
+use crate::study::{Entry, PAPER_PHASES};
+use flipcast_estimate::{pearson, spearman};
+use flipcast_record::results::{PhaseChange, Phases};
 
 /// How two measures changed over a phase of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,33 +17,22 @@ pub(crate) struct Change {
 
 /// Silhouette and accuracy from the start of a run to its best checkpoint.
 pub(crate) fn phase_1(run: &Phases) -> Option<Change> {
-    let end = boundary(run)?;
-    change(run.checkpoints.first()?, end, |c| c.silhouette)
+    change(run.changes()[0], |phase| phase.silhouette)
 }
 
 /// Silhouette and accuracy from the best checkpoint of a run to its last.
 pub(crate) fn phase_2_silhouette(run: &Phases) -> Option<Change> {
-    let end = boundary(run)?;
-    change(end, run.checkpoints.last()?, |c| c.silhouette)
+    change(run.changes()[1], |phase| phase.silhouette)
 }
 
 /// Shift distance and accuracy from the best checkpoint of a run to its last.
 pub(crate) fn phase_2(run: &Phases) -> Option<Change> {
-    let end = boundary(run)?;
-    change(end, run.checkpoints.last()?, |c| c.shift_distance)
+    change(run.changes()[1], |phase| phase.shift_distance)
 }
 
-fn boundary(run: &Phases) -> Option<&Checkpoint> {
-    let end = run.phase_1_end?;
-    run.checkpoints.iter().find(|checkpoint| checkpoint.step == end)
-}
-
-/// `None` where a phase has no length or a number is missing.
-fn change(from: &Checkpoint, to: &Checkpoint, of: fn(&Checkpoint) -> Option<f64>) -> Option<Change> {
-    if from.step >= to.step {
-        return None;
-    }
-    Some(Change { measure: of(to)? - of(from)?, accuracy: to.accuracy? - from.accuracy? })
+fn change(phase: Option<PhaseChange>, measure: fn(&PhaseChange) -> Option<f64>) -> Option<Change> {
+    let phase = phase?;
+    Some(Change { measure: measure(&phase)?, accuracy: phase.accuracy })
 }
 
 /// A phase's title, what is compared with accuracy, how both changed, and the paper's correlation.
@@ -108,33 +98,4 @@ fn panel(entries: &[Entry<Phases>], phase: &Phase) -> Option<Panel> {
     panel.marks.extend(marks);
     families.name_in(&mut panel);
     Some(panel)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn changes_are_taken_from_phase_to_phase() {
-        let run: Phases = serde_json::from_str(
-            r#"{"phase_1_end": 2, "checkpoints": [
-                {"step": 0, "accuracy": 0.5, "silhouette": 0.1, "shift_distance": 1.0},
-                {"step": 2, "accuracy": 0.6, "silhouette": 0.3, "shift_distance": 1.5},
-                {"step": 4, "accuracy": 0.2, "silhouette": 0.9, "shift_distance": 4.5}]}"#,
-        )
-        .expect("a run");
-        let one = phase_1(&run).expect("a phase");
-        assert!((one.measure - 0.2).abs() < 1e-12 && (one.accuracy - 0.1).abs() < 1e-12);
-        let two = phase_2(&run).expect("a phase");
-        assert!((two.measure - 3.0).abs() < 1e-12 && (two.accuracy + 0.4).abs() < 1e-12);
-    }
-
-    #[test]
-    fn a_run_that_is_best_at_its_start_has_no_first_phase() {
-        let run: Phases = serde_json::from_str(
-            r#"{"phase_1_end": 0, "checkpoints": [{"step": 0, "accuracy": 0.5, "silhouette": 0.1}, {"step": 9}]}"#,
-        )
-        .expect("a run");
-        assert_eq!((phase_1(&run), phase_2(&run)), (None, None));
-    }
 }

@@ -84,12 +84,11 @@ fn panel(entries: &[&Entry<Estimates>], which: Which, estimator: &str) -> Panel 
             format!("{}: true {}, estimated {}", entry.subject.name, percent(truth), percent(guess.accuracy));
         let series = families.number(&entry.subject.family);
         values.extend([truth, guess.accuracy]);
-        let interval = guess.low.zip(guess.high);
-        if let Some((low, high)) = interval {
+        if let Some((low, high)) = guess.interval {
             title += &format!(" ({} to {})", percent(low), percent(high));
         }
         let dot = Mark::dot((truth, guess.accuracy), series, title);
-        marks.push(match interval {
+        marks.push(match guess.interval {
             Some((low, high)) => dot.with_interval(low, high),
             None => dot,
         });

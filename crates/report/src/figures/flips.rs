@@ -2,20 +2,21 @@ use super::Shown;
 use super::series::{Series, percent};
 use crate::Study;
 use crate::chart::{Axis, AxisFormat, Figure, Mark, Panel};
-use crate::stats::{pearson, spearman};
-use crate::study::{Entry, Flips};
+use crate::study::Entry;
+use flipcast_estimate::{pearson, spearman};
+use flipcast_record::results::FlipPoint;
 use std::collections::BTreeMap;
 
 /// A number of a record and how its axis reads.
-type Measure = (&'static str, AxisFormat, fn(&Flips) -> Option<f64>);
+type Measure = (&'static str, AxisFormat, fn(&FlipPoint) -> Option<f64>);
 
-const FLIPS: Measure = ("predictions flipped", AxisFormat::Percent, |f| f.flips);
+const FLIPS: Measure = ("predictions flipped", AxisFormat::Percent, |f| Some(f.flips));
 const SILHOUETTE: Measure = ("silhouette before adapting", AxisFormat::Plain, |f| f.silhouette);
 const ACCURACY: Measure = ("accuracy", AxisFormat::Percent, |f| f.accuracy);
 
 /// Per model and method: flips, silhouette and accuracy in pairs, one point per dataset.
 pub(super) fn build(study: &Study) -> Vec<Shown> {
-    let mut groups: BTreeMap<(&str, &str), Vec<&Entry<Flips>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &str), Vec<&Entry<FlipPoint>>> = BTreeMap::new();
     for entry in &study.flips {
         let method = entry.subject.method.as_deref().unwrap_or("");
         let group = (entry.subject.model.as_str(), method);
@@ -41,7 +42,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
     shown
 }
 
-fn panel(entries: &[&Entry<Flips>], title: &str, x: Measure, y: Measure) -> Option<Panel> {
+fn panel(entries: &[&Entry<FlipPoint>], title: &str, x: Measure, y: Measure) -> Option<Panel> {
     let families = Series::of(entries.iter().map(|entry| entry.subject.family.as_str()));
     let text = |(label, format, _): &Measure, value: f64| match format {
         AxisFormat::Percent => format!("{label} {}", percent(value)),

@@ -36,8 +36,7 @@ fn panel(entries: &[&Entry<Estimates>], which: Which, estimator: &str) -> Panel 
         values.extend(which.truth(&entry.result));
         if let Some(guess) = which.guesses(&entry.result).get(estimator) {
             values.push(guess.accuracy);
-            values.extend(guess.low);
-            values.extend(guess.high);
+            values.extend(guess.interval.iter().flat_map(|(low, high)| [*low, *high]));
         }
     }
     let label = estimator_label(estimator);
@@ -64,7 +63,7 @@ fn panel(entries: &[&Entry<Estimates>], which: Which, estimator: &str) -> Panel 
             let series = families.number(&entry.subject.family);
             let mut title = format!("{name}: estimated {}", percent(guess.accuracy));
             let mut dot = Mark::dot((guess.accuracy, row), series, String::new());
-            if let (Some(low), Some(high)) = (guess.low, guess.high) {
+            if let Some((low, high)) = guess.interval {
                 title += &format!(" ({} to {})", percent(low), percent(high));
                 dot.points.extend([(low, row), (high, row)]);
             }

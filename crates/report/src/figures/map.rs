@@ -2,7 +2,7 @@ use super::Shown;
 use super::series::percent;
 use crate::Study;
 use crate::chart::{Axis, AxisFormat, Figure, LegendEntry, Mark, MarkShape, Marker, Paint, Panel, SERIES};
-use crate::study::Frame;
+use flipcast_record::results::Frame;
 
 /// One moving figure per record.
 pub(super) fn build(study: &Study) -> Vec<Shown> {
@@ -38,7 +38,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
 /// Points and class means of one frame.
 pub(super) struct Plane {
     pub points: Vec<[f64; 2]>,
-    pub means: Vec<Option<[f64; 2]>>,
+    pub means: Vec<[f64; 2]>,
 }
 
 impl Plane {
@@ -60,7 +60,7 @@ pub(super) fn draw(
     };
     let (points, means) = (first.points.len(), first.means.len());
     let all = || {
-        let means = |frame: &Plane| frame.means.iter().flatten().copied().collect::<Vec<_>>();
+        let means = |frame: &Plane| frame.means.clone();
         frames.iter().flat_map(move |frame| {
             let points = frame.points.iter().copied();
             points.chain(means(frame)).collect::<Vec<_>>()
@@ -92,7 +92,7 @@ pub(super) fn draw(
             });
         }
         for number in 0..means {
-            let [px, py] = place(frame.means.get(number).and_then(Option::as_ref));
+            let [px, py] = place(frame.means.get(number));
             // A ground of ink keeps the star visible among its own class.
             for (radius, paint) in [(9.5, Paint::Ink), (7.0, Paint::Series(number))] {
                 panel.marks.push(Mark {

@@ -2,7 +2,8 @@ use super::Shown;
 use super::series::{Series, percent, points};
 use crate::Study;
 use crate::chart::{Axis, AxisFormat, Figure, Mark, Paint, Panel};
-use crate::study::{Entry, Omission};
+use crate::study::Entry;
+use flipcast_record::results::Omission;
 use std::collections::BTreeMap;
 
 /// Most curves in one chart; of more, those in equal distances are drawn.
@@ -19,10 +20,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
     }
     let mut shown = Vec::new();
     for ((model, _, method), mut entries) in groups {
-        entries.sort_by(|a, b| {
-            let (a, b) = (&a.result, &b.result);
-            a.share().total_cmp(&b.share()).then(a.rule.cmp(&b.rule))
-        });
+        entries.sort_by(|a, b| a.result.share().total_cmp(&b.result.share()).then(a.subject.rule.cmp(&b.subject.rule)));
         let name = entries[0].subject.name.clone();
         let panels: Vec<Panel> = [gains(&entries), curves(&entries)].into_iter().flatten().collect();
         let figure = Figure { label: format!("Images left out of adapting {model} to {name}"), columns: 2, panels };
@@ -34,18 +32,18 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
 }
 
 fn gains(entries: &[&Entry<Omission>]) -> Option<Panel> {
-    let rules = Series::of(entries.iter().map(|entry| entry.result.rule.as_str()));
+    let rules = Series::of(entries.iter().map(|entry| entry.subject.rule.as_str()));
     let mut lines: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     let mut dots = Vec::new();
     for entry in entries {
-        let run = &entry.result;
-        let Some(gain) = run.gain() else {
+        let Some(gain) = entry.result.gain() else {
             continue;
         };
-        let at = (run.share(), gain);
-        lines.entry(&run.rule).or_default().push(at);
-        let title = format!("{}: {} points", describe(run), points(gain));
-        dots.push(Mark::dot(at, rules.number(&run.rule), title));
+        let at = (entry.result.share(), gain);
+        let rule = &entry.subject.rule;
+        lines.entry(rule).or_default().push(at);
+        let title = format!("{}: {} points", describe(entry), points(gain));
+        dots.push(Mark::dot(at, rules.number(rule), title));
     }
     if dots.is_empty() {
         return None;
@@ -74,12 +72,12 @@ fn curves(entries: &[&Entry<Omission>]) -> Option<Panel> {
     let mut panel_lines = Vec::new();
     for (series, entry) in chosen.iter().enumerate() {
         let curve = entry.result.curve.iter();
-        let points: Vec<(f64, f64)> = curve.filter_map(|p| Some((p.step, p.accuracy?))).collect();
+        let points: Vec<(f64, f64)> = curve.filter_map(|p| Some((p.step as f64, p.accuracy?))).collect();
         let Some(last) = points.last() else {
             continue;
         };
-        let title = format!("{}: {} at step {}", describe(&entry.result), percent(last.1), last.0);
-        panel_lines.push((series, describe(&entry.result), Mark::line(points, series, title)));
+        let title = format!("{}: {} at step {}", describe(entry), percent(last.1), last.0);
+        panel_lines.push((series, describe(entry), Mark::line(points, series, title)));
     }
     if panel_lines.is_empty() {
         return None;
@@ -95,10 +93,10 @@ fn curves(entries: &[&Entry<Omission>]) -> Option<Panel> {
     Some(panel)
 }
 
-fn describe(run: &Omission) -> String {
-    let value = run.value.map_or(String::new(), |value| format!(" {value}"));
-    match run.dropped {
+fn describe(entry: &Entry<Omission>) -> String {
+    let value = entry.subject.rule_value.map_or(String::new(), |value| format!(" {value}"));
+    match entry.result.dropped {
         0 => "nothing left out".to_owned(),
-        dropped => format!("{}{value}: {dropped} left out", run.rule.replace('_', " ")),
+        dropped => format!("{}{value}: {dropped} left out", entry.subject.rule.replace('_', " ")),
     }
 }

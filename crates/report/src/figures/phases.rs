@@ -3,7 +3,8 @@ use super::series::{Series, percent};
 use crate::Study;
 use crate::chart::{Axis, AxisFormat, Figure, LegendEntry, Mark, MarkShape, Marker, Paint, Panel, SERIES};
 use crate::stats::median;
-use crate::study::{Checkpoint, Entry, Phases};
+use crate::study::Entry;
+use flipcast_record::results::{Checkpoint, Phases};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A curve over the steps of a run.
@@ -16,8 +17,8 @@ const MEASURES: [Measure; 5] = [
     ACCURACY,
     SILHOUETTE,
     ("shift distance", AxisFormat::Plain, |c| c.shift_distance),
-    ("mean entropy, in nats", AxisFormat::Plain, |c| c.entropy),
-    ("predictions flipped", AxisFormat::Percent, |c| c.flips),
+    ("mean entropy, in nats", AxisFormat::Plain, |c| Some(c.entropy)),
+    ("predictions flipped", AxisFormat::Percent, |c| Some(c.flips)),
 ];
 
 /// Runs of one model and method.
@@ -50,7 +51,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
 
 /// The steps and values of a run that are known.
 pub(super) fn points(run: &Phases, measure: &Measure) -> Vec<(f64, f64)> {
-    let known = |c: &Checkpoint| Some((c.step, measure.2(c)?));
+    let known = |c: &Checkpoint| Some((c.step as f64, measure.2(c)?));
     run.checkpoints.iter().filter_map(known).collect()
 }
 
@@ -79,7 +80,7 @@ pub(super) fn worst_and_best(entries: &[&Entry<Phases>]) -> Option<(usize, usize
 
 /// Where phase 1 of a run ends, as a star on its curve.
 fn boundary(name: &str, run: &Phases, points: &[(f64, f64)], measure: &Measure) -> Option<Mark> {
-    let end = run.phase_1_end?;
+    let end = run.phase_1_end? as f64;
     let at = *points.iter().find(|point| point.0 == end)?;
     Some(Mark {
         points: vec![at],
@@ -162,7 +163,7 @@ fn panel(entries: &[&Entry<Phases>], measure: &Measure) -> Option<Panel> {
 
 /// A line where phase 1 of the runs ends; of several runs, at the median.
 fn guide_boundary(panel: &mut Panel, entries: &[&Entry<Phases>]) {
-    let ends: Vec<f64> = entries.iter().filter_map(|e| e.result.phase_1_end).collect();
+    let ends: Vec<f64> = entries.iter().filter_map(|e| Some(e.result.phase_1_end? as f64)).collect();
     let Some(step) = median(&ends) else {
         return;
     };

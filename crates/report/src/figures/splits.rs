@@ -40,7 +40,7 @@ fn figure(((model, method), entries): &Group, measure: &Measure) -> Option<Shown
         let said = format!("{name}: {} from {} to {}", measure.0, text(measure, first.1), text(measure, last.1));
         let mut panel = Panel::new(&title, &said, x.clone(), y.clone());
         (panel.width, panel.height, panel.trim) = (152.0, 118.0, Trim::Small);
-        if let Some(end) = entry.result.phase_1_end {
+        if let Some(end) = entry.result.phase_1_end.map(|end| end as f64) {
             panel
                 .marks
                 .push(Mark::guide(vec![(end, y.low), (end, y.high)], &format!("{name}: phase 1 ends at step {end}")));

@@ -8,6 +8,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
     let mut shown = Vec::new();
     for entry in &study.toys {
         let toy = &entry.result;
+        let labels: Vec<Option<usize>> = toy.labels.iter().copied().map(Some).collect();
         let columns: Vec<Vec<Panel>> = toy
             .panels
             .iter()
@@ -18,7 +19,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
                     .map(|frame| Plane { points: frame.points.clone(), means: frame.means.clone() })
                     .collect();
                 let title = if setting.title.is_empty() { &setting.name } else { &setting.title };
-                let mut panels = draw(&frames, &toy.labels, &|class| format!("cluster {class}"), title);
+                let mut panels = draw(&frames, &labels, &|class| format!("cluster {class}"), title);
                 for panel in &mut panels {
                     (panel.width, panel.height) = (420.0, 400.0);
                 }
@@ -41,13 +42,11 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
                 .iter()
                 .filter_map(|setting| {
                     let frame = setting.frames.get(number).or(setting.frames.last())?;
-                    let purity = frame.purity.map(|p| format!(" purity {p:.2}"));
-                    let drift = frame.drift.map(|d| format!(" drift {d:.2}"));
-                    let numbers = [purity, drift].into_iter().flatten().collect::<Vec<_>>().join(",");
-                    Some(format!("{}: round {},{numbers}", setting.name, frame.round))
+                    let (name, round) = (&setting.name, frame.round);
+                    Some(format!("{name}: round {round}, purity {:.2}, drift {:.2}", frame.purity, frame.drift))
                 })
                 .collect();
-            parts.join(" \u{b7} ").replace(",  ", ", ")
+            parts.join(" \u{b7} ")
         });
         shown.push(Shown {
             title: entry.subject.name.replace("unnamed", ""),

@@ -21,6 +21,25 @@ pub struct PageOptions {
 }
 
 /// The whole page. It needs nothing but itself.
+///
+/// ```
+/// use flipcast_record::{Protocol, RunRecord, Timing};
+/// use flipcast_report::{PageOptions, Study, render_page};
+/// use serde_json::json;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let protocol = Protocol::new("estimates").with("data", &"photos/winter")?.with("level", &0.9)?;
+/// let result = json!({
+///     "cell": "0123456789abcdef", "images": 1200, "accuracy": null, "adapted_accuracy": null, "adapted": {},
+///     "source": {"combined": {"accuracy": 0.71, "low": 0.66, "high": 0.76, "flags": []}},
+///     "seconds": {"source": 1.0, "flips": 1.0, "estimators": 1.0},
+/// });
+/// let record = RunRecord::new(protocol, result, Timing { created: 1_700_000_000, seconds: 3.0 });
+/// let page = render_page(&Study::new(vec![record]), &PageOptions::default())?;
+/// assert!(page.contains("<strong>71.0%</strong> of 1,200 images (90% interval 66.0% to 76.0%)"));
+/// # Ok(())
+/// # }
+/// ```
 pub fn render_page(study: &Study, options: &PageOptions) -> Result<String, ReportError> {
     if study.is_empty() {
         return Err(ReportError::NothingToShow { found: study.len() });

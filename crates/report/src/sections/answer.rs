@@ -57,9 +57,9 @@ fn estimated(model: Option<&str>, entries: &[&Entry<Estimates>]) -> String {
         .filter_map(|entry| Some((*entry, which.guesses(&entry.result).get(&name)?)))
         .collect();
     if let [(entry, guess)] = unlabelled.as_slice() {
-        let interval = match (guess.low, guess.high) {
-            (Some(low), Some(high)) => format!(" ({level}interval {:.1}% to {:.1}%)", 100.0 * low, 100.0 * high),
-            _ => " as the score stands, without an interval".to_owned(),
+        let interval = match guess.interval {
+            Some((low, high)) => format!(" ({level}interval {:.1}% to {:.1}%)", 100.0 * low, 100.0 * high),
+            None => " as the score stands, without an interval".to_owned(),
         };
         html += &format!(
             "<p class=\"lead\">{of}on <code>{}</code>, whose labels nobody knows, the model is estimated to be right on \
@@ -127,7 +127,7 @@ fn adapted(study: &Study) -> String {
         .collect();
     let hurt = changes.iter().filter(|(change, _)| *change < 0.0).count();
     let gains: Vec<f64> = changes.iter().map(|(_, gain)| gain.unwrap_or(0.0)).collect();
-    let ends: Vec<f64> = study.phases.iter().filter_map(|e| e.result.phase_1_end).collect();
+    let ends: Vec<f64> = study.phases.iter().filter_map(|e| Some(e.result.phase_1_end? as f64)).collect();
     let (Some(gain), Some(end)) = (median(&gains), median(&ends)) else {
         return String::new();
     };

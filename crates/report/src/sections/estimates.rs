@@ -52,13 +52,13 @@ pub(super) fn build(study: &Study) -> Section {
                 let guess = guesses.get(name);
                 row.push(TableCell::percent(guess.map(|guess| guess.accuracy), 1));
                 if place == 0 {
-                    row.push(TableCell::percent(guess.and_then(|guess| guess.low), 1));
-                    row.push(TableCell::percent(guess.and_then(|guess| guess.high), 1));
+                    row.push(TableCell::percent(guess.and_then(|guess| Some(guess.interval?.0)), 1));
+                    row.push(TableCell::percent(guess.and_then(|guess| Some(guess.interval?.1)), 1));
                 }
             }
             let flags = names.first().and_then(|name| guesses.get(name));
-            let flags = flags.map_or(String::new(), |guess| guess.flags.join(", "));
-            row.push(TableCell::text(&flags));
+            let flags: Vec<&str> = flags.iter().flat_map(|guess| &guess.flags).map(|flag| flag.name()).collect();
+            row.push(TableCell::text(&flags.join(", ")));
             table.rows.push(row);
         }
         let fold = table.rows.len() > 12 || which == Which::Adapted;

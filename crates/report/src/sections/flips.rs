@@ -27,8 +27,8 @@ pub(super) fn build(study: &Study) -> Section {
             TableCell::text(&subject.family),
             TableCell::count(result.images),
             TableCell::number(result.silhouette, 3),
-            TableCell::percent(result.flips, 1),
-            TableCell::number(result.weighted_flips, 2),
+            TableCell::percent(Some(result.flips), 1),
+            TableCell::number(Some(result.weighted_flips), 2),
             TableCell::percent(result.accuracy, 1),
         ]);
     }

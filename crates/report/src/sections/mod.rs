@@ -1,5 +1,6 @@
 //! One file per section of the page: words, figures and tables.
 
+mod adaptations;
 mod answer;
 mod calibration;
 mod errors;

@@ -1,6 +1,7 @@
 use super::Section;
 use crate::Study;
 use crate::table::{Table, TableCell};
+use flipcast_record::results::CurvePoint;
 
 /// What adapting gains when images are left out.
 pub(super) fn build(study: &Study) -> Section {
@@ -30,18 +31,19 @@ pub(super) fn build(study: &Study) -> Section {
         ],
     );
     let mut entries: Vec<_> = study.omissions.iter().collect();
-    entries.sort_by_key(|entry| (&entry.subject.data, &entry.subject.method, &entry.result.rule, entry.result.dropped));
+    entries
+        .sort_by_key(|entry| (&entry.subject.data, &entry.subject.method, &entry.subject.rule, entry.result.dropped));
     for entry in entries {
         let run = &entry.result;
-        let accuracy = |point: Option<&crate::study::OmissionPoint>| point.and_then(|p| p.accuracy);
+        let accuracy = |point: Option<&CurvePoint>| point.and_then(|p| p.accuracy);
         table.rows.push(vec![
             TableCell::text(&entry.subject.name),
             TableCell::text(entry.subject.method.as_deref().unwrap_or("")),
-            TableCell::text(&run.rule.replace('_', " ")),
-            TableCell::number(run.value, if run.rule == "top_k" { 0 } else { 2 }),
+            TableCell::text(&entry.subject.rule.replace('_', " ")),
+            TableCell::number(entry.subject.rule_value, if entry.subject.rule == "top_k" { 0 } else { 2 }),
             TableCell::count(run.dropped),
             TableCell::number(run.dropped_entropy, 2),
-            TableCell::number(run.mean_entropy, 2),
+            TableCell::number(Some(run.mean_entropy), 2),
             TableCell::percent(accuracy(run.curve.first()), 1),
             TableCell::percent(accuracy(run.curve.last()), 1),
             TableCell::percent(run.gain(), 1),

@@ -3,9 +3,10 @@ use crate::Study;
 use crate::chart::SERIES;
 use crate::figures::{Change, phase_1, phase_2, phase_2_silhouette};
 use crate::html::escape;
-use crate::stats::{pearson, spearman};
-use crate::study::{PAPER_PHASES, Phases};
+use crate::study::PAPER_PHASES;
 use crate::table::{Table, TableCell};
+use flipcast_estimate::{pearson, spearman};
+use flipcast_record::results::Phases;
 
 /// Adaptation curves and what moves with accuracy.
 pub(super) fn build(study: &Study) -> Section {
@@ -100,7 +101,7 @@ fn table(study: &Study) -> Table {
     );
     for entry in &study.phases {
         let run = &entry.result;
-        let accuracy_at = |step: Option<f64>| {
+        let accuracy_at = |step: Option<usize>| {
             let at = run.checkpoints.iter().find(|c| Some(c.step) == step)?;
             at.accuracy
         };
@@ -111,7 +112,7 @@ fn table(study: &Study) -> Table {
             TableCell::text(entry.subject.method.as_deref().unwrap_or("")),
             TableCell::percent(first.and_then(|c| c.accuracy), 1),
             TableCell::percent(accuracy_at(run.phase_1_end), 1),
-            TableCell::number(run.phase_1_end, 0),
+            TableCell::number(run.phase_1_end.map(|end| end as f64), 0),
             TableCell::percent(last.and_then(|c| c.accuracy), 1),
             TableCell::number(phase_1(run).map(|change| change.measure), 3),
             TableCell::number(phase_2(run).map(|change| change.measure), 3),

@@ -1,10 +1,9 @@
 use super::Section;
 use crate::Study;
 use crate::stats::{deviation, mean};
-use crate::study::{
-    Entry, Estimates, Refit, Which, curve_name, estimator_label, estimator_order, paper_transfer, row_error,
-};
+use crate::study::{Entry, Estimates, Which, estimator_label, estimator_order, paper_transfer, row_error};
 use crate::table::{Table, TableCell};
+use flipcast_record::results::{Refit, Transfer};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A model and the place of an estimator in tables, whose last part is its name.
@@ -50,7 +49,7 @@ fn own_error(study: &Study, model: &str, estimator: &str, curve: &str) -> Option
         entry.subject.model == model
             && refit.estimator == estimator
             && refit.draw.is_none()
-            && curve_name(&refit.curve) == curve
+            && refit.curve.name() == curve
     });
     if let Some(entry) = refitted {
         return Some(entry.result.mae);
@@ -69,8 +68,7 @@ fn transfers(study: &Study) -> Table {
         "Curves of one model tested on another: errors in points",
         &["tested on", "fitted on", "score", "curve", ">cells", ">before", ">worst before", ">after"],
     );
-    let published =
-        |entry: &Entry<crate::study::Transfer>| paper_transfer(&entry.subject.data, &entry.result.estimator);
+    let published = |entry: &Entry<Transfer>| paper_transfer(&entry.subject.data, &entry.result.estimator);
     let any = study.transfers.iter().any(|entry| published(entry).is_some());
     if any {
         table.columns.push(">paper, before".to_owned());
@@ -83,16 +81,16 @@ fn transfers(study: &Study) -> Table {
     });
     for entry in entries {
         let (model, result) = (&entry.subject.model, &entry.result);
-        let curve = curve_name(&result.curve);
+        let curve = result.curve.name();
         let mut row = vec![
             TableCell::text(model),
             TableCell::text(&result.from),
             TableCell::text(&estimator_label(&result.estimator)),
-            TableCell::text(&curve),
+            TableCell::text(curve),
             TableCell::count(result.cells),
             TableCell::percent(Some(result.mae), 2),
-            TableCell::percent(result.worst, 1),
-            TableCell::percent(own_error(study, model, &result.estimator, &curve), 2),
+            TableCell::percent(Some(result.worst), 1),
+            TableCell::percent(own_error(study, model, &result.estimator, curve), 2),
         ];
         if any {
             let paper = published(entry);
@@ -107,13 +105,13 @@ fn transfers(study: &Study) -> Table {
 /// Every curve of every score, fitted to the calibration cells.
 fn curves(study: &Study) -> Table {
     let fitted = || study.refits.iter().filter(|entry| entry.result.draw.is_none());
-    let mut names: BTreeSet<(usize, String)> = BTreeSet::new();
-    let mut rows: BTreeMap<Row, BTreeMap<String, f64>> = BTreeMap::new();
+    let mut names: BTreeSet<(usize, &str)> = BTreeSet::new();
+    let mut rows: BTreeMap<Row, BTreeMap<&str, f64>> = BTreeMap::new();
     for entry in fitted() {
         let refit = &entry.result;
-        let name = curve_name(&refit.curve);
+        let name = refit.curve.name();
         let place = CURVES.iter().position(|known| *known == name);
-        names.insert((place.unwrap_or(CURVES.len()), name.clone()));
+        names.insert((place.unwrap_or(CURVES.len()), name));
         let row = (entry.subject.model.as_str(), estimator_order(&refit.estimator));
         rows.entry(row).or_default().insert(name, refit.mae);
     }
@@ -138,12 +136,12 @@ fn curves(study: &Study) -> Table {
 
 /// Draws of groups, summed up.
 fn subsets(study: &Study) -> Table {
-    let mut draws: BTreeMap<(Row, String), Vec<&Refit>> = BTreeMap::new();
+    let mut draws: BTreeMap<(Row, &str), Vec<&Entry<Refit>>> = BTreeMap::new();
     for entry in study.refits.iter().filter(|entry| entry.result.draw.is_some()) {
         let refit = &entry.result;
         let row = (entry.subject.model.as_str(), estimator_order(&refit.estimator));
-        let place = (row, curve_name(&refit.curve));
-        draws.entry(place).or_default().push(refit);
+        let place = (row, refit.curve.name());
+        draws.entry(place).or_default().push(entry);
     }
     let mut table = Table::new(
         "fitting-subsets",
@@ -163,21 +161,21 @@ fn subsets(study: &Study) -> Table {
         ],
     );
     for (((model, (.., estimator)), curve), draws) in draws {
-        let errors: Vec<f64> = draws.iter().map(|refit| refit.mae).collect();
+        let errors: Vec<f64> = draws.iter().map(|entry| entry.result.mae).collect();
         let ends = |pick: fn(f64, f64) -> f64| errors.iter().copied().reduce(pick);
-        let first = draws.first();
+        let first = draws.first().map(|entry| &entry.subject);
         table.rows.push(vec![
             TableCell::text(model),
             TableCell::text(&estimator_label(estimator)),
-            TableCell::text(&curve),
-            TableCell::text(first.map_or("", |refit| refit.by.as_str())),
-            TableCell::count(first.map_or(0, |refit| refit.groups)),
+            TableCell::text(curve),
+            TableCell::text(first.map_or("", |subject| subject.grouped_by.as_str())),
+            TableCell::count(first.map_or(0, |subject| subject.groups)),
             TableCell::count(draws.len()),
             TableCell::percent(mean(&errors), 2),
             TableCell::percent(deviation(&errors), 2),
             TableCell::percent(ends(f64::min), 2),
             TableCell::percent(ends(f64::max), 2),
-            TableCell::percent(own_error(study, model, estimator, &curve), 2),
+            TableCell::percent(own_error(study, model, estimator, curve), 2),
         ]);
     }
     table

@@ -1,5 +1,6 @@
 use super::{
-    calibration, errors, estimates, flags, flips, map, omission, phases, protocols, provenance, refits, toy, variants,
+    adaptations, calibration, errors, estimates, flags, flips, map, omission, phases, protocols, provenance, refits,
+    toy, variants,
 };
 use crate::Study;
 use crate::figures::{FIGURES, Shown};
@@ -56,12 +57,13 @@ impl Section {
 
 /// The sections that have something to show, in the order of the page.
 pub(crate) fn all_sections(study: &Study) -> Vec<Section> {
-    let build: [fn(&Study) -> Section; 13] = [
+    let build: [fn(&Study) -> Section; 14] = [
         estimates::build,
         errors::build,
         variants::build,
         calibration::build,
         refits::build,
+        adaptations::build,
         phases::build,
         omission::build,
         flips::build,
@@ -80,6 +82,7 @@ pub(crate) fn missing(study: &Study) -> Option<String> {
     let absent = [
         (study.estimates.is_empty(), "estimates beside the truth", "flipcast study run"),
         (study.calibrations.is_empty(), "calibration curves", "flipcast study run"),
+        (study.adaptations.is_empty(), "models that adapted", "flipcast adapt"),
         (study.phases.is_empty(), "adaptation curves and their phases", "flipcast analyse phases"),
         (study.omissions.is_empty(), "adapting without some images", "flipcast analyse omission"),
         (study.flips.is_empty(), "flips against clusters", "flipcast analyse flips"),

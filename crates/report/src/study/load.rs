@@ -1,8 +1,12 @@
 use super::Subject;
-use super::kinds::{Calibration, Cell, Estimates, Flips, Map, Omission, Phases, Refit, Toy, Transfer};
+use super::kinds::Estimates;
 use super::variant::name_variants;
 use crate::ReportError;
-use flipcast_record::{Records, RunRecord};
+use flipcast_record::results::{
+    AdaptSummary, CalibrationResult, Cell, EmbeddingMap, EstimatesResult, FlipPoint, Omission, Phases, Refit, Toy,
+    Transfer,
+};
+use flipcast_record::{Records, RunRecord, canonical_json};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,13 +33,14 @@ pub struct Study {
     /// Every record once, in a total order.
     pub(crate) records: Vec<RunRecord>,
     pub(crate) estimates: Vec<Entry<Estimates>>,
-    pub(crate) calibrations: Vec<Entry<Calibration>>,
+    pub(crate) calibrations: Vec<Entry<CalibrationResult>>,
     pub(crate) refits: Vec<Entry<Refit>>,
     pub(crate) transfers: Vec<Entry<Transfer>>,
+    pub(crate) adaptations: Vec<Entry<AdaptSummary>>,
     pub(crate) phases: Vec<Entry<Phases>>,
     pub(crate) omissions: Vec<Entry<Omission>>,
-    pub(crate) flips: Vec<Entry<Flips>>,
-    pub(crate) maps: Vec<Entry<Map>>,
+    pub(crate) flips: Vec<Entry<FlipPoint>>,
+    pub(crate) maps: Vec<Entry<EmbeddingMap>>,
     pub(crate) toys: Vec<Entry<Toy>>,
     /// Kinds that are not shown, and how many records they have.
     pub(crate) ignored: BTreeMap<String, usize>,
@@ -61,13 +66,15 @@ impl Study {
         Ok(Self::new(records))
     }
 
-    /// Sorts records out. Of several with one key the youngest counts.
+    /// Sorts records out. Of several with one key, or that differ in the level of intervals alone, the youngest
+    /// counts.
     pub fn new(records: Vec<RunRecord>) -> Self {
         let mut by_key: BTreeMap<String, RunRecord> = BTreeMap::new();
         for record in records {
-            match by_key.get(&record.key) {
+            let identity = identity(&record);
+            match by_key.get(&identity) {
                 Some(known) if age(known) >= age(&record) => {}
-                _ => drop(by_key.insert(record.key.clone(), record)),
+                _ => drop(by_key.insert(identity, record)),
             }
         }
         let mut sorted: Vec<(Subject, RunRecord)> =
@@ -113,6 +120,7 @@ impl Study {
             && self.calibrations.is_empty()
             && self.refits.is_empty()
             && self.transfers.is_empty()
+            && self.adaptations.is_empty()
             && self.phases.is_empty()
             && self.omissions.is_empty()
             && self.flips.is_empty()
@@ -137,7 +145,13 @@ impl Study {
     fn sort_in(&mut self, subject: Subject, record: &RunRecord, cells: &mut Vec<Entry<Cell>>) {
         let broken = &mut self.broken;
         match record.kind.as_str() {
-            "estimates" => keep(subject, record, &mut self.estimates, broken),
+            "estimates" => {
+                let mut found: Vec<Entry<EstimatesResult>> = Vec::new();
+                keep(subject, record, &mut found, broken);
+                let shown = found.into_iter().map(|Entry { subject, result }| Entry { subject, result: result.into() });
+                self.estimates.extend(shown);
+            }
+            "adapt" => keep(subject, record, &mut self.adaptations, broken),
             "calibration" => keep(subject, record, &mut self.calibrations, broken),
             "transfer" => keep(subject, record, &mut self.transfers, broken),
             "phases" => keep(subject, record, &mut self.phases, broken),
@@ -145,38 +159,31 @@ impl Study {
             "map" => keep(subject, record, &mut self.maps, broken),
             "toy" => keep(subject, record, &mut self.toys, broken),
             "estimate" => keep(subject, record, cells, broken),
-            "refit" => {
-                let before = self.refits.len();
-                keep(subject, record, &mut self.refits, broken);
-                if let Some(entry) = self.refits.get_mut(before) {
-                    let groups = record.protocol.get("groups").and_then(Value::as_array);
-                    let by = record.protocol.get("by").and_then(Value::as_str);
-                    entry.result.groups = groups.map_or(0, Vec::len);
-                    entry.result.by = by.unwrap_or_default().to_owned();
-                }
-            }
-            "omission" => {
-                let before = self.omissions.len();
-                keep(subject, record, &mut self.omissions, broken);
-                if let Some(entry) = self.omissions.get_mut(before) {
-                    let rule = record.protocol.get("rule").and_then(Value::as_str);
-                    entry.result.rule = rule.unwrap_or_default().to_owned();
-                    entry.result.value = record.protocol.get("value").and_then(Value::as_f64);
-                }
-            }
+            "refit" => keep(subject, record, &mut self.refits, broken),
+            "omission" => keep(subject, record, &mut self.omissions, broken),
             other => *self.ignored.entry(other.to_owned()).or_default() += 1,
         }
     }
 
     /// Raw scores that no record turned into estimates: what they say as they stand.
     fn add_direct(&mut self, cells: Vec<Entry<Cell>>) {
-        let known: BTreeSet<String> = self.estimates.iter().filter_map(|entry| entry.result.cell.clone()).collect();
-        for cell in cells {
-            if !known.contains(&cell.subject.key) {
-                self.estimates.push(Entry { result: cell.result.direct(&cell.subject.key), subject: cell.subject });
+        let known: BTreeSet<String> = self.estimates.iter().map(|entry| entry.result.cell.clone()).collect();
+        for Entry { subject, result } in cells {
+            if !known.contains(&subject.key) {
+                self.estimates.push(Entry { result: Estimates::of_cell(&result, &subject.key), subject });
             }
         }
     }
+}
+
+/// What records share of which the youngest counts: the key, or for estimates everything but the level of the intervals.
+fn identity(record: &RunRecord) -> String {
+    if record.kind != "estimates" {
+        return record.key.clone();
+    }
+    let mut fields = record.protocol.fields().clone();
+    fields.remove("level");
+    canonical_json(&Value::Object(fields))
 }
 
 /// Where records of one kind tell of a network and a method with several settings, the method's name gets its setting.
@@ -265,7 +272,12 @@ mod tests {
     }
 
     fn flips(data: &str, share: f64, created: u64) -> RunRecord {
-        record("flips", data, json!({"flips": share, "images": 3}), created)
+        record(
+            "flips",
+            data,
+            json!({"silhouette": null, "flips": share, "weighted_flips": 0.0, "accuracy": null, "images": 3}),
+            created,
+        )
     }
 
     #[test]
@@ -274,7 +286,7 @@ mod tests {
         for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
             let study = Study::new(order.map(|i| all[i].clone()).to_vec());
             let shares: Vec<_> = study.flips.iter().map(|e| e.result.flips).collect();
-            assert_eq!(shares, [Some(0.3), Some(0.1)]);
+            assert_eq!(shares, [0.3, 0.1]);
         }
     }
 
@@ -291,11 +303,21 @@ mod tests {
     #[test]
     fn raw_scores_count_only_where_no_estimates_were_made() {
         let cell = |data: &str| {
-            let scores = json!({"ac": {"value": 0.7}, "wf": {"value": 12.0}});
-            record("estimate", data, json!({"images": 9, "accuracy": 0.6, "source": scores}), 1)
+            let score = |value: f64| json!({"value": value, "standard_error": null});
+            let result = json!({
+                "images": 9, "skipped": 0, "accuracy": 0.6, "adapted_accuracy": null, "adapted": {}, "probe_images": 9,
+                "source": {"ac": score(0.7), "wf": score(12.0)},
+                "adaptation": {"steps": 1, "seen": 9, "reliable": 9, "used": 9, "resets": 0},
+                "seconds": {"source": 1.0, "flips": 1.0, "estimators": 1.0},
+            });
+            record("estimate", data, result, 1)
         };
         let (one, two) = (cell("one"), cell("two"));
-        let made = json!({"cell": one.key, "images": 9, "source": {"wf": {"accuracy": 0.5, "low": 0.4, "high": 0.6, "flags": []}}});
+        let made = json!({
+            "cell": one.key, "images": 9, "accuracy": 0.6, "adapted_accuracy": null, "adapted": {},
+            "source": {"wf": {"accuracy": 0.5, "low": 0.4, "high": 0.6, "flags": []}},
+            "seconds": {"source": 1.0, "flips": 1.0, "estimators": 1.0},
+        });
         let made = record("estimates", "one", made, 1);
         let study = Study::new(vec![one, two, made]);
         let names: Vec<&str> = study.estimates.iter().map(|e| e.subject.data.as_str()).collect();

@@ -1,8 +1,6 @@
 //! What the records say, in the form sections and figures need.
 
-mod curve;
 mod estimators;
-mod flags;
 mod kinds;
 mod load;
 mod paper;
@@ -10,14 +8,8 @@ mod quality;
 mod subject;
 mod variant;
 
-pub(crate) use curve::FittedCurve;
 pub(crate) use estimators::{estimator_label, estimator_order};
-pub use flags::FLAGS;
-pub(crate) use flags::flag_text;
-pub(crate) use kinds::{
-    Calibration, Checkpoint, Estimates, Flips, Frame, Guess, Omission, OmissionPoint, Phases, Refit, Transfer,
-    curve_name,
-};
+pub(crate) use kinds::{Estimates, Guess};
 pub use load::Study;
 pub(crate) use load::{Entry, natural};
 pub(crate) use paper::{PAPER_PHASES, paper_transfer, paper_variant};

@@ -92,7 +92,7 @@ pub(crate) fn quality_of<'a>(
     let n = known.len() as f64;
     let errors: Vec<f64> = known.iter().map(|(guess, truth)| guess.accuracy - truth).collect();
     let intervals: Vec<(f64, f64, f64)> =
-        known.iter().filter_map(|(guess, truth)| Some((guess.low?, guess.high?, *truth))).collect();
+        known.iter().filter_map(|(guess, truth)| guess.interval.map(|(low, high)| (low, high, *truth))).collect();
     let held = intervals.iter().filter(|(low, high, truth)| low <= truth && truth <= high);
     let widths: Vec<f64> = intervals.iter().map(|(low, high, _)| high - low).collect();
     Some(Quality {

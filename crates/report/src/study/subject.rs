@@ -55,6 +55,14 @@ pub(crate) struct Subject {
     pub setting: String,
     /// The level of intervals, if the record has any.
     pub level: Option<f64>,
+    /// Which images were left out, and the value of that rule.
+    pub rule: String,
+    /// See `rule`.
+    pub rule_value: Option<f64>,
+    /// How many groups of cells a curve was fitted to, and what a group is.
+    pub groups: usize,
+    /// See `groups`.
+    pub grouped_by: String,
 }
 
 impl Subject {
@@ -64,7 +72,8 @@ impl Subject {
         let protocol = &record.protocol;
         let model = protocol.get("model");
         let named = model.and_then(|model| model.get("name").or_else(|| model.get("architecture")));
-        let data = text(protocol.get("data")).unwrap_or_default();
+        let corruption = protocol.get("stream").and_then(|stream| stream.get("corruption"));
+        let data = record.data().map(str::to_owned).or_else(|| text(corruption)).unwrap_or_default();
         let (name, family) = name_and_family(&data);
         let shifted = data.rsplit_once('@');
         let network = text(named).or_else(|| text(model)).unwrap_or_default();
@@ -83,6 +92,10 @@ impl Subject {
             method: protocol.get("method").and_then(method_name),
             setting: setting(protocol.get("method"), protocol.get("steps")),
             level: protocol.get("level").and_then(Value::as_f64),
+            rule: text(protocol.get("rule")).unwrap_or_default(),
+            rule_value: protocol.get("value").and_then(Value::as_f64),
+            groups: protocol.get("groups").and_then(Value::as_array).map_or(0, Vec::len),
+            grouped_by: text(protocol.get("by")).unwrap_or_default(),
             data,
         }
     }

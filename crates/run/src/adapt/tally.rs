@@ -1,13 +1,12 @@
 use super::{AdaptSummary, Ending, GuardEvent, Progress};
 use crate::RunError;
+use crate::flips::STARVED;
 use flipcast_adapt::GuardState;
 use flipcast_exec::Logits;
 use flipcast_images::Label;
 use flipcast_images::labelspace::{ClassSpace, Rule};
 use flipcast_images::loader::LoadedBatch;
 
-/// Filters that let less than this share through leave a method nothing to adapt with.
-const STARVED_SHARE: f64 = 0.05;
 /// Steps before that is judged.
 const STARVED_STEPS: usize = 50;
 
@@ -128,7 +127,7 @@ impl Tally {
             resets: self.resets,
             reliable_share: share(self.reliable, self.stepped_images).unwrap_or(0.0),
             used_share,
-            starved: moves && self.steps >= STARVED_STEPS && used_share < STARVED_SHARE,
+            starved: moves && self.steps >= STARVED_STEPS && used_share < STARVED,
             flip_rate: share(self.flipped, self.compared),
             first_entropy: self.first_entropy.unwrap_or(0.0),
             last_entropy: self.last_entropy,

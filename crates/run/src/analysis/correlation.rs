@@ -1,4 +1,5 @@
 use super::{PhaseChange, Phases};
+use flipcast_estimate::{pearson, spearman};
 use serde::Serialize;
 
 /// Half-width of the standard normal's central 95 %.
@@ -33,11 +34,10 @@ pub fn correlate(pairs: &[(f64, f64)]) -> Option<Correlation> {
     if pairs.len() < 4 {
         return None;
     }
-    let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     Some(Correlation {
         splits: pairs.len(),
-        pearson: pearson(&a, &b)?,
-        spearman: pearson(&ranks(&a), &ranks(&b))?,
+        pearson: pearson(pairs)?,
+        spearman: spearman(pairs)?,
         threshold: (NORMAL_95 / (pairs.len() as f64 - 3.0).sqrt()).tanh(),
     })
 }
@@ -50,9 +50,9 @@ pub fn phase_correlations<'a>(splits: impl IntoIterator<Item = &'a Phases>) -> P
             phase.extend(change);
         }
     }
-    let pairs = |changes: &[PhaseChange], of: fn(&PhaseChange) -> Option<f64>| {
+    let pairs = |changes: &[PhaseChange], measure: fn(&PhaseChange) -> Option<f64>| {
         let pairs = changes.iter();
-        let pairs: Vec<(f64, f64)> = pairs.filter_map(|c| Some((of(c)?, c.accuracy))).collect();
+        let pairs: Vec<(f64, f64)> = pairs.filter_map(|c| Some((measure(c)?, c.accuracy))).collect();
         correlate(&pairs)
     };
     let rises = |changes: &[PhaseChange]| {
@@ -65,34 +65,6 @@ pub fn phase_correlations<'a>(splits: impl IntoIterator<Item = &'a Phases>) -> P
         shift_accuracy: pairs(&phases[1], |change| change.shift_distance),
         silhouette_rises: [rises(&phases[0]), rises(&phases[1])],
     }
-}
-
-fn pearson(a: &[f64], b: &[f64]) -> Option<f64> {
-    let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
-    let (mean_a, mean_b) = (mean(a), mean(b));
-    let (mut both, mut of_a, mut of_b) = (0.0, 0.0, 0.0);
-    for (a, b) in a.iter().zip(b) {
-        let (a, b) = (a - mean_a, b - mean_b);
-        both += a * b;
-        of_a += a * a;
-        of_b += b * b;
-    }
-    let found = both / (of_a.sqrt() * of_b.sqrt());
-    found.is_finite().then(|| found.clamp(-1.0, 1.0))
-}
-
-/// Ranks from 1; equal values share the average of their ranks.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_unstable_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut below = 0;
-    for tied in order.chunk_by(|a, b| values[*a] == values[*b]) {
-        let rank = below as f64 + (tied.len() as f64 + 1.0) / 2.0;
-        tied.iter().for_each(|at| ranks[*at] = rank);
-        below += tied.len();
-    }
-    ranks
 }
 
 #[cfg(test)]
@@ -111,8 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_numbers_share_ranks_and_constants_have_no_correlation() {
-        assert_eq!(ranks(&[5.0, 1.0, 5.0, 9.0]), [2.5, 1.0, 2.5, 4.0]);
+    fn few_or_constant_numbers_have_no_correlation() {
         assert_eq!(correlate(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0), (1.0, 4.0)]), None);
         assert_eq!(correlate(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]), None);
     }

@@ -9,7 +9,7 @@ use crate::{FlipProtocol, Ledger, RunError, Watcher};
 use flipcast_estimate::embed::{KmeansConfig, kmeans};
 use flipcast_estimate::{flips, weighted_flips};
 use flipcast_record::Protocol;
-use serde::{Deserialize, Serialize};
+use flipcast_record::results::FlipPoint;
 
 /// What a flip counts in scores, which are scaled to a probe of this many images.
 const SCALE: f64 = 1000.0;
@@ -35,22 +35,6 @@ pub struct FlipsJob<'a> {
     /// What is looked at; its images are the probe. Where classes are restricted, flips are still counted on images of all
     /// classes, and the silhouette is taken on as many of the restricted ones.
     pub embedding: ClusterSettings,
-}
-
-/// One point of the scatter. Records hold these.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FlipPoint {
-    /// Mean silhouette of the unadapted network's embeddings; `None` where all are the same.
-    pub silhouette: Option<f64>,
-    /// Share of predictions that changed.
-    pub flips: f64,
-    /// The same, each weighted by the rank of its initial confidence; at most about a half.
-    pub weighted_flips: f64,
-    /// Accuracy of the source model; `None` without labels.
-    pub accuracy: Option<f64>,
-    /// Images of the probe.
-    pub images: usize,
 }
 
 impl FlipsJob<'_> {

@@ -7,7 +7,7 @@ use crate::{Ledger, RunError, Watcher};
 use flipcast_estimate::embed::{Centres, KmeansConfig, Points, TsneConfig, kmeans, tsne};
 use flipcast_images::Label;
 use flipcast_record::Protocol;
-use serde::{Deserialize, Serialize};
+use flipcast_record::results::{EmbeddingMap, Frame};
 use std::collections::BTreeSet;
 
 /// Embedding map: what adaptation does to the embeddings, in two dimensions.
@@ -39,34 +39,6 @@ pub struct MapJob<'a> {
     pub restriction: Restriction,
     /// How maps are made.
     pub tsne: TsneConfig,
-}
-
-/// The frames. Records hold these.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EmbeddingMap {
-    /// What the classes are called; `cluster 1` and so on where labels are unknown.
-    pub class_names: Vec<String>,
-    /// Each point's place in `class_names`.
-    pub labels: Vec<Option<usize>>,
-    /// In the order of steps.
-    pub frames: Vec<Frame>,
-}
-
-/// The map after some steps.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Frame {
-    /// Steps made.
-    pub step: usize,
-    /// Share of right answers among the points; `None` without labels.
-    pub accuracy: Option<f64>,
-    /// Where each point lies.
-    pub points: Vec<[f64; 2]>,
-    /// Where each class mean lies, in the order of `class_names`; empty without class means.
-    pub class_means: Vec<[f64; 2]>,
-    /// Divergence of the map.
-    pub kl: f64,
 }
 
 /// What stays the same in all frames.

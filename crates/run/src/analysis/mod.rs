@@ -31,10 +31,13 @@ pub use checkpoints::checkpoints;
 pub use clean::{Clean, CleanSettings, SourceMeans};
 pub use correlation::{Correlation, PhaseCorrelations, correlate, phase_correlations};
 pub use flipcast_estimate::embed::TsneConfig;
-pub use flips::{FlipPoint, FlipsJob};
+pub use flipcast_record::results::{
+    Checkpoint, CurvePoint, EmbeddingMap, FlipPoint, Frame, Omission, PhaseChange, Phases, Toy, ToyFrame, ToyPanel,
+};
+pub use flips::FlipsJob;
 pub use groups::Restriction;
-pub use map::{EmbeddingMap, Frame, MapJob};
-pub use omission::{CurvePoint, Omission, OmissionJob, OmissionRule};
-pub use phases::{Checkpoint, ClusterSettings, PhaseChange, Phases, PhasesJob};
+pub use map::MapJob;
+pub use omission::{OmissionJob, OmissionRule};
+pub use phases::{ClusterSettings, PhasesJob};
 pub use subject::Subject;
-pub use toy::{Toy, ToyConfig, ToyFrame, ToyPanel, toy};
+pub use toy::{ToyConfig, toy};

@@ -7,7 +7,7 @@ use crate::{Ledger, RunError, Watcher};
 use flipcast_images::dataset::{Subset, split_halves};
 use flipcast_images::loader::Order;
 use flipcast_record::Protocol;
-use serde::{Deserialize, Serialize};
+use flipcast_record::results::{CurvePoint, Omission};
 
 /// Which images are kept from adaptation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,34 +61,6 @@ pub struct OmissionJob<'a> {
     pub every: usize,
     /// Holdout images that are predicted, at most.
     pub holdout: usize,
-}
-
-/// What came of leaving images out. Records hold these.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Omission {
-    /// Images of the adaptation half.
-    pub images: usize,
-    /// Of these, images left out.
-    pub dropped: usize,
-    /// Mean initial entropy of the images left out; `None` if there are none.
-    pub dropped_entropy: Option<f64>,
-    /// Mean initial entropy of all images of the half.
-    pub mean_entropy: f64,
-    /// Holdout images predicted.
-    pub holdout_images: usize,
-    /// Accuracy on them along the way.
-    pub curve: Vec<CurvePoint>,
-}
-
-/// The holdout after some steps.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CurvePoint {
-    /// Steps made.
-    pub step: usize,
-    /// Share of right answers; `None` without labels.
-    pub accuracy: Option<f64>,
 }
 
 impl OmissionJob<'_> {

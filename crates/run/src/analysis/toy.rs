@@ -3,6 +3,7 @@ use super::subject::{at_least, recorded};
 use crate::{Ledger, RunError};
 use flipcast_ground::SplitMix64;
 use flipcast_record::Protocol;
+use flipcast_record::results::{Toy, ToyFrame, ToyPanel};
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
@@ -49,44 +50,6 @@ impl Default for ToyConfig {
     fn default() -> Self {
         Self { classes: 5, points_per_class: 60, radius: 4.0, turn: 0.4, shrink: 0.7, rate: 0.1, rounds: 200, seed: 0 }
     }
-}
-
-/// The three panels. Records hold these.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Toy {
-    /// The class of each point.
-    pub labels: Vec<usize>,
-    /// `unshifted`, `shifted` and `fixed_points`.
-    pub panels: Vec<ToyPanel>,
-}
-
-/// One panel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ToyPanel {
-    /// Its name.
-    pub name: String,
-    /// What a reader calls it.
-    pub title: String,
-    /// In the order of rounds.
-    pub frames: Vec<ToyFrame>,
-}
-
-/// A panel after some rounds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ToyFrame {
-    /// Rounds made.
-    pub round: usize,
-    /// Where each point lies.
-    pub points: Vec<[f64; 2]>,
-    /// Where each mean lies.
-    pub means: Vec<[f64; 2]>,
-    /// Share of points whose class is the most frequent one around their mean.
-    pub purity: f64,
-    /// Mean distance of the means from where they began.
-    pub drift: f64,
 }
 
 impl ToyConfig {

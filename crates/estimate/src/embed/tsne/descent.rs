@@ -98,6 +98,7 @@ fn checked(start: &[[f64; 2]], points: usize) -> Result<Vec<[f64; 2]>, EmbedErro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flipcast_ground::Hint;
     use flipcast_ground::SplitMix64;
 
     /// Points of three groups that lie far apart.
