@@ -13,7 +13,6 @@ use crate::imagenet_c::impulse_noise;
 use crate::poisson::Poisson;
 use crate::rng::{CounterRng, ziggurat};
 use crate::spec::CorruptionRequest;
-use crate::storage::Storage;
 
 /// Tells a corruption in full, from its constants and the key of its draws.
 type Tell = fn(&[f64], [u64; 2]) -> Option<ByteRecipe>;
@@ -99,7 +98,7 @@ impl ByteChange for Corruption {
     }
 
     fn recipe(&self, [height, width, channels]: [usize; 3]) -> Option<ByteRecipe> {
-        if self.corruptor.storage() != Storage::None || channels != 3 {
+        if !self.corruptor.storage().is_none() || channels != 3 {
             return None;
         }
         check_size(width, height).ok()?;
@@ -108,6 +107,11 @@ impl ByteChange for Corruption {
         let row = spec.entry().ok()?.rows[spec.severity.index()];
         let key = self.corruptor.spec_key(&spec, 0);
         tell(row, CounterRng::key_of(&key))
+    }
+
+    fn storage(&self) -> Option<&'static str> {
+        let storage = self.corruptor.storage();
+        (!storage.is_none()).then(|| storage.name())
     }
 }
 
@@ -124,6 +128,10 @@ impl ByteChange for Both {
     fn recipe(&self, _: [usize; 3]) -> Option<ByteRecipe> {
         None
     }
+
+    fn storage(&self) -> Option<&'static str> {
+        self.0.iter().find_map(|change| change.storage())
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +140,7 @@ mod tests {
     use crate::registry::names;
     use crate::set::CorruptionSet;
     use crate::spec::Severity;
+    use crate::storage::Storage;
 
     fn corruption(name: &str, storage: Storage) -> Corruption {
         let corruptor = Corruptor::new(3).with_storage(storage);

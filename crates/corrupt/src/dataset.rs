@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use flipcast_images::Image;
-use flipcast_images::loader::LoaderConfig;
+use flipcast_images::dataset::Dataset;
+use flipcast_images::loader::{Loader, LoaderConfig, OnBadImage, Order};
 use flipcast_images::preprocess::{Preprocess, PreprocessError, Resize};
-use flipcast_tensor::ByteChange;
+use flipcast_tensor::{ByteChange, ByteRecipe, ChangeError};
 
 use crate::change::{Both, Corruption};
 use crate::corruptor::Corruptor;
@@ -15,11 +16,26 @@ use crate::error::CorruptError;
 use crate::registry::find_any;
 use crate::set::CorruptionSet;
 use crate::spec::CorruptionRequest;
+use crate::storage::Storage;
 
 /// Images and what happens to them: `imagenet/val`, `imagenet/val@gaussian_noise:3` or `test.tar@cifar-c/fog:2`.
 ///
 /// Paths may hold an `@` themselves. The last one starts a corruption only if `NAME:NUMBER` follows it, or
 /// `SET/NAME:NUMBER` with a known set or name; a misspelt name is then an error and not part of the path.
+///
+/// Images go through the storage step of the published set, unless `,storage=none` or `,storage=jpeg85` follows.
+///
+/// ```
+/// use flipcast_corrupt::{DataSpec, Storage};
+///
+/// let spec: DataSpec = "imagenet/val@gaussian_noise:3,storage=none".parse()?;
+/// assert_eq!(spec.path, "imagenet/val");
+/// let corruption = spec.corruption.expect("there is one");
+/// assert_eq!((corruption.name, corruption.severity.number()), ("gaussian_noise", 3));
+/// assert_eq!(corruption.storage, Some(Storage::None));
+/// assert_eq!(spec.record_name(), "imagenet/val@gaussian_noise:3");
+/// # Ok::<(), flipcast_corrupt::CorruptError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataSpec {
     /// Where the images are.
@@ -45,15 +61,23 @@ impl fmt::Display for DataSpec {
         f.write_str(&self.path)?;
         match &self.corruption {
             None => Ok(()),
-            Some(CorruptionRequest { set: None, name, severity }) => write!(f, "@{name}:{severity}"),
-            Some(CorruptionRequest { set: Some(set), name, severity }) => write!(f, "@{set}/{name}:{severity}"),
+            Some(corruption) => write!(f, "@{corruption}"),
         }
+    }
+}
+
+impl DataSpec {
+    /// What records call the images: the spec without its storage step, for which records have a field of their own.
+    pub fn record_name(&self) -> String {
+        let corruption = self.corruption.map(|request| CorruptionRequest { storage: None, ..request });
+        Self { path: self.path.clone(), corruption }.to_string()
     }
 }
 
 /// Whether `text` is meant as a corruption, be it a correct one or not.
 fn is_request(text: &str) -> bool {
-    let Some((left, severity)) = text.rsplit_once(':') else {
+    let corruption = text.split_once(',').map_or(text, |(corruption, _)| corruption);
+    let Some((left, severity)) = corruption.rsplit_once(':') else {
         return false;
     };
     let word = |part: &str| {
@@ -94,7 +118,22 @@ pub enum StepError {
 /// belongs to the network and stays behind the corruption, as with stored corrupted images. Image `i` of the dataset draws
 /// from (seed, `i`), so that neither order nor threads matter.
 ///
-/// The published ImageNet sets are stored as JPEG; a `corruptor` with [`Storage::Jpeg85`](crate::Storage) adds that.
+/// [`CorruptionStep::join_published`] adds the storage step of the published sets; with the other functions the storage
+/// step is that of the `corruptor`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use flipcast_corrupt::{CorruptionStep, Corruptor};
+/// use flipcast_images::Image;
+/// use flipcast_images::preprocess::Preprocess;
+///
+/// let request = "contrast:2".parse()?;
+/// let step = CorruptionStep::new(request, Arc::new(Corruptor::new(0)), Preprocess::torchvision(40, 32));
+/// let photo = Image::new(60, 50, (0..9000).map(|i| (i % 251) as u8).collect())?;
+/// let corrupted = step.apply(7, &photo)?;
+/// assert_eq!((corrupted.width(), corrupted.height()), (32, 32));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CorruptionStep {
     corruption: Corruption,
@@ -128,6 +167,58 @@ impl CorruptionStep {
             Some(earlier) => Arc::new(Both([earlier, corruption])),
         };
         LoaderConfig { change: Some(change), ..config }
+    }
+
+    /// [`CorruptionStep::join`] for the images of `dataset`, with procedural frost and the storage step that `request` asks
+    /// for, or else that of the published set.
+    ///
+    /// The first readable image decides for all, so that a record can name one storage step.
+    pub fn join_published(
+        config: LoaderConfig,
+        dataset: &Arc<dyn Dataset>,
+        request: CorruptionRequest,
+        seed: u64,
+    ) -> LoaderConfig {
+        let storage = published_storage(&config, dataset, request);
+        Self::join(config, request, Arc::new(Corruptor::new(seed).with_storage(storage)))
+    }
+}
+
+/// The storage step that `request` asks for, or that of the published set for the first readable image of `dataset`. Where none
+/// can be read there is nothing to store, and whoever loads the images is told why.
+pub fn published_storage(config: &LoaderConfig, dataset: &Arc<dyn Dataset>, request: CorruptionRequest) -> Storage {
+    if let Some(storage) = request.storage.or(request.set.map(CorruptionSet::storage)) {
+        return storage;
+    }
+    let size = Arc::new(SizeSeen::default());
+    let config = LoaderConfig {
+        batch_size: 1,
+        threads: 1,
+        prefetch: 1,
+        order: Order::Stored,
+        on_bad_image: OnBadImage::Skip,
+        change: Some(size.clone()),
+        ..config.clone()
+    };
+    let Ok(mut loader) = Loader::new(Arc::clone(dataset), config) else { return Storage::None };
+    // The outcome does not matter: an image that cannot be used leaves no size behind.
+    let _ = loader.next_batch();
+    let storage = size.0.get().and_then(|&[height, width]| request.storage_at(width, height).ok());
+    storage.unwrap_or_default()
+}
+
+/// A change that only notes the height and width at which images are changed.
+#[derive(Debug, Default)]
+struct SizeSeen(OnceLock<[usize; 2]>);
+
+impl ByteChange for SizeSeen {
+    fn change(&self, _: usize, [height, width, _]: [usize; 3], _: &mut Vec<u8>) -> Result<(), ChangeError> {
+        self.0.get_or_init(|| [height, width]);
+        Ok(())
+    }
+
+    fn recipe(&self, _: [usize; 3]) -> Option<ByteRecipe> {
+        None
     }
 }
 
@@ -202,6 +293,8 @@ mod tests {
             ("val@home/part:3", "val@home/part:3", None),
             ("@fog:3", "@fog:3", None),
             ("val@snow", "val@snow", None),
+            ("val@fog:2,storage=none", "val", Some("fog:2,storage=none")),
+            ("val@b,c:d", "val@b,c:d", None),
             ("C:/x@y/val", "C:/x@y/val", None),
         ] {
             let found = spec(text);

@@ -42,6 +42,18 @@ pub enum CorruptError {
         /// What was found.
         found: String,
     },
+    /// The storage step does not exist.
+    #[error("storage step `{found}` found, but `none` or `jpeg85` expected")]
+    UnknownStorage {
+        /// What was found.
+        found: String,
+    },
+    /// What follows the severity is no setting.
+    #[error("`{found}` found behind the severity, but `storage=none` or `storage=jpeg85` expected")]
+    UnknownSetting {
+        /// What was found.
+        found: String,
+    },
     /// The image has no pixels.
     #[error("image of {width} x {height} pixels found, but at least 1 x 1 expected")]
     EmptyImage {

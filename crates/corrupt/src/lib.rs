@@ -33,7 +33,7 @@ mod storage;
 pub mod write;
 
 pub use corruptor::{Corruptor, MAX_SIDE, corrupt};
-pub use dataset::{CorruptionStep, DataSpec, StepError};
+pub use dataset::{CorruptionStep, DataSpec, StepError, published_storage};
 pub use error::CorruptError;
 pub use frost_textures::{FrostError, FrostTextures};
 pub use poisson::Poisson;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::CorruptError;
+use crate::storage::Storage;
 
 /// Images whose shorter side is at most this long count as CIFAR-sized (32 published).
 pub const CIFAR_SIDE_LIMIT: usize = 48;
@@ -38,6 +39,15 @@ impl CorruptionSet {
             Self::CifarC => "cifar-c",
             Self::ImageNetCBar => "imagenet-c-bar",
             Self::CifarCBar => "cifar-c-bar",
+        }
+    }
+
+    /// What the published images went through after the corruption: the ImageNet sets are JPEG files, the CIFAR sets
+    /// are arrays of bytes.
+    pub fn storage(self) -> Storage {
+        match self {
+            Self::ImageNetC | Self::TinyImageNetC | Self::ImageNetCBar => Storage::Jpeg85,
+            Self::CifarC | Self::CifarCBar => Storage::None,
         }
     }
 

@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let labelled = OpenedData::new("stripes", toy::pictures(400, 2)?, &model)?;
     let protocol = FlipProtocol::for_network("statistics", model.graph())?;
     let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(0) };
-    let job = CalibrationJob { setting, clean: labelled.request(), options: ScoreOptions::default() };
+    let job = CalibrationJob { setting, clean: labelled.request(), options: ScoreOptions::default(), storage: None };
     let calibration = calibrate(&job, &mut Ledger::default(), &mut Unwatched)?;
 
     // Shifts that the calibration has not seen. Labels are there to show the truth; no estimate uses them.

@@ -38,7 +38,7 @@
 //! // Once per model: what its outputs say about its accuracy.
 //! let protocol = FlipProtocol::for_network("statistics", model.graph())?;
 //! let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
-//! let job = CalibrationJob { setting, clean: labelled.request(), options: ScoreOptions::default() };
+//! let job = CalibrationJob { setting, clean: labelled.request(), options: ScoreOptions::default(), storage: None };
 //! let calibration: Calibration = calibrate(&job, &mut Ledger::default(), &mut Unwatched)?;
 //!
 //! // For every set of images that nobody labelled.

@@ -2,6 +2,7 @@
 
 use crate::calibration::ModelIdentity;
 use crate::cell::FEW_IMAGES;
+use crate::ledger::with_storage;
 use crate::source_pass::run_source;
 use crate::{CellRequest, Device, Images, Ledger, RunError, ScoreSummary, SourcePass, Watcher};
 use flipcast_estimate::{EstimateError, Flag, gde, standard_error};
@@ -109,5 +110,5 @@ fn protocol(witnesses: [Witness; 2], device: Device) -> Result<Protocol, RunErro
         .with("data", &request.data)?
         .with("images", &request.dataset.len().min(limit))?
         .with("seed", &request.seed)?;
-    device.describe(protocol)
+    with_storage(device.describe(protocol)?, &request.config)
 }

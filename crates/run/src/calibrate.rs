@@ -6,7 +6,7 @@ use crate::cell::{CellRequest, Setting};
 use crate::clean_images::CleanImages;
 use crate::ledger::{Ledger, cell_protocol};
 use crate::{RunError, Watcher};
-use flipcast_corrupt::{CorruptionStep, Corruptor};
+use flipcast_corrupt::{CorruptionRequest, CorruptionStep, Corruptor, Storage, published_storage};
 use flipcast_record::results::{CalibrationCell, Cell};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -22,6 +22,17 @@ pub struct CalibrationJob<'a> {
     pub clean: CellRequest<'a>,
     /// Choices of the estimators.
     pub options: ScoreOptions,
+    /// The storage step of the corruptions; `None` for that of the published set that suits the images' size.
+    pub storage: Option<Storage>,
+}
+
+impl CalibrationJob<'_> {
+    /// The storage step of all its corruptions. Those with stronger constants than the images' size asks for have it too.
+    pub fn storage(&self) -> Result<Storage, RunError> {
+        let first: CorruptionRequest = format!("{}:1", HELD_OUT[0]).parse()?;
+        let first = CorruptionRequest { storage: self.storage, ..first };
+        Ok(published_storage(&self.clean.config, &self.clean.dataset, first))
+    }
 }
 
 /// What the record of the clean cell holds.
@@ -49,11 +60,12 @@ pub fn calibrate(
     let clean = clean_cell(job, &images, ledger, watcher)?;
     let basis = clean.basis;
     cells.push(CalibrationCell { name: "clean".to_owned(), group: "clean".to_owned(), cell: clean.cell });
+    let storage = job.storage()?;
     let mut plan = standard_cells("");
     let mut next = 0;
     while let Some((name, group)) = plan.get(next).cloned() {
         watcher.cell(&name, cells.len(), 1 + plan.len());
-        let request = corrupted(&job.clean, &name)?;
+        let request = corrupted(&job.clean, &name, storage)?;
         let cell = setting.cell_sharing("calibrate", &request, &basis, &images, ledger, watcher)?;
         cells.push(CalibrationCell { name, group, cell });
         next += 1;
@@ -75,6 +87,7 @@ pub fn calibrate(
         protocol: setting.protocol.clone(),
         data: job.clean.data.clone(),
         seed: job.clean.seed,
+        storage,
         basis,
         cells,
         source,
@@ -122,8 +135,8 @@ fn spans_too_little(cells: &[CalibrationCell], num_classes: usize) -> bool {
 }
 
 /// The images of `clean` with a corruption made in memory.
-pub fn corrupted<'a>(clean: &CellRequest<'a>, name: &str) -> Result<CellRequest<'a>, RunError> {
-    let corruptor = Arc::new(Corruptor::new(clean.seed));
+pub fn corrupted<'a>(clean: &CellRequest<'a>, name: &str, storage: Storage) -> Result<CellRequest<'a>, RunError> {
+    let corruptor = Arc::new(Corruptor::new(clean.seed).with_storage(storage));
     Ok(CellRequest {
         data: format!("{}@{name}", clean.data),
         dataset: clean.dataset.clone(),

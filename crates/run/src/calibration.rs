@@ -3,6 +3,7 @@
 use crate::basis::Basis;
 use crate::error::RunError;
 use crate::flip_protocol::FlipProtocol;
+use flipcast_corrupt::Storage;
 use flipcast_estimate::{Combination, EstimateError, FitPoint, SCORES, ScoreFit, direct_errors};
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
@@ -57,6 +58,9 @@ pub struct Calibration {
     pub data: String,
     /// Seed of the corruptions.
     pub seed: u64,
+    /// The storage step of the corruptions; an artefact without this field was made without one.
+    #[serde(default, skip_serializing_if = "Storage::is_none")]
+    pub storage: Storage,
     /// What the clean images teach.
     pub basis: Basis,
     /// The cells.

@@ -2,7 +2,7 @@
 
 use crate::calibration::{Calibration, ModelIdentity};
 use crate::cell::{CellRequest, Setting};
-use crate::ledger::{Ledger, scored_protocol};
+use crate::ledger::{Ledger, scored_protocol, with_storage};
 use crate::{PaperFit, RunError, Watcher};
 use flipcast_estimate::{Flag, Marginal, Reading, direct_estimate};
 use flipcast_record::Protocol;
@@ -24,7 +24,7 @@ pub fn estimates_protocol(kind: &str, setting: &Setting, request: &CellRequest) 
         .with("images", &request.dataset.len().min(limit))?
         .with("seed", &request.seed)?
         .with("flips", setting.protocol)?;
-    setting.device.describe(protocol)
+    with_storage(setting.device.describe(protocol)?, &request.config)
 }
 
 /// What turns a cell into estimates.

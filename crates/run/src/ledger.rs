@@ -4,6 +4,7 @@ use crate::RunError;
 use crate::basis::{Basis, ScoreOptions};
 use crate::calibration::ModelIdentity;
 use crate::cell::{CellRequest, Setting};
+use flipcast_images::loader::LoaderConfig;
 use flipcast_record::{Protocol, RecordFolder, RecordStore, RunRecord, Timing};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -104,7 +105,16 @@ pub fn cell_protocol(
         .with("seed", &request.seed)?
         .with("options", options)?
         .with("flips", setting.protocol)?;
-    setting.device.describe(protocol)
+    with_storage(setting.device.describe(protocol)?, &request.config)
+}
+
+/// `protocol` with the storage step of a corruption made in memory. There is no field where there is no such step, as in
+/// records from before there was one.
+pub fn with_storage(protocol: Protocol, config: &LoaderConfig) -> Result<Protocol, RunError> {
+    match config.change.as_ref().and_then(|change| change.storage()) {
+        Some(storage) => Ok(protocol.with("storage", &storage)?),
+        None => Ok(protocol),
+    }
 }
 
 /// The same for a cell whose scores rest on `basis`.
@@ -116,4 +126,25 @@ pub fn scored_protocol(
 ) -> Result<Protocol, RunError> {
     let key = Protocol::new("basis").with("basis", basis)?.key();
     Ok(cell_protocol(kind, setting, request, &basis.options)?.with("basis", &key)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipcast_corrupt::{CorruptionStep, Corruptor, Storage};
+    use flipcast_images::preprocess::{Normalise, Preprocess};
+
+    #[test]
+    fn only_a_storage_step_that_changes_pixels_is_part_of_a_protocol() {
+        let clean = LoaderConfig::new(Preprocess::normalise_only(Normalise::imagenet()));
+        let stored = |storage| {
+            let corruptor = Arc::new(Corruptor::new(1).with_storage(storage));
+            CorruptionStep::join(clean.clone(), "fog:1".parse().unwrap(), corruptor)
+        };
+        let key = |config: &LoaderConfig| with_storage(Protocol::new("cell"), config).unwrap();
+        assert_eq!(key(&stored(Storage::None)).key(), key(&clean).key());
+        let jpeg = key(&stored(Storage::Jpeg85));
+        assert_ne!(jpeg.key(), key(&clean).key());
+        assert_eq!(jpeg.get("storage"), Some(&serde_json::json!("jpeg85")));
+    }
 }

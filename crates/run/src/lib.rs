@@ -47,7 +47,7 @@ pub use flipcast_record::results::{
 };
 pub use flips::{FlipEvidence, Stop, collect_flips};
 pub use images::{Images, MEMORY_LIMIT, Pass};
-pub use ledger::{Ledger, cell_protocol, scored_protocol};
+pub use ledger::{Ledger, cell_protocol, scored_protocol, with_storage};
 pub use published::{PAPER_FITS, PaperFit};
 pub use scope::Scope;
 pub use source_pass::{SourcePass, run_source};

@@ -1,4 +1,5 @@
 use crate::variables::record_name;
+use flipcast_corrupt::Storage;
 use flipcast_run::open::{DataRequest, DecisionRule, LabelRule};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -21,6 +22,9 @@ pub struct DataRef {
     /// Use at most this many images, from all over the dataset; of a stream, the first.
     #[serde(serialize_with = "write_limit")]
     pub limit: Option<usize>,
+    /// The storage step of the corruption; `None` for that of the published set. Units have it in their keys on their own.
+    #[serde(skip)]
+    pub storage: Option<Storage>,
 }
 
 /// Keys tell a limit from one that took the first images, as limits once did.
@@ -34,6 +38,16 @@ pub(crate) fn limit_value(limit: Option<usize>) -> Value {
 }
 
 impl DataRef {
+    /// Where the images are, and what is done to them, once the template's variables have become `path`:
+    /// `cifar100_test.tar@gaussian_noise:3,storage=none`.
+    pub(crate) fn spec(&self, path: &str) -> String {
+        match (&self.corruption, self.storage) {
+            (None, _) => path.to_owned(),
+            (Some(corruption), None) => format!("{path}@{corruption}"),
+            (Some(corruption), Some(storage)) => format!("{path}@{corruption},storage={storage}"),
+        }
+    }
+
     /// What records call it: `cifar100_test.tar#second-half:0@gaussian_noise:3`, or `imagenet-c/gaussian_noise/3`.
     pub fn name(&self) -> String {
         self.name_of("")
@@ -42,14 +56,6 @@ impl DataRef {
     /// What records call `images` images from all over it.
     pub fn sample_name(&self, images: usize, seed: u64) -> String {
         self.name_of(&format!("#sample:{images}:{seed}"))
-    }
-
-    /// Where the images are, and what is done to them, once the template's variables have become `path`.
-    pub(crate) fn spec(&self, path: &str) -> String {
-        match &self.corruption {
-            Some(corruption) => format!("{path}@{corruption}"),
-            None => path.to_owned(),
-        }
     }
 
     /// What is asked of the images at `spec`.
@@ -93,6 +99,7 @@ mod tests {
             labels: LabelRule::Auto,
             decision: DecisionRule::Published,
             limit,
+            storage: None,
         }
     }
 

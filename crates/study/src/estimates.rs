@@ -17,7 +17,12 @@ pub(crate) fn calibration_protocol(
     clean: &CellRequest,
     made: &Calibration,
 ) -> Result<Protocol, StudyError> {
-    Ok(flipcast_run::estimates_protocol(CALIBRATION, setting, clean)?.with("options", &made.basis.options)?)
+    let protocol = flipcast_run::estimates_protocol(CALIBRATION, setting, clean)?;
+    let protocol = protocol.with("options", &made.basis.options)?;
+    if made.storage.is_none() {
+        return Ok(protocol);
+    }
+    Ok(protocol.with("storage", &made.storage)?)
 }
 
 /// What defines the estimates of a unit.

@@ -2,6 +2,7 @@
 
 use crate::refit_entry::{Placed, RefitEntry};
 use crate::{AnalysisEntry, DataRef, ProtocolEntry, StudyError};
+use flipcast_corrupt::Storage;
 use flipcast_estimate::Marginal;
 use flipcast_ground::nearest_quoted;
 use flipcast_run::open::{DecisionRule, LabelRule, ModelRequest};
@@ -55,6 +56,8 @@ pub struct StudyEntry {
     /// Probability with which intervals are meant to hold the truth.
     #[serde(default = "default_level")]
     pub level: f64,
+    /// The storage step of corruptions made in memory; that of the published sets if not given.
+    pub storage: Option<Storage>,
     /// Whether entropy minimisation is shown on points of a plane, too.
     #[serde(default)]
     pub toy: bool,
@@ -283,6 +286,7 @@ impl CalibrationEntry {
             labels: self.labels,
             decision: DecisionRule::Published,
             limit,
+            storage: None,
         })
     }
 

@@ -231,6 +231,7 @@ impl ModelRun<'_> {
             setting: self.setting(task),
             clean: self.request(task.name.clone(), clean),
             options: ScoreOptions { marginal: task.entry.marginal.clone(), temperature: task.entry.temperature },
+            storage: self.job.plan.study.storage,
         })
     }
 
@@ -267,7 +268,7 @@ impl ModelRun<'_> {
             return Ok(state);
         };
         self.ledger.refresh()?;
-        let request = corrupted(&job.clean, name)?;
+        let request = corrupted(&job.clean, name, job.storage()?)?;
         let protocol = scored_protocol("calibrate", &job.setting, &request, basis)?;
         let is_known = self.is_known(&protocol)?;
         let mut within = self.within(&request.data);

@@ -3,7 +3,7 @@
 use crate::data::limit_value;
 use crate::plan::DatasetEntry;
 use crate::{AnalysisEntry, CalibrationEntry, DataRef, Plan, StudyError};
-use flipcast_corrupt::{CorruptionRequest, CorruptionSet};
+use flipcast_corrupt::{CorruptionRequest, CorruptionSet, Storage};
 use flipcast_images::registry::{DATASETS, Splits, find};
 use flipcast_record::Protocol;
 use flipcast_run::HELD_OUT;
@@ -200,6 +200,10 @@ fn key(plan: &Plan, unit: &Unit, options: &ExpandOptions) -> Result<String, Stud
         .with("calibration", &calibration)?
         .with("seed", &unit.seed)?
         .with("data", &unit.data)?;
+    let protocol = match stored_as(plan, unit) {
+        Some(storage) => protocol.with("storage", &storage)?,
+        None => protocol,
+    };
     let protocol = match unit.analysis {
         Some(number) => {
             let rule = unit.rule.map(|rule| (rule.name(), rule.value()));
@@ -211,6 +215,20 @@ fn key(plan: &Plan, unit: &Unit, options: &ExpandOptions) -> Result<String, Stud
             .with("level", &plan.study.level)?,
     };
     Ok(protocol.key())
+}
+
+/// What the key of a unit says about the storage step of corruptions made in memory: nothing where none are made, and nothing
+/// for `none`, as in plans from before there was such a step.
+fn stored_as(plan: &Plan, unit: &Unit) -> Option<&'static str> {
+    let calibrates = unit.analysis.is_none() && plan.calibrations[unit.calibration].data.is_some();
+    if unit.data.corruption.is_none() && !calibrates {
+        return None;
+    }
+    match plan.study.storage {
+        None => Some("published"),
+        Some(Storage::None) => None,
+        Some(Storage::Jpeg85) => Some(Storage::Jpeg85.name()),
+    }
 }
 
 /// The smaller of two limits.
@@ -249,6 +267,7 @@ fn splits(plan: &Plan, entry: &DatasetEntry, options: &ExpandOptions) -> Result<
         labels: entry.labels,
         decision: entry.decision,
         limit: least(entry.limit, options.limit),
+        storage: plan.study.storage,
     };
     let mut images = Vec::new();
     match &entry.dataset {

@@ -13,6 +13,11 @@ pub trait ByteChange: Debug + Send + Sync {
     /// How somebody else can make the same change, byte for byte; `None` where only [`ByteChange::change`] can. Images of
     /// these extents are never refused where there is one.
     fn recipe(&self, extents: [usize; 3]) -> Option<ByteRecipe>;
+
+    /// The name of the lossy storage step that ends the change, for records; `None` where there is no such step.
+    fn storage(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// A change of bytes, told in full, so that a device can make it where the images lie.

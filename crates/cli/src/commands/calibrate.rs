@@ -8,6 +8,7 @@ use crate::output::print;
 use crate::progress::duration;
 use crate::table::{Align, counted, grouped, render};
 use anyhow::{Context, Result};
+use flipcast_corrupt::Storage;
 use flipcast_ground::is_special;
 use flipcast_models::ModelCard;
 use flipcast_record::write_atomically;
@@ -51,6 +52,10 @@ pub struct Args {
     /// The classes' shares that transport assumes: uniform, em, bbse, subset:0,1,... or given:5,1,...
     #[arg(long, default_value = "uniform")]
     marginal: String,
+    /// How corrupted images are stored before the model sees them: none or jpeg85; as in the published set for their
+    /// size if not given
+    #[arg(long, value_name = "STEP")]
+    storage: Option<Storage>,
     #[command(flatten)]
     scoring: ScoringArgs,
 }
@@ -100,6 +105,7 @@ pub fn run(args: &Args) -> Result<()> {
             marginal: parse_marginal(&args.marginal, model.num_classes())?,
             temperature: args.temperature,
         },
+        storage: args.storage,
     };
     let cannot = || format!("cannot calibrate `{}` on `{}`", model.name(), data.spec);
     let mut ledger = scoring.ledger()?;

@@ -168,3 +168,6 @@ fn output_names(source: &dyn ImageSource) -> Result<Vec<PathBuf>, WriteError> {
     }
     Ok(names)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 use super::{AdaptJob, DataIdentity, SourceRule};
 use crate::RunError;
+use crate::ledger::with_storage;
 use flipcast_adapt::{GuardConfig, MethodConfig};
 use flipcast_images::labelspace::{Decision, SpaceClass};
 use flipcast_images::loader::{OnBadImage, Order};
@@ -106,7 +107,7 @@ impl AdaptJob<'_> {
             .with("stream", &stream)?
             .with("class_space", &class_space)?
             .with("method", &adaptation)?;
-        self.device.describe(protocol)
+        with_storage(self.device.describe(protocol)?, &self.loader)
     }
 }
 

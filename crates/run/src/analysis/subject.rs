@@ -2,6 +2,7 @@ use super::groups::Groups;
 use crate::calibration::ModelIdentity;
 use crate::flips::even_chunk;
 use crate::images::Images;
+use crate::ledger::with_storage;
 use crate::{CellRequest, Device, Ledger, RunError};
 use flipcast_adapt::MethodConfig;
 use flipcast_images::dataset::{Dataset, Subset};
@@ -62,7 +63,7 @@ impl Subject<'_> {
             .with("method", self.method)?
             .with("batch_size", &self.batch_size)?
             .with("chunk", &self.chunk)?;
-        self.device.describe(protocol)
+        with_storage(self.device.describe(protocol)?, &request.config)
     }
 
     /// Number of images.

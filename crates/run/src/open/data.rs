@@ -1,7 +1,7 @@
 use super::{DecisionRule, LabelRule, OpenError, labels};
 use crate::adapt::DataIdentity;
 use crate::{CellRequest, MEMORY_LIMIT, Scope};
-use flipcast_corrupt::{CorruptionStep, Corruptor, DataSpec};
+use flipcast_corrupt::{CorruptionRequest, CorruptionStep, DataSpec};
 use flipcast_images::dataset::{DataError, Dataset, OpenOptions, Split, are_numbers, open_with, take_evenly};
 use flipcast_images::labelspace::Rule;
 use flipcast_images::loader::LoaderConfig;
@@ -87,11 +87,11 @@ impl<'a> DataRequest<'a> {
         };
         let scope = self.scope(&*dataset, published_space, model, &spec.path)?;
         let mut config = LoaderConfig { border, ..LoaderConfig::new(preprocess.clone()) };
+        let dataset: Arc<dyn Dataset> = Arc::from(dataset);
         if let Some(corruption) = spec.corruption {
-            config = CorruptionStep::join(config, corruption, Arc::new(Corruptor::new(self.seed)));
+            config = CorruptionStep::join_published(config, &dataset, corruption, self.seed);
         }
-        let opened =
-            OpenedData { spec, dataset: Arc::from(dataset), config, preprocess, scope, sample: None, seed: self.seed };
+        let opened = OpenedData { spec, dataset, config, preprocess, scope, sample: None, seed: self.seed };
         match self.limit {
             Some(limit) => opened.limited_to(limit),
             None => Ok(opened),
@@ -161,7 +161,7 @@ impl OpenedData {
     /// What a cell of these images asks for. Records call them by path, sample and corruption.
     pub fn request(&self) -> CellRequest<'_> {
         CellRequest {
-            data: self.spec.to_string(),
+            data: self.spec.record_name(),
             dataset: self.dataset.clone(),
             config: self.config.clone(),
             preprocess: &self.preprocess,
@@ -173,9 +173,9 @@ impl OpenedData {
 
     /// What tells these images apart from others, wherever they lie. Reads a few of them.
     pub fn identity(&self) -> DataIdentity {
-        let text = self.spec.to_string();
-        let corruption = self.spec.corruption.and(text.rsplit_once('@'));
-        DataIdentity::of(&*self.dataset, corruption.map(|(_, request)| (request.to_owned(), self.seed)))
+        // The storage step is a field of its own in protocols.
+        let corruption = self.spec.corruption.map(|request| CorruptionRequest { storage: None, ..request });
+        DataIdentity::of(&*self.dataset, corruption.map(|request| (request.to_string(), self.seed)))
     }
 
     fn limited_to(mut self, limit: usize) -> Result<Self, OpenError> {

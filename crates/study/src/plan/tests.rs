@@ -78,3 +78,38 @@ fn keys_do_not_depend_on_the_rest_of_the_plan() {
     let all = keys(GOOD);
     assert!(few.iter().all(|key| all.contains(key)));
 }
+
+#[test]
+fn keys_tell_the_storage_step_unless_it_is_none() {
+    let keys = |storage: &str| -> Vec<String> {
+        let text = GOOD.replace("question =", &format!("{storage}\nquestion ="));
+        let units = expand(&Plan::parse(&text).unwrap(), &ExpandOptions::default()).unwrap();
+        units.into_iter().map(|unit| unit.key).collect()
+    };
+    let [published, none, jpeg] = [keys(""), keys("storage = \"none\""), keys("storage = \"jpeg85\"")];
+    for (unit, key) in published.iter().enumerate() {
+        assert!(*key != none[unit] && none[unit] != jpeg[unit] && *key != jpeg[unit]);
+    }
+    let text = refused("question =", "storage = \"png\"\nquestion =");
+    assert!(text.contains("png") && text.contains("jpeg85"), "{text}");
+}
+
+#[test]
+fn committed_records_belong_to_units_of_their_plans() {
+    let studies = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies");
+    for name in ["cifar100_analyses", "tiny_imagenet", "tiny_imagenet_resnet50"] {
+        let plan = std::fs::read_to_string(format!("{studies}/plans/{name}.toml")).unwrap();
+        let units = expand(&Plan::parse(&plan).unwrap(), &ExpandOptions::default()).unwrap();
+        let keys: Vec<&str> = units.iter().map(|unit| unit.key.as_str()).collect();
+        let records = std::fs::read_to_string(format!("{studies}/{name}/records.jsonl")).unwrap();
+        let mut found = 0;
+        for line in records.lines() {
+            let record: serde_json::Value = serde_json::from_str(line).unwrap();
+            if let Some(unit) = record["protocol"]["unit"].as_str() {
+                assert!(keys.contains(&unit), "{name}: {unit}");
+                found += 1;
+            }
+        }
+        assert!(found > 50, "{name}: {found}");
+    }
+}

@@ -201,7 +201,7 @@ impl CleanArgs {
             chunk: subject.chunk,
             restriction,
         };
-        Clean::new(&adapted.model, adapted.device, request, settings)
+        Ok(Clean::new(&adapted.model, adapted.device, request, settings))
     }
 }
 

@@ -1,5 +1,5 @@
 use super::pass::{Options, read_all};
-use super::report::{Report, SplitReport, describe, describe_corruption, problems};
+use super::report::{Report, SplitReport, describe, problems};
 use crate::commands::thread_count;
 use crate::failure::{Advised, Fired};
 use crate::output::print;
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<()> {
     let report = Report {
         path: spec.path.clone(),
         dataset: args.name.as_deref().map(find).transpose()?.map(|d| d.name),
-        corruption: spec.corruption.map(describe_corruption),
+        corruption: spec.corruption.map(|request| request.to_string()),
         images: splits.iter().map(|split| split.images).sum(),
         unreadable: splits.iter().map(|split| split.unreadable).sum(),
         splits,

@@ -2,7 +2,6 @@
 
 use super::pass::{Sizes, Unreadable};
 use crate::table::{Align, grouped, render};
-use flipcast_corrupt::CorruptionRequest;
 use serde::Serialize;
 
 /// Most unreadable images that are listed.
@@ -157,13 +156,4 @@ fn shortened(names: &[String]) -> String {
         text += &format!(" and {} more", grouped(names.len() - MAX_CLASSES));
     }
     text
-}
-
-/// As it is written behind the `@`.
-pub fn describe_corruption(request: CorruptionRequest) -> String {
-    let CorruptionRequest { set, name, severity } = request;
-    match set {
-        Some(set) => format!("{set}/{name}:{severity}"),
-        None => format!("{name}:{severity}"),
-    }
 }

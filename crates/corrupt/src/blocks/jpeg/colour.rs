@@ -24,7 +24,7 @@ pub struct Plane {
 }
 
 impl Plane {
-    fn black(width: usize, height: usize, stride: usize) -> Self {
+    pub(super) fn black(width: usize, height: usize, stride: usize) -> Self {
         let part = (height.div_ceil(8) * stride).next_multiple_of(8 * TOGETHER);
         Self { width, height, stride, part, samples: vec![0; 8 * part] }
     }
@@ -38,7 +38,7 @@ impl Plane {
         &self.samples[self.place(y)..][..self.stride]
     }
 
-    fn row_mut(&mut self, y: usize) -> &mut [u8] {
+    pub(super) fn row_mut(&mut self, y: usize) -> &mut [u8] {
         let place = self.place(y);
         &mut self.samples[place..][..self.stride]
     }

@@ -5,6 +5,8 @@ mod dct;
 mod file;
 mod huffman;
 mod quantiser;
+#[cfg(test)]
+pub(crate) mod reference_decoder;
 mod round_trip;
 
 pub use file::{EncodeJpegError, encode};
