@@ -3,7 +3,7 @@
 
     python3 bench/corrupt/bench_corrupt.py --out bench/runs/NAME [--venv DIR] [--rounds 5] [--repeats 7] [--only NAME]
 
-Builds the release example `corrupt_bench` and makes a virtual environment with the pinned packages below (once; needs a
+Builds the benchmark `corruptions` of `flipcast-corrupt` in release and makes a virtual environment with the pinned packages below (once; needs a
 package index). Both programs stay alive and take turns at every corruption and severity of the golden 224 x 224 picture,
 on the same core. A turn counts with the best of its repeats, since other work on the core only adds, and adds more often to
 the slower program; a cell counts with the median of its turns. On a busy machine such ratios are still too high, so those
@@ -13,6 +13,7 @@ of the best times are given as well, and the load in README.md. Writes README.md
 """
 import argparse
 import csv
+import json
 import os
 import platform
 import statistics
@@ -59,9 +60,10 @@ def python_of(folder):
 
 
 def build():
-    """The example, in release."""
-    run(["cargo", "build", "--release", "--quiet", "-p", "flipcast-corrupt", "--example", "corrupt_bench"])
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "corrupt_bench"
+    """The benchmark, in release."""
+    told = run(["cargo", "build", "--release", "-p", "flipcast-corrupt", "--bench", "corruptions", "--message-format", "json"])
+    built = [json.loads(line).get("executable") for line in told.splitlines() if line.startswith("{")]
+    return Path([path for path in built if path][-1])
 
 
 class Peer:

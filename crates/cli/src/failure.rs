@@ -5,6 +5,7 @@ use crate::interrupt::{self, Interrupted};
 use flipcast_corrupt::write::WriteError;
 use flipcast_cuda::CudaError;
 use flipcast_exec::ExecError;
+use flipcast_ground::Hint;
 use flipcast_images::dataset::DataError;
 use flipcast_images::loader::LoadError;
 use flipcast_models::ModelError;
@@ -145,7 +146,7 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
         return Some(error.hint.clone());
     }
     if let Some(error) = cause.downcast_ref::<SettingsError>() {
-        return error.hint().map(|hint| hint.to_string());
+        return error.hint();
     }
     match (flipcast::hint(cause), flags(cause)) {
         (Some(hint), Some(flags)) => Some(format!("{hint}: {flags}")),

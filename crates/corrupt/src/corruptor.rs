@@ -14,6 +14,19 @@ use crate::storage::Storage;
 pub const MAX_SIDE: usize = 1 << 13;
 
 /// Corrupts images with fixed settings; shared between threads as it is.
+///
+/// ```
+/// use flipcast_corrupt::{CorruptionSet, CorruptionSpec, Corruptor, Severity, Storage};
+/// use flipcast_images::Image;
+///
+/// let image = Image::new(32, 32, vec![128; 3 * 32 * 32]).expect("32 x 32 pixels");
+/// let spec = CorruptionSpec::new(CorruptionSet::ImageNetC, "gaussian_noise", Severity::new(3)?)?;
+/// let corrupted = Corruptor::new(0).corrupt(&image, &spec, 7)?;
+/// assert_eq!(corrupted, Corruptor::new(0).corrupt(&image, &spec, 7)?);
+/// let stored = Corruptor::new(0).with_storage(Storage::Jpeg85).corrupt(&image, &spec, 7)?;
+/// assert_ne!(stored, corrupted);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Corruptor {
     seed: u64,

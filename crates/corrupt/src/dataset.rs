@@ -94,7 +94,6 @@ fn is_request(text: &str) -> bool {
 
 /// Why one image could not be corrupted on its way into a batch.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum StepError {
     /// It could not be brought to the network's size.
     #[error("the image cannot be brought to size")]
@@ -129,7 +128,7 @@ pub enum StepError {
 ///
 /// let request = "contrast:2".parse()?;
 /// let step = CorruptionStep::new(request, Arc::new(Corruptor::new(0)), Preprocess::torchvision(40, 32));
-/// let photo = Image::new(60, 50, (0..9000).map(|i| (i % 251) as u8).collect())?;
+/// let photo = Image::new(60, 50, (0..9000).map(|i| (i % 251) as u8).collect()).expect("60 x 50 pixels");
 /// let corrupted = step.apply(7, &photo)?;
 /// assert_eq!((corrupted.width(), corrupted.height()), (32, 32));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

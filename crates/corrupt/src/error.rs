@@ -1,10 +1,11 @@
 //! What can be wrong with a request to corrupt an image.
 
+use flipcast_ground::Hint;
+
 use crate::set::CorruptionSet;
 
 /// A request that cannot be carried out.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum CorruptError {
     /// The name is in no set, or not in the one asked for.
     #[error("unknown corruption `{name}`{}, nearest known: {}", in_set(*.set), .nearest.join(", "))]
@@ -74,15 +75,20 @@ pub enum CorruptError {
     },
 }
 
-impl CorruptError {
-    /// What the user can do about it, where there is something to say.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::UnknownCorruption { .. } => Some("published names keep their spelling, typos included"),
-            Self::BadSeverity { .. } => Some("fractional severities exist only in the smoothly varying set `ccc`"),
-            Self::ImageTooLarge { .. } => Some("resize and crop the images first, as the published sets do"),
-            _ => None,
-        }
+impl Hint for CorruptError {
+    fn hint(&self) -> Option<String> {
+        let advice = match self {
+            Self::UnknownCorruption { .. } => "published names keep their spelling, typos included",
+            Self::BadSeverity { .. } => "fractional severities exist only in the smoothly varying set `ccc`",
+            Self::ImageTooLarge { .. } => "resize and crop the images first, as the published sets do",
+            Self::UnknownSet { .. }
+            | Self::BadQuarterSeverity { .. }
+            | Self::MalformedSpec { .. }
+            | Self::UnknownStorage { .. }
+            | Self::UnknownSetting { .. }
+            | Self::EmptyImage { .. } => return None,
+        };
+        Some(advice.to_owned())
     }
 }
 

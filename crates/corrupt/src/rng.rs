@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, LazyLock};
 
+use flipcast_ground::SplitMix64;
+
 /// Blocks of the counter generator made at a time, four words each.
 const BLOCKS: usize = 8;
 /// Salmon et al. (2011) report that Philox 4 x 64 with 7 rounds passes BigCrush; their default of 10 is a margin on top.
@@ -50,12 +52,12 @@ impl CounterRng {
     pub(crate) fn key_of(key: &StreamKey<'_>) -> [u64; 2] {
         let mut hash = 0;
         for text in [key.set, key.corruption] {
-            hash = mix(hash ^ text.len() as u64);
+            hash = SplitMix64::mix(hash ^ text.len() as u64);
             for byte in text.bytes() {
-                hash = mix(hash ^ u64::from(byte));
+                hash = SplitMix64::mix(hash ^ u64::from(byte));
             }
         }
-        [key.seed, mix(hash ^ u64::from(key.severity_hundredths))]
+        [key.seed, SplitMix64::mix(hash ^ u64::from(key.severity_hundredths))]
     }
 
     /// 64 random bits.
@@ -138,14 +140,6 @@ impl CounterRng {
         let height = low + (high - low) * self.uniform();
         (height < (-0.5 * x * x).exp()).then_some(x)
     }
-}
-
-/// The finaliser of SplitMix64.
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
 }
 
 /// `N` rounds of Philox.

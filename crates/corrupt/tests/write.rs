@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flipcast_corrupt::write::{ImageSource, Progress, WriteError, WriteOptions, write_arrays, write_folder};
 use flipcast_corrupt::{CorruptionSet, CorruptionSpec, Corruptor, Severity, Storage, corrupt};
+use flipcast_ground::Hint;
 use flipcast_images::Image;
 
 /// Made-up images; reading fails once the budget is used up.
@@ -236,4 +237,40 @@ fn arrays_refuse_images_of_different_sizes() {
     let scratch = Scratch::new("sizes");
     let error = write_arrays(&scratch.0, &Growing, CorruptionSet::CifarC, &["fog"], &Corruptor::new(1), &options(1));
     assert!(matches!(error, Err(WriteError::SizeMismatch { index: 1, .. })));
+}
+
+#[test]
+fn a_second_run_on_a_folder_is_refused_while_the_first_one_writes() {
+    let scratch = Scratch::new("two-runs");
+    let source = Pictures::new(2, 8);
+    let refused = Mutex::new(Vec::new());
+    let second = |_| {
+        let options = options(1);
+        let folder = write_folder(&scratch.0, &source, &specs(), &Corruptor::new(1), &options);
+        let arrays = write_arrays(&scratch.0, &source, CorruptionSet::CifarC, &["fog"], &Corruptor::new(1), &options);
+        refused.lock().expect("no panic").extend([folder, arrays]);
+    };
+    let first = WriteOptions { threads: 1, on_progress: &second };
+    write_folder(&scratch.0, &source, &specs(), &Corruptor::new(1), &first).expect("nobody else writes");
+    let refused = refused.into_inner().expect("no panic");
+    assert_eq!(refused.len(), 2 * 6);
+    for error in refused {
+        let error = error.expect_err("the folder is taken");
+        assert!(matches!(&error, WriteError::InUse { path } if *path == scratch.0) && error.hint().is_some());
+    }
+    // What the first run leaves does not block the next one.
+    write_folder(&scratch.0, &source, &specs(), &Corruptor::new(1), &options(1)).expect("the first run has ended");
+}
+
+#[test]
+fn settings_that_were_cut_off_are_completed() {
+    let scratch = Scratch::new("torn");
+    let source = Pictures::new(1, 8);
+    let write = || write_folder(&scratch.0, &source, &specs(), &Corruptor::new(1), &options(1));
+    write().expect("writable");
+    let path = scratch.0.join("flipcast-corrupt.txt");
+    let whole = fs::read(&path).expect("written");
+    fs::write(&path, &whole[..9]).expect("writable");
+    write().expect("the same settings");
+    assert_eq!(fs::read(&path).expect("written"), whole);
 }

@@ -92,9 +92,10 @@ fn known_cells(job: &CalibrationJob, ledger: &Ledger) -> Result<usize, RunError>
     let Some(clean) = ledger.find::<CleanCell>(&protocol)? else {
         return Ok(0);
     };
+    let storage = job.storage()?;
     let mut known = 1;
     for (name, _) in standard_cells("") {
-        let request = corrupted(&job.clean, &name)?;
+        let request = corrupted(&job.clean, &name, storage)?;
         let protocol = scored_protocol("calibrate", &job.setting, &request, &clean.basis)?;
         known += usize::from(ledger.find::<Cell>(&protocol)?.is_some());
     }

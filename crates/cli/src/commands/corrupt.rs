@@ -7,7 +7,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use flipcast_corrupt::registry::names;
 use flipcast_corrupt::write::{ImageSource, Progress, WriteOptions, write_arrays, write_folder};
-use flipcast_corrupt::{CorruptError, CorruptionSet, CorruptionSpec, Corruptor, DataSpec, FrostTextures, Severity};
+use flipcast_corrupt::{
+    CorruptError, CorruptionSet, CorruptionSpec, Corruptor, DataSpec, FrostTextures, Severity, Storage,
+};
 use flipcast_images::dataset::open;
 use flipcast_images::decode::decode;
 use flipcast_images::preprocess::Preprocess;
@@ -102,9 +104,9 @@ pub fn run(args: &Args) -> Result<()> {
     };
     args.stream.refuse_any()?;
     let seed = args.seed.unwrap_or(0);
-    let layout = args.layout.unwrap_or(match set {
-        CorruptionSet::CifarC | CorruptionSet::CifarCBar => Layout::Npy,
-        _ => Layout::Folder,
+    let layout = args.layout.unwrap_or(match set.storage() {
+        Storage::None => Layout::Npy,
+        Storage::Jpeg85 => Layout::Folder,
     });
     let threads = thread_count(args.threads)?;
     let specs = specs(args, set)?;

@@ -63,7 +63,8 @@ impl From<BadImages> for OnBadImage {
 /// Which images: flatten into a command's arguments.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DataArgs {
-    /// Images: a folder, archive, list, array, Parquet file or shard pattern; `PATH@gaussian_noise:3` also corrupts each. Where a
+    /// Images: a folder, archive, list, array, Parquet file or shard pattern; `PATH@gaussian_noise:3` also corrupts each, as
+    /// published, and `PATH@gaussian_noise:3,storage=none` without the JPEG step of published ImageNet sets. Where a
     /// command takes several datasets, give it several times
     #[arg(long, required = true)]
     pub data: Vec<String>,

@@ -1,5 +1,9 @@
 //! Hue, saturation and value as scikit-image computes them, double precision.
 
+use flipcast_images::Image;
+
+use super::pixels::{finish, unit_table, with_size_of};
+
 /// RGB in 0..1 to hue (0..1), saturation, value. Hue and saturation are 0 where undefined.
 #[inline]
 pub fn from_rgb([r, g, b]: [f64; 3]) -> [f64; 3] {
@@ -38,6 +42,17 @@ pub fn to_rgb([hue, saturation, value]: [f64; 3]) -> [f64; 3] {
         5 => [value, low, falling],
         _ => [value, rising, low],
     }
+}
+
+/// The image with `change` made to the hue, saturation and value of every pixel.
+#[inline]
+pub fn map_pixels(image: &Image, change: impl Fn([f64; 3]) -> [f64; 3]) -> Image {
+    let unit = unit_table();
+    let mut rgb = Vec::with_capacity(image.rgb().len());
+    for pixel in image.rgb().as_chunks::<3>().0 {
+        rgb.extend(to_rgb(change(from_rgb(pixel.map(|byte| unit[usize::from(byte)])))).map(finish));
+    }
+    with_size_of(image, rgb)
 }
 
 #[cfg(test)]

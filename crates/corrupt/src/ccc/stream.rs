@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flipcast_ground::Hint;
 use flipcast_images::Image;
 
 use super::constants::constants_at;
@@ -53,7 +54,6 @@ impl Speed {
 
 /// A plan that lacks something.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum PlanError {
     /// There is no accuracy table for a pair of the stream.
     #[error("no accuracy table for the pair `{first}+{second}`, but the stream goes through it")]
@@ -65,10 +65,12 @@ pub enum PlanError {
     },
 }
 
-impl PlanError {
-    /// What the user can do about it.
-    pub fn hint(&self) -> &'static str {
-        "add the table to the file: ResNet-50 accuracies in per cent for the pair at 21 x 21 severities"
+impl Hint for PlanError {
+    fn hint(&self) -> Option<String> {
+        let Self::MissingTable { .. } = self;
+        Some(
+            "add the table to the file: ResNet-50 accuracies in per cent for the pair at 21 x 21 severities".to_owned(),
+        )
     }
 }
 

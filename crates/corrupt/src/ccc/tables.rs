@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use flipcast_ground::Hint;
 use serde_json::{Map, Value};
 
 use super::pairs::{Difficulty, Pair};
@@ -19,7 +20,6 @@ const MAX_BYTES: u64 = 1 << 24;
 
 /// A file without usable tables.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum TablesError {
     /// The system refused.
     #[error("cannot read `{path}`")]
@@ -82,16 +82,16 @@ pub enum TablesError {
     },
 }
 
-impl TablesError {
-    /// What the user can do about it, where there is something to say.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Io { .. } => None,
-            Self::Table { .. } => Some("accuracies are counted in per cent"),
-            _ => Some(
-                r#"the file reads {"flipcast_accuracy_tables": 1, "tables": {"FIRST+SECOND": [[21 x 21 numbers]], ...}}"#,
-            ),
-        }
+impl Hint for TablesError {
+    fn hint(&self) -> Option<String> {
+        let advice = match self {
+            Self::Io { .. } => return None,
+            Self::Table { .. } => "accuracies are counted in per cent",
+            _ => {
+                r#"the file reads {"flipcast_accuracy_tables": 1, "tables": {"FIRST+SECOND": [[21 x 21 numbers]], ...}}"#
+            }
+        };
+        Some(advice.to_owned())
     }
 }
 

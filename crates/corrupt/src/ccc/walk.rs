@@ -16,7 +16,6 @@ pub struct AccuracyTable {
 
 /// A table that cannot be walked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum TableError {
     /// Not 21 x 21 values.
     #[error("accuracy table with {found} values found, but 21 x 21 expected")]

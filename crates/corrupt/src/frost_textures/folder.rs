@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
+use flipcast_ground::Hint;
 use flipcast_images::Image;
 
 use super::scale::FrostTextures;
@@ -15,7 +16,6 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// A folder of frost photographs that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum FrostError {
     /// A file is missing or unreadable.
     #[error("cannot read frost texture `{path}`")]
@@ -53,11 +53,11 @@ pub enum FrostError {
     },
 }
 
-impl FrostError {
-    /// What the user can do about it.
-    pub fn hint(&self) -> &'static str {
-        "the folder must hold frost1.png, frost2.png, frost3.png, frost4.jpg and frost5.jpg as the published \
-         generator ships them; without a folder, procedural textures are used"
+impl Hint for FrostError {
+    fn hint(&self) -> Option<String> {
+        let advice = "the folder must hold frost1.png, frost2.png, frost3.png, frost4.jpg and frost5.jpg as the published \
+                      generator ships them; without a folder, procedural textures are used";
+        Some(advice.to_owned())
     }
 }
 
@@ -100,6 +100,6 @@ mod tests {
         let decode = |_: &[u8]| Err::<Image, _>("never called");
         let error = FrostTextures::from_folder(Path::new("no-such-folder"), decode).expect_err("nothing is there");
         assert!(matches!(&error, FrostError::Read { path, .. } if path.ends_with("frost1.png")));
-        assert!(error.hint().contains("frost4.jpg"));
+        assert!(error.hint().expect("advice").contains("frost4.jpg"));
     }
 }

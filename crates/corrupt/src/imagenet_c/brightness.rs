@@ -3,7 +3,6 @@
 use flipcast_images::Image;
 
 use crate::blocks::hsv;
-use crate::blocks::pixels::{finish, unit_table, with_size_of};
 use crate::job::Job;
 
 /// The constants of one severity.
@@ -22,14 +21,7 @@ impl Constants {
 
 /// Brightens the image.
 pub fn apply(image: &Image, constants: &Constants) -> Image {
-    let unit = unit_table();
-    let mut rgb = Vec::with_capacity(image.rgb().len());
-    for pixel in image.rgb().chunks_exact(3) {
-        let x = [pixel[0], pixel[1], pixel[2]].map(|byte| unit[usize::from(byte)]);
-        let [hue, saturation, value] = hsv::from_rgb(x);
-        rgb.extend(hsv::to_rgb([hue, saturation, (value + constants.added).clamp(0.0, 1.0)]).map(finish));
-    }
-    with_size_of(image, rgb)
+    hsv::map_pixels(image, |[hue, saturation, value]| [hue, saturation, (value + constants.added).clamp(0.0, 1.0)])
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Image {

@@ -5,7 +5,6 @@
 use flipcast_images::Image;
 
 use crate::blocks::hsv;
-use crate::blocks::pixels::{finish, unit_table, with_size_of};
 use crate::job::Job;
 
 /// The constants of one severity.
@@ -26,15 +25,9 @@ impl Constants {
 
 /// Changes the saturation of the image.
 pub fn apply(image: &Image, constants: &Constants) -> Image {
-    let unit = unit_table();
-    let mut rgb = Vec::with_capacity(image.rgb().len());
-    for pixel in image.rgb().chunks_exact(3) {
-        let x = [pixel[0], pixel[1], pixel[2]].map(|byte| unit[usize::from(byte)]);
-        let [hue, saturation, value] = hsv::from_rgb(x);
-        let saturation = (saturation * constants.factor + constants.offset).clamp(0.0, 1.0);
-        rgb.extend(hsv::to_rgb([hue, saturation, value]).map(finish));
-    }
-    with_size_of(image, rgb)
+    hsv::map_pixels(image, |[hue, saturation, value]| {
+        [hue, (saturation * constants.factor + constants.offset).clamp(0.0, 1.0), value]
+    })
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Image {

@@ -4,33 +4,8 @@ use flipcast_images::Image;
 
 use crate::blocks::pixels::{finish, unit_table, with_size_of};
 use crate::job::Job;
-use crate::rng::CounterRng;
 
-/// The constants of one severity.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Constants {
-    /// Standard deviation of the relative noise.
-    pub std: f64,
-}
-
-impl Constants {
-    /// From a row of the registry: `[std]`.
-    pub fn from_row(row: &[f64]) -> Self {
-        Self { std: row[0] }
-    }
-}
-
-/// One standard normal value per sample.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Field {
-    /// In the order of the samples.
-    pub normal: Vec<f64>,
-}
-
-/// Draws the noise of an image.
-pub fn draw(rng: &mut CounterRng, image: &Image) -> Field {
-    Field { normal: (0..image.rgb().len()).map(|_| rng.normal()).collect() }
-}
+pub use super::gaussian_noise::{Constants, Field, draw};
 
 /// Adds the noise.
 pub fn apply(image: &Image, constants: &Constants, field: &Field) -> Image {

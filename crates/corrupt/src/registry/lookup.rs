@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use flipcast_ground::nearest_names;
+
 use flipcast_images::Image;
 
-use super::nearest::nearest;
 use super::table::TABLE;
 use crate::error::CorruptError;
 use crate::job::Job;
@@ -50,7 +51,7 @@ pub(crate) fn find_any(name: &str) -> Result<&'static Entry, CorruptError> {
 
 fn unknown(set: Option<CorruptionSet>, name: &str) -> CorruptError {
     let known = TABLE.iter().filter(|entry| set.is_none_or(|set| entry.set == set)).map(|entry| entry.name);
-    CorruptError::UnknownCorruption { name: name.to_owned(), set, nearest: nearest(name, known) }
+    CorruptError::UnknownCorruption { name: name.to_owned(), set, nearest: nearest_names(name, known) }
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use flipcast_ground::write_whole;
 use flipcast_images::Image;
 
-use super::atomic::{finish, partial_path, write_whole};
+use super::atomic::{finish, partial_path};
 use super::error::WriteError;
 use super::npy::header;
 use super::parallel::map_in_order;
@@ -44,7 +45,7 @@ pub fn write_arrays(
         size.1,
         corruptor.seed()
     );
-    claim(out, &settings)?;
+    let _claim = claim(out, &settings)?;
     write_labels(out, source)?;
     let per_file = 5 * source.len();
     let mut progress = Progress { done: 0, skipped: 0, total: names.len() * per_file };
@@ -79,7 +80,8 @@ fn write_labels(out: &Path, source: &dyn ImageSource) -> Result<(), WriteError> 
     for _ in 0..5 {
         bytes.extend(labels.iter().flat_map(|label| label.to_le_bytes()));
     }
-    write_whole(&out.join("labels.npy"), &bytes)
+    let path = out.join("labels.npy");
+    write_whole(&path, &bytes).map_err(|source| WriteError::Io { path, source })
 }
 
 /// One file: severity 1 of all images, then severity 2 and so on.

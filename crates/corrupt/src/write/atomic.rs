@@ -15,7 +15,10 @@ pub fn partial_path(path: &Path) -> PathBuf {
 }
 
 /// Writes `bytes` under a temporary name and renames it to `path`, making the folders on the way.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+///
+/// Unlike [`flipcast_ground::write_whole`] it does not wait for the disk, which would take longer than the corruption of an
+/// image; a set has millions of them.
+pub fn write_image(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     let partial = partial_path(path);
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(|source| WriteError::Io { path: folder.to_owned(), source })?;

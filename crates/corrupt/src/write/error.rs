@@ -3,13 +3,14 @@
 use std::error::Error;
 use std::path::PathBuf;
 
+use flipcast_ground::Hint;
+
 use crate::blocks::jpeg::EncodeJpegError;
 use crate::ccc::PlanError;
 use crate::error::CorruptError;
 
 /// A dataset that could not be written to its end. What was finished stays and is kept by the next run.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum WriteError {
     /// A file or folder could not be read, made or renamed.
     #[error("cannot write `{path}`")]
@@ -101,6 +102,12 @@ pub enum WriteError {
     /// The dataset has no images.
     #[error("dataset without images found, but at least one expected")]
     NoImages,
+    /// Another run is writing to the folder.
+    #[error("`{path}` is being written by another run")]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The folder holds a dataset made with other settings.
     #[error("`{path}` was written with `{found}`, but `{expected}` is asked for")]
     OtherSettings {
@@ -113,16 +120,21 @@ pub enum WriteError {
     },
 }
 
-impl WriteError {
-    /// What the user can do about it, where there is something to say.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::OtherSettings { .. } => Some("choose an empty folder, or use the settings of the earlier run"),
-            Self::SizeMismatch { .. } => Some("resize and crop the images first, or write a folder tree"),
-            Self::NoLabel { .. } => Some("put the images into class folders, or give a list with labels"),
-            Self::Plan { source } => Some(source.hint()),
-            Self::Load { .. } | Self::Io { .. } => Some("finished files are kept; start the same command again"),
-            _ => None,
-        }
+impl Hint for WriteError {
+    fn hint(&self) -> Option<String> {
+        let advice = match self {
+            Self::OtherSettings { .. } => "choose an empty folder, or use the settings of the earlier run",
+            Self::InUse { .. } => "wait until the other run has ended, or choose another folder",
+            Self::SizeMismatch { .. } => "resize and crop the images first, or write a folder tree",
+            Self::NoLabel { .. } => "put the images into class folders, or give a list with labels",
+            Self::Load { .. } | Self::Io { .. } => "finished files are kept; start the same command again",
+            Self::Plan { source } => return source.hint(),
+            Self::Corrupt { .. }
+            | Self::Encode { .. }
+            | Self::UnsafePath { .. }
+            | Self::SamePath { .. }
+            | Self::NoImages => return None,
+        };
+        Some(advice.to_owned())
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::atomic::write_whole;
+use super::atomic::write_image;
 use super::error::WriteError;
 use super::progress::{Progress, WriteOptions};
 use super::settings::claim;
@@ -37,7 +37,7 @@ pub fn write_folder(
         corruptor.seed(),
         corruptor.frost_name()
     );
-    claim(out, &settings)?;
+    let _claim = claim(out, &settings)?;
     let run = Run {
         out,
         source,
@@ -111,7 +111,7 @@ impl Run<'_> {
                 path: path(),
                 source,
             })?;
-            write_whole(&output, &file)?;
+            write_image(&output, &file)?;
             self.report(0);
         }
         Ok(())

@@ -9,7 +9,7 @@
 //!   quality 85, their labels and how each was made, in the order of the stream, as CCC.
 //!
 //! All can be stopped at any moment and started again: finished files are kept, a file under its final name is always
-//! whole, and a folder written with other settings is refused. One process writes a folder at a time.
+//! whole, and a folder written with other settings is refused. One run writes a folder at a time; a second one is refused.
 
 mod arrays;
 mod atomic;

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use flipcast_ground::SplitMix64;
+
 use super::error::WriteError;
 use super::parallel::map_in_order;
 use super::progress::{Progress, WriteOptions};
@@ -69,7 +71,7 @@ fn write_planned(
         corruptor.seed(),
         corruptor.frost_name()
     );
-    claim(&folder, &settings)?;
+    let _claim = claim(&folder, &settings)?;
     let mut progress = Progress { done: 0, skipped: 0, total };
     let run = Run { source, labels: &labels, speed: plan.speed, corruptor, options };
     for (number, shard) in shards.iter().enumerate() {
@@ -137,22 +139,17 @@ fn plan_shards(
     Ok(shards)
 }
 
-/// A number that differs when the stream goes another way (FNV-1a).
+/// A number that differs when the stream goes another way.
 fn walk_digest(shards: &[Shard]) -> u64 {
-    let cells = shards.iter().flat_map(|shard| &shard.cells);
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for (cell, _) in cells {
-        let severities = [cell.severities.0, cell.severities.1];
-        let names = [cell.pair.first, cell.pair.second];
-        let bytes = names
-            .iter()
-            .flat_map(|name| name.bytes().chain([0]))
-            .chain(severities.map(|severity| severity.quarters() as u8));
-        for byte in bytes {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let mut walk = String::new();
+    for (cell, _) in shards.iter().flat_map(|shard| &shard.cells) {
+        for name in [cell.pair.first, cell.pair.second] {
+            walk += name;
+            walk.push('\0');
         }
+        walk.extend([cell.severities.0, cell.severities.1].map(|severity| char::from(severity.quarters() as u8)));
     }
-    hash
+    SplitMix64::hash_text(&walk)
 }
 
 struct Run<'a> {

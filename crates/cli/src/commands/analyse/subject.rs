@@ -201,7 +201,7 @@ impl CleanArgs {
             chunk: subject.chunk,
             restriction,
         };
-        Ok(Clean::new(&adapted.model, adapted.device, request, settings))
+        Clean::new(&adapted.model, adapted.device, request, settings)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a folder was written with, so that a second run continues the first and never mixes with another.
 
+use flipcast_ground::{Hint, write_whole};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,6 @@ pub struct Settings {
 
 /// An output folder that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum SettingsError {
     /// The settings differ.
     #[error("`{path}` was written with other settings: {differences}")]
@@ -72,15 +72,15 @@ pub enum SettingsError {
     },
 }
 
-impl SettingsError {
-    /// What the user can do about it.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Differ { .. } => Some("choose an empty folder, or repeat the settings of the earlier run"),
-            Self::Foreign { .. } => Some("choose an empty or new folder"),
-            Self::NotUnderstood { .. } => Some("choose an empty folder and write the set anew"),
-            Self::Io { .. } => None,
-        }
+impl Hint for SettingsError {
+    fn hint(&self) -> Option<String> {
+        let advice = match self {
+            Self::Differ { .. } => "choose an empty folder, or repeat the settings of the earlier run",
+            Self::Foreign { .. } => "choose an empty or new folder",
+            Self::NotUnderstood { .. } => "choose an empty folder and write the set anew",
+            Self::Io { .. } => return None,
+        };
+        Some(advice.to_owned())
     }
 }
 
@@ -123,9 +123,7 @@ impl Settings {
                 std::fs::create_dir_all(folder).map_err(io(folder))?;
                 refuse_foreign(folder).map_err(io(folder))??;
                 let text = serde_json::to_string_pretty(self).expect("plain fields") + "\n";
-                let partial = folder.join(format!(".{FILE}.partial"));
-                std::fs::write(&partial, text).map_err(io(&partial))?;
-                std::fs::rename(&partial, &path).map_err(io(&path))
+                write_whole(&path, text.as_bytes()).map_err(io(&path))
             }
             Err(source) => Err(SettingsError::Io { path, source }),
         }

@@ -9,7 +9,6 @@ use super::quantiser::{ANNEX_K_CHROMA, ANNEX_K_LUMA, Quantiser};
 
 /// An image that cannot be stored as a JPEG.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum EncodeJpegError {
     /// A side is empty or longer than the format allows.
     #[error("image of {width} x {height} pixels found, but sides of 1 to 65535 expected")]

@@ -3,6 +3,7 @@ use std::error::Error;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use flipcast_ground::Hint;
 use flipcast_images::dataset::{Payload, open};
 use flipcast_images::{Image, Label};
 

@@ -1,8 +1,11 @@
 //! Milliseconds per image of every corruption and severity, on one thread.
 //!
-//! `corrupt_bench [PICTURE.rgb WIDTH HEIGHT] [--set SET] [--repeats N] [--only NAME]` corrupts a made-up photograph of
-//! 224 x 224 pixels, or the raw RGB bytes given, and prints one line per corruption with the best time of each severity,
-//! then the total of the 15 standard corruptions at all severities.
+//! ```text
+//! cargo bench -p flipcast-corrupt --bench corruptions -- [PICTURE.rgb WIDTH HEIGHT] [--set SET] [--repeats N] [--only NAME]
+//! ```
+//!
+//! It corrupts a made-up photograph of 224 x 224 pixels, or the raw RGB bytes given, and prints one line per corruption with
+//! the best time of each severity, then the total of the 15 standard corruptions at all severities.
 //!
 //! With `--serve` it reads lines `NAME SEVERITY REPEATS` instead and answers each with that many times in milliseconds,
 //! so that another program can take turns with it.
@@ -36,6 +39,8 @@ fn parse() -> Result<Arguments, Box<dyn Error>> {
             "--repeats" => repeats = value()?.parse()?,
             "--only" => only = Some(value()?),
             "--serve" => serve = true,
+            // What `cargo bench` adds.
+            "--bench" => {}
             _ => positional.push(argument),
         }
     }
