@@ -4,6 +4,30 @@ use crate::{
 use std::collections::HashSet;
 
 /// Builds a [`Graph`] layer by layer. Mistakes are collected and reported by [`GraphBuilder::finish`].
+///
+/// ```
+/// use flipcast_graph::{Activation, Conv2d, GraphBuilder, Plan, PlanOptions, Purpose};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (mut g, x) = GraphBuilder::new(3);
+/// let x = g.conv("conv1", x, Conv2d::new(3, 8, 3).padding(1));
+/// let x = g.batch_norm("bn1", x, 1e-5);
+/// let x = g.activation("relu", x, Activation::Relu);
+/// let x = g.global_avg_pool("avgpool", x);
+/// let x = g.linear("fc", x, 8, 10);
+/// let graph = g.finish(x)?;
+/// assert_eq!(graph.params()[0].name, "conv1.weight");
+/// assert_eq!(graph.affine_table().len(), 2 * 8);
+///
+/// let options = PlanOptions { batch: 4, height: 32, width: 32, purpose: Purpose::Adapt, taps: Vec::new() };
+/// let plan = Plan::new(&graph, options)?;
+/// // Norm and activation are recomputed where the pool reads them: three steps, not five.
+/// assert_eq!(plan.forward().len(), 3);
+/// // Adaptation stops at the norm: no gradient of the convolution's input or weights is planned.
+/// assert_eq!(plan.backward().len(), 3);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct GraphBuilder {
     nodes: Vec<Node>,
@@ -55,42 +79,36 @@ impl GraphBuilder {
 
     /// Adds an element-wise function.
     pub fn activation(&mut self, name: &str, x: NodeId, activation: Activation) -> NodeId {
-        let channels = self.channels[x.0];
-        self.push(name, Op::Activation(activation), &[x], channels)
+        self.push(name, Op::Activation(activation), &[x], self.channels[x.0])
     }
 
     /// Adds a max pool.
     pub fn max_pool(&mut self, name: &str, x: NodeId, pool: Pool) -> NodeId {
         self.check_pool(name, pool);
-        let channels = self.channels[x.0];
-        self.push(name, Op::MaxPool(pool), &[x], channels)
+        self.push(name, Op::MaxPool(pool), &[x], self.channels[x.0])
     }
 
     /// Adds an average pool.
     pub fn avg_pool(&mut self, name: &str, x: NodeId, pool: Pool) -> NodeId {
         self.check_pool(name, pool);
-        let channels = self.channels[x.0];
-        self.push(name, Op::AvgPool(pool), &[x], channels)
+        self.push(name, Op::AvgPool(pool), &[x], self.channels[x.0])
     }
 
     /// Adds the mean over all pixels.
     pub fn global_avg_pool(&mut self, name: &str, x: NodeId) -> NodeId {
-        let channels = self.channels[x.0];
-        self.push(name, Op::GlobalAvgPool, &[x], channels)
+        self.push(name, Op::GlobalAvgPool, &[x], self.channels[x.0])
     }
 
     /// Adds a sum.
     pub fn add(&mut self, name: &str, x: NodeId, y: NodeId) -> NodeId {
         self.expect_channels(name, y, self.channels[x.0]);
-        let channels = self.channels[x.0];
-        self.push(name, Op::Add, &[x, y], channels)
+        self.push(name, Op::Add, &[x, y], self.channels[x.0])
     }
 
     /// Adds a product of `x` with `gate`, which may have a single pixel.
     pub fn mul(&mut self, name: &str, x: NodeId, gate: NodeId) -> NodeId {
         self.expect_channels(name, gate, self.channels[x.0]);
-        let channels = self.channels[x.0];
-        self.push(name, Op::Mul, &[x, gate], channels)
+        self.push(name, Op::Mul, &[x, gate], self.channels[x.0])
     }
 
     /// Adds a fully connected layer with bias on every pixel; its inputs are checked when the image size is known.
@@ -149,20 +167,17 @@ impl GraphBuilder {
 
     /// Adds a learned value per token and channel, called `name` in the weights: `[1, tokens, channels]`.
     pub fn add_position(&mut self, name: &str, x: NodeId, tokens: usize) -> NodeId {
-        let channels = self.channels[x.0];
-        self.push(name, Op::AddPosition { tokens }, &[x], channels)
+        self.push(name, Op::AddPosition { tokens }, &[x], self.channels[x.0])
     }
 
     /// Multiplies with a learned factor per channel, called `name` in the weights: `[channels, 1, 1]`.
     pub fn scale(&mut self, name: &str, x: NodeId) -> NodeId {
-        let channels = self.channels[x.0];
-        self.push(name, Op::Scale, &[x], channels)
+        self.push(name, Op::Scale, &[x], self.channels[x.0])
     }
 
     /// Adds a flatten in PyTorch's order.
     pub fn flatten(&mut self, name: &str, x: NodeId) -> NodeId {
-        let channels = self.channels[x.0];
-        self.push(name, Op::Flatten, &[x], channels)
+        self.push(name, Op::Flatten, &[x], self.channels[x.0])
     }
 
     /// Adds a shortcut of type A.

@@ -98,11 +98,11 @@ pub enum PlanError {
         found: Dims,
     },
     /// A tap names no node.
-    #[error("there is no node `{name}` to tap; the nearest is `{nearest}`")]
+    #[error("there is no node `{name}` to tap; the nearest are {nearest}")]
     UnknownTap {
         /// The name asked for.
         name: String,
-        /// The most similar name.
+        /// The most similar names, quoted.
         nearest: String,
     },
     /// The arena would not fit the address space.

@@ -169,50 +169,54 @@ impl Graph {
         let input = Dims::new(height, width, self.input_channels());
         let mut dims: Vec<Dims> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
-            let of = |i: usize| dims[node.inputs[i].0];
-            let too_small = || PlanError::TooSmall { input, node: node.name.clone(), found: of(0) };
-            let mismatch = || PlanError::ShapeMismatch { node: node.name.clone(), left: of(0), right: of(1) };
+            let operand = |i: usize| dims[node.inputs[i].0];
+            let too_small = || PlanError::TooSmall { input, node: node.name.clone(), found: operand(0) };
+            let mismatch = || PlanError::ShapeMismatch { node: node.name.clone(), left: operand(0), right: operand(1) };
             let out = match &node.op {
                 Op::Input { .. } if input.is_empty() => {
                     return Err(PlanError::TooSmall { input, node: node.name.clone(), found: input });
                 }
                 Op::Input { .. } => input,
-                Op::Conv2d(conv) => conv.resolve(of(0)).ok_or_else(too_small)?.1,
-                Op::Norm(_) | Op::Activation(_) => of(0),
-                Op::MaxPool(pool) | Op::AvgPool(pool) => pool.resolve(of(0)).ok_or_else(too_small)?,
-                Op::GlobalAvgPool => Dims::new(1, 1, of(0).channels),
-                Op::Add if of(0) == of(1) => of(0),
-                Op::Mul if of(0) == of(1) || of(1) == Dims::new(1, 1, of(0).channels) => of(0),
+                Op::Conv2d(conv) => conv.resolve(operand(0)).ok_or_else(too_small)?.1,
+                Op::Norm(_) | Op::Activation(_) => operand(0),
+                Op::MaxPool(pool) | Op::AvgPool(pool) => pool.resolve(operand(0)).ok_or_else(too_small)?,
+                Op::GlobalAvgPool => Dims::new(1, 1, operand(0).channels),
+                Op::Add if operand(0) == operand(1) => operand(0),
+                Op::Mul if operand(0) == operand(1) || operand(1) == Dims::new(1, 1, operand(0).channels) => operand(0),
                 Op::Add | Op::Mul => return Err(mismatch()),
                 Op::Linear { inputs, outputs } | Op::Projection { inputs, outputs } => {
                     // Only the logits must be one pixel's.
-                    let flat = dims.len() != self.output.0 || of(0).pixels() == 1;
-                    if of(0).channels != *inputs || !flat {
-                        return Err(PlanError::NotFlat { node: node.name.clone(), expected: *inputs, found: of(0) });
+                    let flat = dims.len() != self.output.0 || operand(0).pixels() == 1;
+                    if operand(0).channels != *inputs || !flat {
+                        return Err(PlanError::NotFlat {
+                            node: node.name.clone(),
+                            expected: *inputs,
+                            found: operand(0),
+                        });
                     }
-                    Dims::new(of(0).height, of(0).width, *outputs)
+                    Dims::new(operand(0).height, operand(0).width, *outputs)
                 }
                 Op::Attention(attention) => {
-                    if attention.groups(of(0)).is_none() {
+                    if attention.groups(operand(0)).is_none() {
                         return Err(PlanError::Windows {
                             node: node.name.clone(),
                             size: attention.window().unwrap_or(0),
-                            found: of(0),
+                            found: operand(0),
                         });
                     }
-                    Dims::new(of(0).height, of(0).width, of(0).channels / 3)
+                    Dims::new(operand(0).height, operand(0).width, operand(0).channels / 3)
                 }
                 Op::Arrange(arrangement) => {
                     let like = node.inputs.get(1).map(|like| dims[like.0]);
-                    arrangement.resolve(of(0), like).ok_or_else(too_small)?
+                    arrangement.resolve(operand(0), like).ok_or_else(too_small)?
                 }
-                Op::AddPosition { tokens } if of(0).pixels() != *tokens => {
-                    return Err(PlanError::Tokens { node: node.name.clone(), expected: *tokens, found: of(0) });
+                Op::AddPosition { tokens } if operand(0).pixels() != *tokens => {
+                    return Err(PlanError::Tokens { node: node.name.clone(), expected: *tokens, found: operand(0) });
                 }
-                Op::AddPosition { .. } | Op::Scale => of(0),
-                Op::Flatten => Dims::new(1, 1, of(0).len()),
+                Op::AddPosition { .. } | Op::Scale => operand(0),
+                Op::Flatten => Dims::new(1, 1, operand(0).len()),
                 Op::ShortcutA { stride, channels } => {
-                    Dims::new(of(0).height.div_ceil(*stride), of(0).width.div_ceil(*stride), *channels)
+                    Dims::new(operand(0).height.div_ceil(*stride), operand(0).width.div_ceil(*stride), *channels)
                 }
             };
             dims.push(out);

@@ -183,8 +183,8 @@ impl Padding {
         match self {
             Self::Explicit { rows, columns } => {
                 let [before, after] = if axis == 0 { rows } else { columns };
-                let room = (size + before + after).checked_sub(reach)?;
-                Some((before, room / stride + 1))
+                let surplus = (size + before + after).checked_sub(reach)?;
+                Some((before, surplus / stride + 1))
             }
             Self::Same => {
                 let outputs = size.div_ceil(stride);

@@ -2,7 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use crate::lanes::{Lanes, Task, WIDEST};
+    use crate::lanes::{Lanes, Task, WIDEST, one_instruction};
     use std::arch::x86_64::*;
 
     #[derive(Clone, Copy)]
@@ -24,7 +24,7 @@ mod x86 {
     }
 
     // SAFETY (all blocks): the trait's contract gives the instruction set and valid pointers; loads and stores are the
-    // unaligned forms, and the masked ones touch only the lanes of their mask.
+    // unaligned forms but for `stream`, whose caller aligned `to`, and the masked ones touch only the lanes of their mask.
     impl Lanes for Avx2 {
         const N: usize = 8;
         const TILE_ROWS: usize = 6;
@@ -35,35 +35,24 @@ mod x86 {
             // SAFETY: the caller vouches for the instruction set.
             unsafe { enter(task) }
         }
-        #[inline(always)]
-        unsafe fn splat(x: f32) -> __m256 {
-            // SAFETY: see the impl.
-            unsafe { _mm256_set1_ps(x) }
-        }
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> __m256 {
-            // SAFETY: see the impl.
-            unsafe { _mm256_loadu_ps(from) }
-        }
-        #[inline(always)]
-        unsafe fn store(to: *mut f32, v: __m256) {
-            // SAFETY: see the impl.
-            unsafe { _mm256_storeu_ps(to, v) }
-        }
-        #[inline(always)]
-        unsafe fn stream(to: *mut f32, v: __m256) {
-            // SAFETY: see the impl; the caller aligned `to`.
-            unsafe { _mm256_stream_ps(to, v) }
+        one_instruction! {
+            splat(x: f32) -> __m256 = _mm256_set1_ps;
+            load(from: *const f32) -> __m256 = _mm256_loadu_ps;
+            store(to: *mut f32, v: __m256) = _mm256_storeu_ps;
+            stream(to: *mut f32, v: __m256) = _mm256_stream_ps;
+            fence() = _mm_sfence;
+            add(a: __m256, b: __m256) -> __m256 = _mm256_add_ps;
+            sub(a: __m256, b: __m256) -> __m256 = _mm256_sub_ps;
+            mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps;
+            div(a: __m256, b: __m256) -> __m256 = _mm256_div_ps;
+            fma(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps;
+            max(a: __m256, b: __m256) -> __m256 = _mm256_max_ps;
+            min(a: __m256, b: __m256) -> __m256 = _mm256_min_ps;
         }
         #[inline(always)]
         unsafe fn prefetch(at: *const f32) {
             // SAFETY: part of every x86-64; a prefetch never faults.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
-        }
-        #[inline(always)]
-        unsafe fn fence() {
-            // SAFETY: part of every x86-64.
-            unsafe { _mm_sfence() }
         }
         #[inline(always)]
         unsafe fn load_part(from: *const f32, count: usize) -> __m256 {
@@ -79,41 +68,6 @@ mod x86 {
         unsafe fn load_bytes(from: *const u8) -> __m256 {
             // SAFETY: see the impl.
             unsafe { _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()))) }
-        }
-        #[inline(always)]
-        unsafe fn add(a: __m256, b: __m256) -> __m256 {
-            // SAFETY: see the impl.
-            unsafe { _mm256_add_ps(a, b) }
-        }
-        #[inline(always)]
-        unsafe fn sub(a: __m256, b: __m256) -> __m256 {
-            // SAFETY: see the impl.
-            unsafe { _mm256_sub_ps(a, b) }
-        }
-        #[inline(always)]
-        unsafe fn mul(a: __m256, b: __m256) -> __m256 {
-            // SAFETY: see the impl.
-            unsafe { _mm256_mul_ps(a, b) }
-        }
-        #[inline(always)]
-        unsafe fn div(a: __m256, b: __m256) -> __m256 {
-            // SAFETY: see the impl.
-            unsafe { _mm256_div_ps(a, b) }
-        }
-        #[inline(always)]
-        unsafe fn fma(a: __m256, b: __m256, c: __m256) -> __m256 {
-            // SAFETY: see the impl.
-            unsafe { _mm256_fmadd_ps(a, b, c) }
-        }
-        #[inline(always)]
-        unsafe fn max(a: __m256, b: __m256) -> __m256 {
-            // SAFETY: see the impl.
-            unsafe { _mm256_max_ps(a, b) }
-        }
-        #[inline(always)]
-        unsafe fn min(a: __m256, b: __m256) -> __m256 {
-            // SAFETY: see the impl.
-            unsafe { _mm256_min_ps(a, b) }
         }
         #[inline(always)]
         unsafe fn select_gt(a: __m256, b: __m256, yes: __m256, no: __m256) -> __m256 {

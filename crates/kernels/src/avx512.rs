@@ -2,7 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use crate::lanes::{Lanes, Task, WIDEST};
+    use crate::lanes::{Lanes, Task, WIDEST, one_instruction};
     use std::arch::x86_64::*;
 
     #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ mod x86 {
     }
 
     // SAFETY (all blocks): the trait's contract gives the instruction set and valid pointers; loads and stores are the
-    // unaligned forms, and the masked ones touch only the lanes of their mask.
+    // unaligned forms but for `stream`, whose caller aligned `to`, and the masked ones touch only the lanes of their mask.
     impl Lanes for Avx512 {
         const N: usize = 16;
         const TILE_ROWS: usize = 14;
@@ -33,35 +33,26 @@ mod x86 {
             // SAFETY: the caller vouches for the instruction set.
             unsafe { enter(task) }
         }
-        #[inline(always)]
-        unsafe fn splat(x: f32) -> __m512 {
-            // SAFETY: see the impl.
-            unsafe { _mm512_set1_ps(x) }
-        }
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> __m512 {
-            // SAFETY: see the impl.
-            unsafe { _mm512_loadu_ps(from) }
-        }
-        #[inline(always)]
-        unsafe fn store(to: *mut f32, v: __m512) {
-            // SAFETY: see the impl.
-            unsafe { _mm512_storeu_ps(to, v) }
-        }
-        #[inline(always)]
-        unsafe fn stream(to: *mut f32, v: __m512) {
-            // SAFETY: see the impl; the caller aligned `to`.
-            unsafe { _mm512_stream_ps(to, v) }
+        one_instruction! {
+            splat(x: f32) -> __m512 = _mm512_set1_ps;
+            load(from: *const f32) -> __m512 = _mm512_loadu_ps;
+            store(to: *mut f32, v: __m512) = _mm512_storeu_ps;
+            stream(to: *mut f32, v: __m512) = _mm512_stream_ps;
+            fence() = _mm_sfence;
+            add(a: __m512, b: __m512) -> __m512 = _mm512_add_ps;
+            sub(a: __m512, b: __m512) -> __m512 = _mm512_sub_ps;
+            mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps;
+            div(a: __m512, b: __m512) -> __m512 = _mm512_div_ps;
+            fma(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps;
+            max(a: __m512, b: __m512) -> __m512 = _mm512_max_ps;
+            min(a: __m512, b: __m512) -> __m512 = _mm512_min_ps;
+            sum(a: __m512) -> f32 = _mm512_reduce_add_ps;
+            largest(a: __m512) -> f32 = _mm512_reduce_max_ps;
         }
         #[inline(always)]
         unsafe fn prefetch(at: *const f32) {
             // SAFETY: part of every x86-64; a prefetch never faults.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
-        }
-        #[inline(always)]
-        unsafe fn fence() {
-            // SAFETY: part of every x86-64.
-            unsafe { _mm_sfence() }
         }
         #[inline(always)]
         unsafe fn load_part(from: *const f32, count: usize) -> __m512 {
@@ -77,41 +68,6 @@ mod x86 {
         unsafe fn load_bytes(from: *const u8) -> __m512 {
             // SAFETY: see the impl.
             unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()))) }
-        }
-        #[inline(always)]
-        unsafe fn add(a: __m512, b: __m512) -> __m512 {
-            // SAFETY: see the impl.
-            unsafe { _mm512_add_ps(a, b) }
-        }
-        #[inline(always)]
-        unsafe fn sub(a: __m512, b: __m512) -> __m512 {
-            // SAFETY: see the impl.
-            unsafe { _mm512_sub_ps(a, b) }
-        }
-        #[inline(always)]
-        unsafe fn mul(a: __m512, b: __m512) -> __m512 {
-            // SAFETY: see the impl.
-            unsafe { _mm512_mul_ps(a, b) }
-        }
-        #[inline(always)]
-        unsafe fn div(a: __m512, b: __m512) -> __m512 {
-            // SAFETY: see the impl.
-            unsafe { _mm512_div_ps(a, b) }
-        }
-        #[inline(always)]
-        unsafe fn fma(a: __m512, b: __m512, c: __m512) -> __m512 {
-            // SAFETY: see the impl.
-            unsafe { _mm512_fmadd_ps(a, b, c) }
-        }
-        #[inline(always)]
-        unsafe fn max(a: __m512, b: __m512) -> __m512 {
-            // SAFETY: see the impl.
-            unsafe { _mm512_max_ps(a, b) }
-        }
-        #[inline(always)]
-        unsafe fn min(a: __m512, b: __m512) -> __m512 {
-            // SAFETY: see the impl.
-            unsafe { _mm512_min_ps(a, b) }
         }
         #[inline(always)]
         unsafe fn select_gt(a: __m512, b: __m512, yes: __m512, no: __m512) -> __m512 {
@@ -140,16 +96,6 @@ mod x86 {
                 let biased = _mm512_add_epi32(_mm512_cvtps_epi32(k), _mm512_set1_epi32(127));
                 _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
             }
-        }
-        #[inline(always)]
-        unsafe fn sum(a: __m512) -> f32 {
-            // SAFETY: see the impl.
-            unsafe { _mm512_reduce_add_ps(a) }
-        }
-        #[inline(always)]
-        unsafe fn largest(a: __m512) -> f32 {
-            // SAFETY: see the impl.
-            unsafe { _mm512_reduce_max_ps(a) }
         }
         #[inline(always)]
         unsafe fn transpose(rows: &mut [__m512; WIDEST]) {

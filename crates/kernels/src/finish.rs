@@ -46,7 +46,7 @@ impl Task for Finish<'_> {
                         count: run.count,
                         channels: run.channel..run.channel + run.width,
                         row: channels,
-                        opens: run.opens,
+                        starts_chunk: run.starts_chunk,
                         partials,
                     };
                     let through = Through { finish: &self, out: out.sub(run.channel) };
@@ -83,7 +83,7 @@ impl Gradient for Through<'_> {
     #[inline(always)]
     unsafe fn get<L: Lanes>(self, i: usize, c: usize, part: usize) -> L::V {
         let Finish { sink, from, run } = *self.finish;
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             let c = c - run.channel;
             let out = self.out.add(run.channel + i * run.step * sink.channels + c);
@@ -93,7 +93,7 @@ impl Gradient for Through<'_> {
     #[inline(always)]
     unsafe fn put<L: Lanes>(self, i: usize, c: usize, part: usize, v: L::V) {
         let Finish { sink, run, .. } = *self.finish;
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { self.finish.put::<L>(self.out.add(i * run.step * sink.channels + c), part, v) }
     }
 }
@@ -159,10 +159,10 @@ impl Finish<'_> {
             let [p_pivot, p_sum, p_square] = [0, 1, 2].map(|n| partial.add(n * row));
             for start in (0..run.count).step_by(SHORT_SUM) {
                 let end = run.count.min(start + SHORT_SUM);
-                let opens = run.opens && start == 0;
+                let starts_chunk = run.starts_chunk && start == 0;
                 for (c, part) in vectors::<L>(channels) {
                     let mut pivot = L::splat(0.0);
-                    if !opens {
+                    if !starts_chunk {
                         pivot = load::<L>(p_pivot.add(c), part);
                     }
                     let (mut sum, mut square) = (L::splat(0.0), L::splat(0.0));
@@ -170,14 +170,14 @@ impl Finish<'_> {
                         let out = out.add(i * run.step * row + c);
                         let v = self.get::<L>(self.from.add(i * run.stride + c), out, c, part);
                         self.put::<L>(out, part, v);
-                        if opens && i == 0 {
+                        if starts_chunk && i == 0 {
                             pivot = v;
                         }
                         let d = L::sub(v, pivot);
                         sum = L::add(sum, d);
                         square = L::fma(d, d, square);
                     }
-                    if opens {
+                    if starts_chunk {
                         store::<L>(p_pivot.add(c), part, pivot);
                     } else {
                         sum = L::add(sum, load::<L>(p_sum.add(c), part));
@@ -205,7 +205,7 @@ impl Finish<'_> {
             let (p_sum, p_product) = (partial, partial.add(row));
             for start in (0..run.count).step_by(SHORT_SUM) {
                 let end = run.count.min(start + SHORT_SUM);
-                let opens = run.opens && start == 0;
+                let starts_chunk = run.starts_chunk && start == 0;
                 for (c, part) in vectors::<L>(channels) {
                     let (scale, shift) = (load::<L>(scale.add(c), part), load::<L>(shift.add(c), part));
                     let centre = load::<L>(centre.add(c), part);
@@ -220,7 +220,7 @@ impl Finish<'_> {
                         sum = L::add(sum, dz);
                         product = L::fma(dz, L::sub(y, centre), product);
                     }
-                    if !opens {
+                    if !starts_chunk {
                         sum = L::add(sum, load::<L>(p_sum.add(c), part));
                         product = L::add(product, load::<L>(p_product.add(c), part));
                     }

@@ -47,18 +47,18 @@ pub(crate) struct Store {
 /// Where the rows of a product lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In scratch, near the core.
-    Near,
-    /// In a tensor: its cache lines are asked for before they are needed.
-    Far,
-    /// In a tensor that bypasses the caches; its rows are aligned.
-    Past,
+    /// In scratch memory, which is in cache.
+    Scratch,
+    /// In a tensor: its cache lines are prefetched.
+    Tensor,
+    /// In a tensor that is written past the caches; its rows are aligned.
+    Streamed,
 }
 
 impl Store {
-    /// To scratch, adding to what is there or not.
-    pub fn near(accumulate: bool) -> Self {
-        Self { accumulate, bias: None, place: Place::Near }
+    /// To scratch memory, adding to what is there or not.
+    pub fn to_scratch(accumulate: bool) -> Self {
+        Self { accumulate, bias: None, place: Place::Scratch }
     }
 }
 
@@ -144,8 +144,8 @@ impl Packed {
     #[inline(always)]
     pub unsafe fn multiply<L: Lanes>(&self, rows: Rows) {
         for block in 0..self.blocks.len() {
-            // SAFETY: handed on.
-            unsafe { self.panels(block, 0..self.columns).multiply::<L>(rows, Store::near(block > 0)) };
+            // SAFETY: the caller's promise.
+            unsafe { self.panels(block, 0..self.columns).multiply::<L>(rows, Store::to_scratch(block > 0)) };
         }
     }
 
@@ -193,7 +193,7 @@ impl Panels<'_> {
         if count == 0 {
             return;
         }
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             if self.exactness == Exactness::Double {
                 return self.multiply_double(L::N, rows, store);
@@ -205,7 +205,7 @@ impl Panels<'_> {
                 // columns leaves registers for twice the rows.
                 let tiles = count.div_ceil(if two { L::TILE_ROWS } else { 2 * L::TILE_ROWS });
                 let (height, taller) = (count / tiles, count % tiles);
-                // Each tile asks for its share of the next panel, which nobody has read lately.
+                // Each tile prefetches its share of the next panel, which nobody has read lately.
                 let next = panel.wrapping_add(self.len * width);
                 let share = (width / tiles).max(1);
                 let mut row = 0;
@@ -310,7 +310,7 @@ struct Tile<'a> {
     c: *mut f32,
     c_rows: *const u32,
     store: Store,
-    /// What will be read next, and how far to ask ahead with every step of the summed axis; need not be valid.
+    /// What will be read next, and how far to prefetch with every step of the summed axis; need not be valid.
     ahead: *const f32,
     share: usize,
 }
@@ -325,7 +325,7 @@ impl Tile<'_> {
             ($($n:literal)*; $($tall:literal)*) => {
                 match (rows, two) {
                     $(
-                        // SAFETY: handed on from `multiply`.
+                        // SAFETY: the promise of `multiply`'s caller.
                         ($n, true) if $n <= L::TILE_ROWS => unsafe { L::vectorize(FixedTile::<$n, 2>(self)) },
                         // SAFETY: as above.
                         ($n, false) if $n <= 2 * L::TILE_ROWS => unsafe { L::vectorize(FixedTile::<$n, 1>(self)) },
@@ -354,7 +354,7 @@ impl<const ROWS: usize, const VECTORS: usize> Task for FixedTile<'_, ROWS, VECTO
         unsafe {
             let mut acc = [[L::splat(0.0); VECTORS]; ROWS];
             let (mut b, mut ahead) = (t.b, t.ahead);
-            if t.store.accumulate || t.store.place == Place::Far {
+            if t.store.accumulate || t.store.place == Place::Tensor {
                 for i in 0..ROWS {
                     let c = t.c.add(*t.c_rows.add(i) as usize);
                     for j in 0..VECTORS {
@@ -401,10 +401,10 @@ impl<const ROWS: usize, const VECTORS: usize> Task for FixedTile<'_, ROWS, VECTO
                     }
                 }
             }
-            let past = t.store.place == Place::Past;
+            let streamed = t.store.place == Place::Streamed;
             for i in 0..ROWS {
                 for j in 0..VECTORS {
-                    if past {
+                    if streamed {
                         L::stream(to(i, j), acc[i][j]);
                     } else {
                         L::store(to(i, j), acc[i][j]);

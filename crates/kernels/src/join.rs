@@ -77,7 +77,7 @@ struct Scaled {
 impl Term for Raw {
     #[inline(always)]
     unsafe fn at<L: Lanes>(self, offset: usize, c: usize, part: usize) -> L::V {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { load::<L>(self.0.add(offset + c), part) }
     }
 }
@@ -85,7 +85,7 @@ impl Term for Raw {
 impl Term for Scaled {
     #[inline(always)]
     unsafe fn at<L: Lanes>(self, offset: usize, c: usize, part: usize) -> L::V {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             let v = load::<L>(self.values.add(offset + c), part);
             L::fma(v, load::<L>(self.scale.add(c), part), load::<L>(self.shift.add(c), part))

@@ -100,7 +100,7 @@ impl Task for Backward<'_> {
             count: run.count,
             channels: 0..run.channels,
             row: run.channels,
-            opens: true,
+            starts_chunk: true,
             partials: self.partials,
         };
         let in_place = InPlace { gradient, channels: run.channels };
@@ -113,7 +113,7 @@ impl Task for Backward<'_> {
 pub(crate) trait Gradient: Copy {
     /// The gradient of pixel `i` of the run at channel `c`.
     unsafe fn get<L: Lanes>(self, i: usize, c: usize, part: usize) -> L::V;
-    /// Asks ahead for the pixels from `next` on; called at every vector of `channels`.
+    /// Prefetches the pixels from `next` on; called at every vector of `channels`.
     unsafe fn prefetch<L: Lanes>(self, next: usize, c: usize, channels: &std::ops::Range<usize>);
     /// Takes it back after the activation.
     unsafe fn put<L: Lanes>(self, i: usize, c: usize, part: usize, v: L::V);
@@ -133,12 +133,12 @@ impl Gradient for InPlace {
     }
     #[inline(always)]
     unsafe fn get<L: Lanes>(self, i: usize, c: usize, part: usize) -> L::V {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { load::<L>(self.gradient.add(i * self.channels + c), part) }
     }
     #[inline(always)]
     unsafe fn put<L: Lanes>(self, i: usize, c: usize, part: usize, v: L::V) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { store::<L>(self.gradient.add(i * self.channels + c), part, v) }
     }
 }
@@ -154,7 +154,7 @@ pub(crate) struct JoinPass<'a> {
     pub channels: std::ops::Range<usize>,
     pub row: usize,
     /// Whether these are the chunk's first pixels.
-    pub opens: bool,
+    pub starts_chunk: bool,
     /// Per norm, this chunk's partial sums from the first of `channels` on.
     pub partials: [*mut f32; 2],
 }
@@ -164,7 +164,7 @@ impl JoinPass<'_> {
     /// `gradient` covers the run, the join was shared for a batch that holds it, and the partial sums are this chunk's.
     #[inline(always)]
     pub unsafe fn run<L: Lanes, G: Gradient>(self, gradient: G) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             match self.join.count {
                 0 => self.sum::<L, G, 0>(gradient),
@@ -182,7 +182,7 @@ impl JoinPass<'_> {
         unsafe {
             for start in (0..self.count).step_by(SHORT_SUM) {
                 let end = self.count.min(start + SHORT_SUM);
-                let opens = self.opens && start == 0;
+                let starts_chunk = self.starts_chunk && start == 0;
                 let mut c = channels.start;
                 while c < channels.end {
                     let part = L::N.min(channels.end - c);
@@ -211,7 +211,7 @@ impl JoinPass<'_> {
                     for n in 0..NORMS {
                         for r in 0..2 {
                             let to = self.partials[n].add(r * row + c - channels.start);
-                            let sum = if opens { sums[n][r] } else { L::add(load::<L>(to, part), sums[n][r]) };
+                            let sum = if starts_chunk { sums[n][r] } else { L::add(load::<L>(to, part), sums[n][r]) };
                             store::<L>(to, part, sum);
                         }
                     }

@@ -23,7 +23,7 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn store(to: *mut f32, v: Self::V);
     /// Stores past the caches where the instruction set can and `to` is aligned to the vector.
     unsafe fn stream(to: *mut f32, v: Self::V);
-    /// Asks for the cache line at `at`, which need not be valid.
+    /// Prefetches the cache line at `at`, which need not be valid.
     unsafe fn prefetch(at: *const f32);
     /// Makes streamed stores visible before whatever follows.
     unsafe fn fence();
@@ -62,6 +62,20 @@ pub(crate) trait Lanes: Copy + 'static {
     unsafe fn transpose(rows: &mut [Self::V; WIDEST]);
 }
 
+/// Methods of [`Lanes`] that are one instruction each: `name(arguments) -> result = intrinsic;`.
+#[cfg(target_arch = "x86_64")]
+macro_rules! one_instruction {
+    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? = $intrinsic:ident;)*) => {$(
+        #[inline(always)]
+        unsafe fn $name($($argument: $type),*) $(-> $result)? {
+            // SAFETY: the caller vouches for the instruction set and the pointers.
+            unsafe { $intrinsic($($argument),*) }
+        }
+    )*};
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use one_instruction;
+
 /// The vectors that cover `len` floats: where each starts and how many floats it holds, whole ones but for the last.
 #[inline(always)]
 pub(crate) fn vectors<L: Lanes>(len: usize) -> Vectors {
@@ -89,14 +103,14 @@ impl Iterator for Vectors {
 /// Loads `part` floats, the usual case of a whole vector without a mask.
 #[inline(always)]
 pub(crate) unsafe fn load<L: Lanes>(from: *const f32, part: usize) -> L::V {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { if part == L::N { L::load(from) } else { L::load_part(from, part) } }
 }
 
 /// Stores `part` floats, the usual case of a whole vector without a mask.
 #[inline(always)]
 pub(crate) unsafe fn store<L: Lanes>(to: *mut f32, part: usize, v: L::V) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { if part == L::N { L::store(to, v) } else { L::store_part(to, part, v) } }
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct OutRun {
     /// Number of the chunk, whose partial sums these pixels join.
     pub chunk: usize,
     /// Whether these are the chunk's first pixels.
-    pub opens: bool,
+    pub starts_chunk: bool,
     /// First pixel in the whole batch, step between pixels, and their number.
     pub first: usize,
     pub step: usize,
@@ -157,7 +157,7 @@ impl SharedSink<'_> {
         (!gathers && self.channels.is_multiple_of(L::N)).then(|| Store {
             accumulate: self.accumulate,
             bias: self.bias.map(<[f32]>::as_ptr),
-            place: if self.stream { Place::Past } else { Place::Far },
+            place: if self.stream { Place::Streamed } else { Place::Tensor },
         })
     }
 
@@ -167,7 +167,7 @@ impl SharedSink<'_> {
     /// No other worker handles pixels in between.
     pub unsafe fn pixels(&self, first: usize, last: usize) -> *mut f32 {
         let channels = self.channels;
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         let part = unsafe { self.out.part(first * channels, (last + 1 - first) * channels) };
         part.as_mut_ptr()
     }
@@ -179,7 +179,7 @@ impl SharedSink<'_> {
     #[inline(always)]
     pub unsafe fn finish<L: Lanes>(&self, from: *const f32, run: OutRun) {
         if run.count > 0 {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { L::vectorize(Finish { sink: self, from, run }) };
         }
     }

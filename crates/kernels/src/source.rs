@@ -114,7 +114,7 @@ impl Source<'_> {
     /// The source passed `check` for a batch that holds the run, and `to` is valid for it.
     #[inline(always)]
     pub(crate) unsafe fn fill<L: Lanes>(&self, run: PixelRun, to: *mut f32, stride: usize) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { L::vectorize(Fill { source: *self, run, to, stride }) }
     }
 }

@@ -1,4 +1,4 @@
-//! How a pass walks a tensor: how long its sums are, what it asks ahead for, and when it leaves the caches alone.
+//! How a pass walks a tensor: how long its sums are, what it prefetches, and when it leaves the caches alone.
 
 use crate::lanes::Lanes;
 
@@ -8,7 +8,7 @@ pub(crate) const SHORT_SUM: usize = 16;
 /// Outputs larger than this bypass the caches: they would be evicted before anybody reads them again.
 pub(crate) const STREAM_FROM: usize = 6 << 20;
 
-/// Asks ahead for the next few pixels of a tensor that is read vector by vector: such reads jump from pixel to pixel, which
+/// Prefetches the next few pixels of a tensor that is read vector by vector: such reads jump from pixel to pixel, which
 /// the machine does not foresee. Called once per vector of the current pixels, it covers the next ones in memory order.
 #[inline(always)]
 pub(crate) unsafe fn prefetch_pixels<L: Lanes>(tensor: *const f32, next: usize, row: usize, c: usize, width: usize) {

@@ -5,6 +5,18 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 ///
 /// A batch holds its values; or it holds bytes and what they stand for, or is a selection from an [`ImageSet`], and the
 /// values are put together when they are first asked for: an executor that takes bytes, or keeps the set, needs none.
+///
+/// ```
+/// use flipcast_tensor::Batch;
+///
+/// // Two images of one row, two columns and three channels.
+/// let batch = Batch::new([2, 1, 2, 3], (0..12).map(|x| x as f32).collect())?;
+/// assert_eq!(batch.image(1), [6., 7., 8., 9., 10., 11.]);
+/// // The same images as PyTorch stores them, channels first.
+/// let given = [0., 3., 1., 4., 2., 5., 6., 9., 7., 10., 8., 11.];
+/// assert_eq!(Batch::from_channels_first([2, 3, 1, 2], &given)?, batch);
+/// # Ok::<(), flipcast_tensor::TensorError>(())
+/// ```
 #[derive(Debug)]
 pub struct Batch {
     images: usize,
@@ -37,7 +49,7 @@ impl Batch {
     /// A batch of `images` images of `height` x `width` x `channels`, which `values` must fill exactly.
     pub fn new(extents: [usize; 4], values: Vec<f32>) -> Result<Self, TensorError> {
         Shape::from(extents).expect_len(values.len())?;
-        Ok(Self { values: OnceLock::from(values), ..Self::of(extents, None, Vec::new()) })
+        Ok(Self { values: OnceLock::from(values), ..Self::with_source(extents, None, Vec::new()) })
     }
 
     /// The same from bytes on a scale of as many channels. `spare` is memory that may be filled with their values.
@@ -50,7 +62,7 @@ impl Batch {
         Shape::from(extents).expect_len(bytes.len())?;
         Shape::from([extents[3], 256]).expect_len(scale.values().len())?;
         let scale = Arc::clone(scale);
-        Ok(Self::of(extents, Some(Source::Bytes { bytes, scale }), spare))
+        Ok(Self::with_source(extents, Some(Source::Bytes { bytes, scale }), spare))
     }
 
     /// The images of `set` at `positions`. `spare` is memory that may be filled with their values.
@@ -63,10 +75,10 @@ impl Batch {
         let [height, width, channels] = set.extents();
         let extents = [positions.len(), height, width, channels];
         let set = Arc::clone(set);
-        Self::of(extents, Some(Source::Set { set, positions }), spare)
+        Self::with_source(extents, Some(Source::Set { set, positions }), spare)
     }
 
-    fn of([images, height, width, channels]: [usize; 4], source: Option<Source>, spare: Vec<f32>) -> Self {
+    fn with_source([images, height, width, channels]: [usize; 4], source: Option<Source>, spare: Vec<f32>) -> Self {
         Self { images, height, width, channels, values: OnceLock::new(), source, spare: Mutex::new(spare) }
     }
 

@@ -2,6 +2,14 @@ use crate::TensorError;
 use std::fmt;
 
 /// The extents of a tensor, outermost first. A scalar has no extents and one element.
+///
+/// ```
+/// use flipcast_tensor::Shape;
+///
+/// let shape = Shape::from([64, 3, 7, 7]);
+/// assert_eq!((shape.rank(), shape.checked_len()), (4, Some(9408)));
+/// assert_eq!(shape.to_string(), "[64, 3, 7, 7]");
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Shape(Vec<usize>);
 

@@ -1,6 +1,15 @@
 use crate::Shape;
 
 /// A dense host tensor of `f32` values in row-major order.
+///
+/// ```
+/// use flipcast_tensor::Tensor;
+///
+/// let tensor = Tensor::new([2, 3], vec![1.0; 6])?;
+/// assert_eq!(tensor.shape().extents(), [2, 3]);
+/// assert!(Tensor::new([2, 3], vec![1.0; 5]).is_err(), "a tensor holds as many values as its shape says");
+/// # Ok::<(), flipcast_tensor::TensorError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
     shape: Shape,

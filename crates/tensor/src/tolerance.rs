@@ -1,6 +1,15 @@
 use std::fmt;
 
 /// How far two results may be apart, and why.
+///
+/// ```
+/// use flipcast_tensor::Tolerance;
+///
+/// assert!(Tolerance::Ulps(1).compare(&[1.0], &[1.0 + f32::EPSILON]).ok);
+/// let comparison = Tolerance::Absolute(0.1).compare(&[0.0, 1.0], &[0.0, 0.0]);
+/// assert!(!comparison.ok);
+/// assert!(comparison.report.starts_with("worst at 1: found 1e0, expected 0e0"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
     /// Bit for bit, except that any NaN equals any NaN.

@@ -144,59 +144,47 @@ impl<'a> Lowering<'a> {
     }
 
     fn undo_with(&mut self, step: Step, position: usize, gradient: BufferId) {
-        match step {
-            Step::Statistics { .. } => {}
-            Step::Conv { node, source, .. } => {
-                self.undo_conv(node, source, GradSource::Plain(gradient));
-            }
+        let undone = match step {
+            Step::Statistics { .. } => return,
+            Step::Conv { node, source, .. } => return self.undo_conv(node, source, GradSource::Plain(gradient)),
             Step::Join { terms, activation, target } => {
-                self.undo_join(position, &terms, activation, target, gradient);
-            }
-            Step::MaxPool { pool, source, target: forward } => {
-                let target = self.contribute(source);
-                self.steps.push(BackwardStep::MaxPool { forward, pool, gradient, source, target });
-            }
-            Step::AvgPool { pool, source, target: forward } => {
-                let target = self.contribute(source);
-                self.steps.push(BackwardStep::AvgPool { forward, pool, gradient, source, target });
-            }
-            Step::GlobalAvgPool { source, .. } => {
-                let target = self.contribute(source);
-                self.steps.push(BackwardStep::GlobalAvgPool { gradient, source, target });
-            }
-            Step::Mul { source, gate, .. } => {
-                let source_target = self.wanted[source.0].then(|| self.contribute(source));
-                let gate_target = self.wanted[gate.0].then(|| self.contribute(gate));
-                self.steps.push(BackwardStep::Mul { source, gate, gradient, source_target, gate_target });
-            }
-            Step::Flatten { source, .. } => {
-                let target = self.contribute(source);
-                self.steps.push(BackwardStep::Flatten { source, gradient, target });
-            }
-            Step::ShortcutA { stride, source, target: forward } => {
-                let target = self.contribute(source);
-                self.steps.push(BackwardStep::ShortcutA { stride, source, forward, gradient, target });
-            }
-            Step::Attention { node, source, .. } => {
-                let target = self.contribute(source);
-                self.steps.push(BackwardStep::Attention { node, source, gradient, target });
-            }
-            Step::Arrange { node, source, .. } => {
-                let target = self.contribute(source);
-                self.steps.push(BackwardStep::Arrange { node, gradient, target });
+                return self.undo_join(position, &terms, activation, target, gradient);
             }
             Step::AddPosition { source, target, .. } => {
-                self.undo_join(position, &[source], Activation::Identity, target, gradient);
+                return self.undo_join(position, &[source], Activation::Identity, target, gradient);
+            }
+            Step::MaxPool { pool, source, target: forward } => {
+                BackwardStep::MaxPool { forward, pool, gradient, source, target: self.contribute(source) }
+            }
+            Step::AvgPool { pool, source, target: forward } => {
+                BackwardStep::AvgPool { forward, pool, gradient, source, target: self.contribute(source) }
+            }
+            Step::GlobalAvgPool { source, .. } => {
+                BackwardStep::GlobalAvgPool { gradient, source, target: self.contribute(source) }
+            }
+            Step::Mul { source, gate, .. } => {
+                let source_target = self.contribute_if_wanted(source);
+                let gate_target = self.contribute_if_wanted(gate);
+                BackwardStep::Mul { source, gate, gradient, source_target, gate_target }
+            }
+            Step::Flatten { source, .. } => BackwardStep::Flatten { source, gradient, target: self.contribute(source) },
+            Step::ShortcutA { stride, source, target: forward } => {
+                BackwardStep::ShortcutA { stride, source, forward, gradient, target: self.contribute(source) }
+            }
+            Step::Attention { node, source, .. } => {
+                BackwardStep::Attention { node, source, gradient, target: self.contribute(source) }
+            }
+            Step::Arrange { node, source, .. } => {
+                BackwardStep::Arrange { node, gradient, target: self.contribute(source) }
             }
             Step::Scale { node, source, .. } => {
-                let target = self.contribute(source);
-                self.steps.push(BackwardStep::Scale { node, source, gradient, target });
+                BackwardStep::Scale { node, source, gradient, target: self.contribute(source) }
             }
             Step::LayerNorm { norm, source, .. } => {
-                let target = self.wanted[source.0].then(|| self.contribute(source));
-                self.steps.push(BackwardStep::LayerNorm { norm, source, gradient, target });
+                BackwardStep::LayerNorm { norm, source, gradient, target: self.contribute_if_wanted(source) }
             }
-        }
+        };
+        self.steps.push(undone);
     }
 
     fn undo_conv(&mut self, node: crate::NodeId, source: ValueId, gradient: GradSource) {
@@ -259,10 +247,7 @@ impl<'a> Lowering<'a> {
 
     /// Whether `value`'s gradient, once complete, is only read, by the convolution that wrote it or what its norm reads.
     fn only_read(&self, value: ValueId) -> bool {
-        let base = match self.lowered.values[value.0].storage {
-            Storage::Derived { base, .. } => base,
-            _ => value,
-        };
+        let base = base_of(&self.lowered.values, value);
         let by_conv =
             self.writer[base.0].is_some_and(|position| matches!(self.lowered.steps[position], Step::Conv { .. }));
         if !by_conv || self.readers[value.0].len() != 1 {
@@ -292,19 +277,11 @@ impl<'a> Lowering<'a> {
             if self.only_read(other) {
                 return true;
             }
-            let base = match self.lowered.values[reader.0].storage {
-                Storage::Derived { base, .. } => base,
-                _ => reader,
-            };
-            let Some(read_at) = self.writer[base.0] else {
+            let Some(read_at) = self.writer[base_of(&self.lowered.values, reader).0] else {
                 return false;
             };
-            let other_base = match self.lowered.values[other.0].storage {
-                Storage::Derived { base, .. } => base,
-                _ => other,
-            };
-            let written_at =
-                self.readers[other.0].iter().chain(&self.writer[other_base.0]).filter(|&&at| at != position);
+            let writer = &self.writer[base_of(&self.lowered.values, other).0];
+            let written_at = self.readers[other.0].iter().chain(writer).filter(|&&at| at != position);
             written_at.into_iter().all(|&at| at < read_at)
         };
         safe(a, b) || safe(b, a)
@@ -326,6 +303,10 @@ impl<'a> Lowering<'a> {
         let plain =
             matches!(self.lowered.values[value.0].storage, Storage::Derived { activation: Activation::Identity, .. });
         plain && self.has_batch_norm(value)
+    }
+
+    fn contribute_if_wanted(&mut self, value: ValueId) -> Option<GradTarget> {
+        self.wanted[value.0].then(|| self.contribute(value))
     }
 
     /// The buffer for a further contribution to the gradient of `value`.

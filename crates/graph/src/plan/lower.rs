@@ -33,10 +33,8 @@ impl Plan {
 }
 
 fn unknown_tap(graph: &Graph, name: &str) -> PlanError {
-    // Nearest by the longest common prefix: node names are paths.
-    let common = |other: &str| name.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-    let nearest = graph.nodes().iter().max_by_key(|node| common(&node.name));
-    PlanError::UnknownTap { name: name.to_owned(), nearest: nearest.map_or_else(String::new, |node| node.name.clone()) }
+    let nearest = flipcast_ground::nearest_quoted(name, graph.nodes().iter().map(|node| node.name.as_str()));
+    PlanError::UnknownTap { name: name.to_owned(), nearest }
 }
 
 /// The inputs whose values a node reads; a crop's second lends only its extents.
@@ -107,18 +105,14 @@ impl<'a> Lowering<'a> {
             Op::Input { .. } => self.push(id, Storage::Input),
             Op::Conv2d(_) | Op::Linear { .. } | Op::Projection { .. } => {
                 let source = input(self, 0);
-                let target = self.push_stored(id);
-                self.steps.push(Step::Conv { node: id, source, target, statistics: None });
-                target
+                self.push_step(id, |target| Step::Conv { node: id, source, target, statistics: None })
             }
             Op::Norm(layer) => {
                 let norm = NormId(self.norms.len());
                 let source = self.stored(input(self, 0));
                 self.norms.push(NormSlot { node: id, layer: *layer, dims: self.dims[id.0] });
                 if layer.kind == NormKind::Layer {
-                    let target = self.push_stored(id);
-                    self.steps.push(Step::LayerNorm { norm, source, target });
-                    return target;
+                    return self.push_step(id, |target| Step::LayerNorm { norm, source, target });
                 }
                 if !self.gather_in_conv(norm, source, layer.kind) {
                     self.steps.push(Step::Statistics { norm, source });
@@ -130,39 +124,28 @@ impl<'a> Lowering<'a> {
             Op::Add => {
                 let terms = vec![input(self, 0), input(self, 1)];
                 let activation = self.activation_after(id);
-                let target = self.push_stored(id);
-                self.steps.push(Step::Join { terms, activation, target });
-                target
+                self.push_step(id, |target| Step::Join { terms, activation, target })
             }
             Op::Mul => {
                 let source = self.stored(input(self, 0));
                 let gate = self.stored(input(self, 1));
-                let target = self.push_stored(id);
-                self.steps.push(Step::Mul { source, gate, target });
-                target
+                self.push_step(id, |target| Step::Mul { source, gate, target })
             }
             Op::MaxPool(pool) => {
-                let source = input(self, 0);
-                let target = self.push_stored(id);
-                self.steps.push(Step::MaxPool { pool: *pool, source, target });
-                target
+                let (pool, source) = (*pool, input(self, 0));
+                self.push_step(id, |target| Step::MaxPool { pool, source, target })
             }
             Op::AvgPool(pool) => {
-                let source = input(self, 0);
-                let target = self.push_stored(id);
-                self.steps.push(Step::AvgPool { pool: *pool, source, target });
-                target
+                let (pool, source) = (*pool, input(self, 0));
+                self.push_step(id, |target| Step::AvgPool { pool, source, target })
             }
             Op::GlobalAvgPool => {
                 let source = input(self, 0);
-                let target = self.push_stored(id);
-                self.steps.push(Step::GlobalAvgPool { source, target });
-                target
+                self.push_step(id, |target| Step::GlobalAvgPool { source, target })
             }
             Op::Attention(_) => {
-                let (source, target) = self.stored_pair(id, input(self, 0));
-                self.steps.push(Step::Attention { node: id, source, target });
-                target
+                let source = self.stored(input(self, 0));
+                self.push_step(id, |target| Step::Attention { node: id, source, target })
             }
             // Nothing to pad or to cut off.
             Op::Arrange(Arrangement::PadToMultiple { .. } | Arrangement::CropLike)
@@ -171,38 +154,31 @@ impl<'a> Lowering<'a> {
                 input(self, 0)
             }
             Op::Arrange(_) => {
-                let (source, target) = self.stored_pair(id, input(self, 0));
-                self.steps.push(Step::Arrange { node: id, source, target });
-                target
+                let source = self.stored(input(self, 0));
+                self.push_step(id, |target| Step::Arrange { node: id, source, target })
             }
             Op::AddPosition { .. } => {
-                let (source, target) = self.stored_pair(id, input(self, 0));
-                self.steps.push(Step::AddPosition { node: id, source, target });
-                target
+                let source = self.stored(input(self, 0));
+                self.push_step(id, |target| Step::AddPosition { node: id, source, target })
             }
             Op::Scale => {
-                let (source, target) = self.stored_pair(id, input(self, 0));
-                self.steps.push(Step::Scale { node: id, source, target });
-                target
+                let source = self.stored(input(self, 0));
+                self.push_step(id, |target| Step::Scale { node: id, source, target })
             }
             Op::Flatten if self.dims[node.inputs[0].0].pixels() == 1 => input(self, 0),
             Op::Flatten => {
                 let source = self.stored(input(self, 0));
-                let target = self.push_stored(id);
-                self.steps.push(Step::Flatten { source, target });
-                target
+                self.push_step(id, |target| Step::Flatten { source, target })
             }
             Op::ShortcutA { stride, .. } => {
-                let source = self.stored(input(self, 0));
-                let target = self.push_stored(id);
-                self.steps.push(Step::ShortcutA { stride: *stride, source, target });
-                target
+                let (stride, source) = (*stride, self.stored(input(self, 0)));
+                self.push_step(id, |target| Step::ShortcutA { stride, source, target })
             }
         }
     }
 
-    /// An activation rides on the value it reads: on a join that already applies it, on a norm nobody else reads, or
-    /// on any stored value.
+    /// An activation becomes part of the value it reads: of a join that already applies it, of a norm nobody else reads, or
+    /// of any stored value.
     fn lower_activation(&mut self, id: NodeId, source: ValueId, activation: Activation) -> ValueId {
         let input = self.graph.node(id).inputs[0];
         let fused = matches!(self.graph.node(input).op, Op::Add)
@@ -248,12 +224,6 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// A stored value with the numbers of `value`, and one to be made from it for `id`.
-    fn stored_pair(&mut self, id: NodeId, value: ValueId) -> (ValueId, ValueId) {
-        let source = self.stored(value);
-        (source, self.push_stored(id))
-    }
-
     /// A stored value with the numbers of `value`.
     fn stored(&mut self, value: ValueId) -> ValueId {
         if let Storage::Buffer(_) = self.values[value.0].storage {
@@ -262,16 +232,20 @@ impl<'a> Lowering<'a> {
         if let Some(copy) = self.stored_copy[value.0] {
             return copy;
         }
-        let target = self.push_stored(self.values[value.0].node);
-        self.steps.push(Step::Join { terms: vec![value], activation: Activation::Identity, target });
+        let node = self.values[value.0].node;
+        let target =
+            self.push_step(node, |target| Step::Join { terms: vec![value], activation: Activation::Identity, target });
         self.stored_copy[value.0] = Some(target);
         target
     }
 
-    fn push_stored(&mut self, node: NodeId) -> ValueId {
+    /// A new stored value of `node`, and the step that writes it.
+    fn push_step(&mut self, node: NodeId, step: impl FnOnce(ValueId) -> Step) -> ValueId {
         self.buffers.push(self.dims[node.0].len());
         let buffer = BufferId(self.buffers.len() - 1);
-        self.push(node, Storage::Buffer(buffer))
+        let target = self.push(node, Storage::Buffer(buffer));
+        self.steps.push(step(target));
+        target
     }
 
     fn push(&mut self, node: NodeId, storage: Storage) -> ValueId {

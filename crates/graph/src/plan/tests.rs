@@ -182,7 +182,7 @@ fn an_unknown_tap_names_the_nearest_node() {
     let graph = random_graph(&[3, 5]);
     let options = PlanOptions { batch: 1, height: 6, width: 5, purpose: Purpose::Predict, taps: vec!["poool".into()] };
     let error = Plan::new(&graph, options).unwrap_err();
-    assert_eq!(error, PlanError::UnknownTap { name: "poool".into(), nearest: "pool".into() });
+    assert_eq!(error, PlanError::UnknownTap { name: "poool".into(), nearest: "`pool`, `input`, `stem`".into() });
 }
 
 #[test]

@@ -184,9 +184,14 @@ impl Plan {
 
     /// The stored value below `id`: itself, or the base of a derived one.
     pub fn base(&self, id: ValueId) -> ValueId {
-        match self.values[id.0].storage {
-            Storage::Derived { base, .. } => base,
-            _ => id,
-        }
+        base_of(&self.values, id)
+    }
+}
+
+/// As [`Plan::base`], before there is a plan.
+pub(crate) fn base_of(values: &[Value], id: ValueId) -> ValueId {
+    match values[id.0].storage {
+        Storage::Derived { base, .. } => base,
+        Storage::Input | Storage::Buffer(_) => id,
     }
 }

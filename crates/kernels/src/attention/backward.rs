@@ -82,7 +82,7 @@ impl Task for Backward<'_> {
                         to: probs.as_mut_ptr(),
                         to_rows: &c_rows[..count],
                     },
-                    Store::near(false),
+                    Store::to_scratch(false),
                 );
                 for (i, row) in a_rows[..count].iter_mut().enumerate() {
                     *row = output(start + i) as u32;
@@ -94,7 +94,7 @@ impl Task for Backward<'_> {
                         to: slopes.as_mut_ptr(),
                         to_rows: &c_rows[..count],
                     },
-                    Store::near(false),
+                    Store::to_scratch(false),
                 );
                 for i in 0..count {
                     let probs = probs[i * stride..].as_mut_ptr();
@@ -115,7 +115,7 @@ impl Task for Backward<'_> {
                         to: query_gradients.as_mut_ptr(),
                         to_rows: &c_rows[..count],
                     },
-                    Store::near(false),
+                    Store::to_scratch(false),
                 );
                 for i in 0..count {
                     let to = self.target.part(unit.input(Part::Query, start + i), width);
@@ -141,7 +141,7 @@ impl Task for Backward<'_> {
                             to: sums.as_mut_ptr(),
                             to_rows: &c_rows[..group],
                         },
-                        Store::near(start > 0),
+                        Store::to_scratch(start > 0),
                     );
                 }
             }
@@ -162,7 +162,7 @@ impl Task for Backward<'_> {
 /// Both rows have `stride` floats, whole vectors.
 #[inline(always)]
 unsafe fn through_softmax<L: Lanes>(probs: *mut f32, slopes: *mut f32, stride: usize, inverse: f32, scale: f32) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe {
         let inverse = L::splat(inverse);
         let mut sum = L::splat(0.0);

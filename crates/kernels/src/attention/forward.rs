@@ -60,7 +60,7 @@ impl Task for Forward<'_> {
                         to: scores.as_mut_ptr(),
                         to_rows: &c_rows[..count],
                     },
-                    Store::near(false),
+                    Store::to_scratch(false),
                 );
                 for (i, inverse) in inverses[..count].iter_mut().enumerate() {
                     let row = scores[i * stride..].as_mut_ptr();
@@ -79,7 +79,7 @@ impl Task for Forward<'_> {
                         to: results.as_mut_ptr(),
                         to_rows: &c_rows[..count],
                     },
-                    Store::near(false),
+                    Store::to_scratch(false),
                 );
                 for i in 0..count {
                     let to = self.out.part(unit.output(start + i), width);

@@ -14,7 +14,7 @@ pub(super) unsafe fn exponentials<L: Lanes>(
     scale: f32,
     (bias, mask): (*const f32, Option<*const f32>),
 ) -> f32 {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe {
         let scale = L::splat(scale);
         let mut largest = L::splat(f32::NEG_INFINITY);

@@ -45,7 +45,7 @@ impl Step<'_> {
         let target = self.pass.target;
         OutRun {
             chunk: self.index,
-            opens: true,
+            starts_chunk: true,
             first: (chunk.image * target.height + chunk.row) * target.width,
             step: 1,
             count: chunk.images * chunk.rows * target.width,

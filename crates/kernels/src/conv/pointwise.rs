@@ -184,7 +184,7 @@ impl Task for PointwiseStep<'_> {
                     // The runs of later blocks start at their own channel, the copied rows always at the first.
                     let base = input.as_ptr().wrapping_sub(channel);
                     let rows = Rows { from: base, from_rows: a_rows, to: out.as_mut_ptr(), to_rows: c_rows };
-                    weights.panels(block, 0..group).multiply::<L>(rows, Store::near(block > 0));
+                    weights.panels(block, 0..group).multiply::<L>(rows, Store::to_scratch(block > 0));
                     channel += width;
                 }
                 self.finish::<L>(out, 0..self.step.pass.target.channels);
@@ -199,7 +199,7 @@ impl Task for PointwiseStep<'_> {
             while column < weights.padded_columns() {
                 let end = weights.padded_columns().min(column + group);
                 let rows = Rows { from: input.as_ptr(), from_rows: a_rows, to: out.as_mut_ptr(), to_rows: c_rows };
-                weights.panels(0, column..end).multiply::<L>(rows, Store::near(false));
+                weights.panels(0, column..end).multiply::<L>(rows, Store::to_scratch(false));
                 self.finish::<L>(out, column..end.min(self.step.pass.target.channels));
                 column = end;
             }
@@ -228,7 +228,7 @@ impl PointwiseStep<'_> {
             let out = self.step.sink.pixels(first, last);
             let rows = Rows { from: input.as_ptr(), from_rows: a_rows, to: out, to_rows: c_rows };
             weights.panels(0, 0..weights.padded_columns()).multiply::<L>(rows, store);
-            if store.place == Place::Past {
+            if store.place == Place::Streamed {
                 L::fence();
             }
         }
@@ -261,7 +261,7 @@ impl PointwiseStep<'_> {
         for line in pointwise.lines(pass, self.first, self.count) {
             let run = OutRun {
                 chunk: self.step.index,
-                opens: line.start == 0,
+                starts_chunk: line.start == 0,
                 first: line.target,
                 step: pointwise.target_step,
                 count: line.count,
