@@ -102,7 +102,7 @@ impl Moves {
         Cells { table: &self.forward, tokens: self.backward.len(), channels: self.channels, vacant: &self.learned }
     }
 
-    /// Every token appears once at most, so the way back is a move as well.
+    /// Every token appears once at most, so the backward pass is a move as well.
     fn cells_back(&self) -> Cells<'_> {
         Cells { table: &self.backward, tokens: self.forward.len(), channels: self.channels, vacant: &[] }
     }

@@ -148,7 +148,7 @@ impl Graph {
         table
     }
 
-    /// Number of classes the logits tell apart.
+    /// Number of classes.
     pub fn num_classes(&self) -> usize {
         match &self.node(self.output).op {
             Op::Linear { outputs, .. } | Op::Projection { outputs, .. } => *outputs,

@@ -1,4 +1,4 @@
-//! Finished pixels of a convolution on their way into a sink: bias, what is there already, and what is gathered in passing.
+//! Writes finished pixels of a convolution to a sink: adds the bias and what is there already, and gathers statistics or sums.
 
 use crate::activation::{Curve, with_curve};
 use crate::join_backward::{Gradient, JoinPass};
@@ -6,7 +6,7 @@ use crate::lanes::{Lanes, Task, load, store, vectors};
 use crate::sink::{OutRun, SharedGather, SharedSink};
 use crate::walk::{SHORT_SUM, prefetch_pixels};
 
-/// A run of pixels on its way. A function of its own for each instruction set: callers stay small.
+/// A run of pixels to write. Compiled as a function of its own for each instruction set, so that callers stay small.
 pub(crate) struct Finish<'a> {
     pub sink: &'a SharedSink<'a>,
     pub from: *const f32,
@@ -60,7 +60,7 @@ impl Task for Finish<'_> {
     }
 }
 
-/// A finished gradient on its way to the tensor, with a join in between.
+/// Reads and writes the finished gradient of a join.
 #[derive(Clone, Copy)]
 struct Through<'a> {
     finish: &'a Finish<'a>,

@@ -205,7 +205,7 @@ impl Panels<'_> {
                 // columns leaves registers for twice the rows.
                 let tiles = count.div_ceil(if two { L::TILE_ROWS } else { 2 * L::TILE_ROWS });
                 let (height, taller) = (count / tiles, count % tiles);
-                // Each tile prefetches its share of the next panel, which nobody has read lately.
+                // Each tile prefetches its share of the next panel, which is not in cache.
                 let next = panel.wrapping_add(self.len * width);
                 let share = (width / tiles).max(1);
                 let mut row = 0;

@@ -81,7 +81,7 @@ pub struct Cells<'a> {
     pub tokens: usize,
     /// Floats of a token and of a cell.
     pub channels: usize,
-    /// What vacant cells take in turn; zeros when it runs out.
+    /// Values of vacant cells, one cell after the other; zeros beyond its end.
     pub vacant: &'a [f32],
 }
 

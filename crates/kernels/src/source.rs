@@ -119,7 +119,8 @@ impl Source<'_> {
     }
 }
 
-/// A run to write out, pixels `stride` floats apart. A function of its own for each instruction set: callers stay small.
+/// A run to write out, pixels `stride` floats apart. Compiled as a function of its own for each instruction
+/// set, so that callers stay small.
 pub(crate) struct Fill<'a> {
     pub source: Source<'a>,
     pub run: PixelRun,

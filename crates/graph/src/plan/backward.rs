@@ -1,7 +1,7 @@
 //! Backward lowering: from the logit gradient to every norm's scale and shift, and no further.
 //!
 //! Steps are undone in reverse order, so when a step is reached every reader of its target has left its contribution.
-//! A gradient is kept per value; that of a derived value is carried through its norm only where somebody needs it.
+//! A gradient is kept per value; that of a derived value is carried through its norm only where a step needs it.
 
 use super::lower::Lowered;
 use super::steps::*;
@@ -215,7 +215,7 @@ impl<'a> Lowering<'a> {
         if activation != Activation::Identity || !sums.is_empty() {
             let join = JoinBackward { joined, activation, sums };
             match self.steps.last_mut() {
-                // The convolution that completed the gradient passes it on while it is at hand.
+                // The convolution that completed the gradient passes it through the join while it is in cache.
                 Some(BackwardStep::Conv { node, target, then: then @ Then::Nothing, .. })
                     if target.buffer == gradient && self.covered[node.index()] =>
                 {

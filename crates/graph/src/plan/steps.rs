@@ -218,7 +218,7 @@ pub struct JoinBackward {
 /// What happens to a gradient while a convolution writes it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Then {
-    /// Nothing: others add to it, or somebody else goes on.
+    /// Nothing: other steps add to it, or a later step continues with it.
     Nothing,
     /// It is that of a derived value: its norm's sums are gathered.
     Sums(ValueId),

@@ -155,8 +155,8 @@ impl Task for Backward<'_> {
     }
 }
 
-/// A query's row on its way back: exponentials become probabilities, gradients of these become gradients of the products of
-/// query and keys.
+/// The gradient of softmax for one query: exponentials become probabilities, and gradients of probabilities become gradients
+/// of the products of query and keys.
 ///
 /// # Safety
 /// Both rows have `stride` floats, whole vectors.

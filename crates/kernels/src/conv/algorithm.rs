@@ -28,7 +28,7 @@ pub(super) trait Algorithm: Debug + Send + Sync {
     fn run(&self, isa: Isa, step: Step);
 }
 
-/// A chunk of a batch on its way through an algorithm.
+/// A chunk of a batch that an algorithm computes.
 pub(super) struct Step<'a> {
     pub pass: &'a Pass,
     pub images: usize,

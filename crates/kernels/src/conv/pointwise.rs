@@ -67,7 +67,7 @@ impl Pointwise {
         PIXELS.next_multiple_of(self.tile_rows)
     }
 
-    /// Columns worked on at once. With the whole summed axis at hand, few enough that their results stay near the core;
+    /// Columns worked on at once. If the summed axis is one block, few enough that their results stay in cache;
     /// with several blocks of it, all, since each block adds to them.
     fn group(&self) -> usize {
         let columns = self.weights.padded_columns();
@@ -208,7 +208,7 @@ impl Task for PointwiseStep<'_> {
 }
 
 impl PointwiseStep<'_> {
-    /// Products that go straight to the tensor, from the whole summed axis at hand.
+    /// Writes the products straight to the tensor. The summed axis is one block.
     #[inline(always)]
     unsafe fn multiply_direct<L: Lanes>(&self, input: &[f32], a_rows: &[u32], c_rows: &mut [u32], store: Store) {
         let (pointwise, pass) = (self.pointwise, self.step.pass);
@@ -254,7 +254,7 @@ impl PointwiseStep<'_> {
         }
     }
 
-    /// Sends the finished `columns` of every pixel of the chunk on their way.
+    /// Writes the finished `columns` of every pixel of the chunk to the sink.
     #[inline(always)]
     unsafe fn finish<L: Lanes>(&self, out: &[f32], columns: std::ops::Range<usize>) {
         let (pointwise, pass) = (self.pointwise, self.step.pass);

@@ -144,7 +144,7 @@ impl Algorithm for Winograd {
     }
 }
 
-/// Floats between rows of a matrix: long rows are kept from lying a multiple of the cache's way apart.
+/// Floats between rows of a matrix. Long rows are padded, since rows at a distance of a power of two share cache sets.
 fn stride(channels: usize) -> usize {
     if channels < 256 { channels } else { channels + SKEW }
 }
