@@ -1,5 +1,5 @@
 use crate::method::{Method, Recipe, SharedSettings};
-use crate::minimizer::{Minimizer, Objective};
+use crate::minimizer::{LossMethod, Minimizer, Objective};
 use crate::{AdaptError, Adapter, EtaConfig, OptimizerConfig, SgdConfig, StepOutput, TentConfig};
 use flipcast_executor::loss::log_softmax_entropy;
 use flipcast_executor::{Executor, Logits, NormMode};
@@ -24,7 +24,7 @@ impl AsrStep {
     fn objective(&self, num_classes: usize) -> Objective<'_> {
         match self {
             Self::Eta(config) => config.objective(num_classes, None),
-            Self::Tent(config) => config.objective(),
+            Self::Tent(config) => config.objective(num_classes),
         }
     }
 }

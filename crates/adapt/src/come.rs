@@ -1,8 +1,7 @@
-use crate::method::{Method, Recipe, SharedSettings};
-use crate::minimizer::{Minimizer, Objective};
-use crate::{AdaptError, Adapter, OptimizerConfig, ParamRule, StepOutput, Target};
-use flipcast_executor::{Executor, NormMode, StepLoss};
-use flipcast_tensor::Batch;
+use crate::method::{Recipe, SharedSettings};
+use crate::minimizer::{LossMethod, Minimize, Objective};
+use crate::{AdaptError, OptimizerConfig, ParamRule, Target};
+use flipcast_executor::{NormMode, StepLoss};
 use serde::{Deserialize, Serialize};
 
 /// Settings of [`Come`].
@@ -54,16 +53,6 @@ impl ComeConfig {
     pub fn check(&self) -> Result<(), AdaptError> {
         Ok(self.optimizer.check()?)
     }
-
-    fn objective(&self) -> Objective<'_> {
-        Objective {
-            loss: StepLoss::OpinionEntropy,
-            optimizer: self.optimizer,
-            norm_mode: self.norm_mode,
-            param_rule: &self.param_rule,
-            pull: None,
-        }
-    }
 }
 
 /// COME: Tent with an entropy that leaves room for not knowing.
@@ -77,46 +66,27 @@ impl ComeConfig {
 /// *Departures from the reference.* `K` is the network's number of classes (published code: 1000). The softmax is shifted by its
 /// largest logit, so nothing overflows, and the 1e-7 added to every outcome is not needed. Logits that are all zero, which
 /// have no direction, get no gradient.
-#[derive(Debug)]
-pub struct Come {
-    config: ComeConfig,
-    minimizer: Minimizer,
-}
+pub type Come = Minimize<ComeConfig>;
 
-impl Come {
-    /// An adapter with these settings.
-    pub fn new(config: ComeConfig) -> Result<Self, AdaptError> {
-        config.check()?;
-        Ok(Self { config, minimizer: Minimizer::default() })
-    }
-}
+impl LossMethod for ComeConfig {
+    const NAME: &'static str = "come";
 
-impl Adapter for Come {
-    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
-        self.minimizer.step(net, batch, &self.config.objective())
+    fn check(&self) -> Result<(), AdaptError> {
+        ComeConfig::check(self)
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
-        self.minimizer.reset(net);
-        Ok(())
+    fn objective(&self, _num_classes: usize) -> Objective<'_> {
+        Objective {
+            loss: StepLoss::OpinionEntropy,
+            optimizer: self.optimizer,
+            norm_mode: self.norm_mode,
+            param_rule: &self.param_rule,
+            pull: None,
+        }
     }
 
-    fn norm_mode(&self) -> NormMode {
-        self.config.norm_mode
-    }
-}
-
-impl Method for ComeConfig {
-    fn name(&self) -> &'static str {
-        "come"
-    }
-
-    fn shared(&mut self) -> Option<SharedSettings<'_>> {
-        Some(SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode))
-    }
-
-    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
-        Ok(Box::new(Come::new(self.clone())?))
+    fn settings(&mut self) -> SharedSettings<'_> {
+        SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode)
     }
 }
 

@@ -1,8 +1,7 @@
-use crate::method::{Method, Recipe, SharedSettings};
-use crate::minimizer::{Minimizer, Objective};
-use crate::{AdaptError, Adapter, OptimizerConfig, ParamRule, StepOutput};
-use flipcast_executor::{Executor, NormMode, SgdConfig, StepLoss};
-use flipcast_tensor::Batch;
+use crate::method::{Recipe, SharedSettings};
+use crate::minimizer::{LossMethod, Minimize, Objective};
+use crate::{AdaptError, OptimizerConfig, ParamRule};
+use flipcast_executor::{NormMode, SgdConfig, StepLoss};
 use serde::{Deserialize, Serialize};
 
 /// Settings of [`Cpl`].
@@ -56,16 +55,6 @@ impl CplConfig {
         AdaptError::unless(ok, "epsilon", self.epsilon, "a number from 0 to 1000")?;
         Ok(self.optimizer.check()?)
     }
-
-    fn objective(&self) -> Objective<'_> {
-        Objective {
-            loss: StepLoss::ConjugatePoly { epsilon: self.epsilon },
-            optimizer: self.optimizer,
-            norm_mode: self.norm_mode,
-            param_rule: &self.param_rule,
-            pull: None,
-        }
-    }
 }
 
 impl Default for CplConfig {
@@ -84,45 +73,26 @@ impl Default for CplConfig {
 /// *Reference.* Goyal et al., "Test-time adaptation via conjugate pseudo-labels", NeurIPS 2022.
 /// *Departures from the reference.* The label in closed form instead of a linear system of all classes. Logits are those from
 /// before the update, as in the CCC benchmark; the authors predict again after it.
-#[derive(Debug)]
-pub struct Cpl {
-    config: CplConfig,
-    minimizer: Minimizer,
-}
+pub type Cpl = Minimize<CplConfig>;
 
-impl Cpl {
-    /// An adapter with these settings.
-    pub fn new(config: CplConfig) -> Result<Self, AdaptError> {
-        config.check()?;
-        Ok(Self { config, minimizer: Minimizer::default() })
-    }
-}
+impl LossMethod for CplConfig {
+    const NAME: &'static str = "cpl";
 
-impl Adapter for Cpl {
-    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
-        self.minimizer.step(net, batch, &self.config.objective())
+    fn check(&self) -> Result<(), AdaptError> {
+        CplConfig::check(self)
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
-        self.minimizer.reset(net);
-        Ok(())
+    fn objective(&self, _num_classes: usize) -> Objective<'_> {
+        Objective {
+            loss: StepLoss::ConjugatePoly { epsilon: self.epsilon },
+            optimizer: self.optimizer,
+            norm_mode: self.norm_mode,
+            param_rule: &self.param_rule,
+            pull: None,
+        }
     }
 
-    fn norm_mode(&self) -> NormMode {
-        self.config.norm_mode
-    }
-}
-
-impl Method for CplConfig {
-    fn name(&self) -> &'static str {
-        "cpl"
-    }
-
-    fn shared(&mut self) -> Option<SharedSettings<'_>> {
-        Some(SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode))
-    }
-
-    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
-        Ok(Box::new(Cpl::new(self.clone())?))
+    fn settings(&mut self) -> SharedSettings<'_> {
+        SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode)
     }
 }

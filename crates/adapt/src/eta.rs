@@ -1,8 +1,7 @@
-use crate::method::{Method, Recipe, SharedSettings};
-use crate::minimizer::{Minimizer, Objective};
-use crate::{AdaptError, Adapter, EntropyMargin, OptimizerConfig, ParamRule, RedundancyMargin, StepOutput, Target};
-use flipcast_executor::{Executor, NormMode, StepLoss};
-use flipcast_tensor::Batch;
+use crate::method::{Recipe, SharedSettings};
+use crate::minimizer::{LossMethod, Minimize, Objective};
+use crate::{AdaptError, EntropyMargin, OptimizerConfig, ParamRule, RedundancyMargin, Target};
+use flipcast_executor::{NormMode, StepLoss};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -117,58 +116,35 @@ impl Default for EtaConfig {
 /// *Departures from the reference.* `m` keeps nine tenths, as in the released code; the paper has it the other way round. The
 /// default redundancy margin depends on the number of classes ([`RedundancyMargin`]). `reset` forgets the average
 /// unless `published_code` is set.
-#[derive(Debug)]
-pub struct Eta {
-    config: EtaConfig,
-    minimizer: Minimizer,
-}
+pub type Eta = Minimize<EtaConfig>;
 
-impl Eta {
-    /// An adapter with these settings.
-    pub fn new(config: EtaConfig) -> Result<Self, AdaptError> {
-        config.check()?;
-        Ok(Self { config, minimizer: Minimizer::default() })
-    }
-}
+impl LossMethod for EtaConfig {
+    const NAME: &'static str = "eta";
 
-impl Adapter for Eta {
-    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
-        let objective = self.config.objective(net.num_classes(), None);
-        self.minimizer.step(net, batch, &objective)
+    fn check(&self) -> Result<(), AdaptError> {
+        EtaConfig::check(self)
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
-        self.minimizer.reset(net);
-        if !self.config.published_code {
-            self.minimizer.forget_average();
-        }
-        Ok(())
+    fn objective(&self, num_classes: usize) -> Objective<'_> {
+        EtaConfig::objective(self, num_classes, None)
     }
 
-    fn norm_mode(&self) -> NormMode {
-        self.config.norm_mode
-    }
-}
-
-impl Method for EtaConfig {
-    fn name(&self) -> &'static str {
-        "eta"
-    }
-
-    fn shared(&mut self) -> Option<SharedSettings<'_>> {
+    fn settings(&mut self) -> SharedSettings<'_> {
         let shared = SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode);
-        Some(SharedSettings { published_code: Some(&mut self.published_code), ..shared })
+        SharedSettings { published_code: Some(&mut self.published_code), ..shared }
     }
 
-    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
-        Ok(Box::new(Eta::new(self.clone())?))
+    fn keeps_average(&self) -> bool {
+        self.published_code
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Adapter;
     use crate::small_network::small_network;
+    use flipcast_executor::Executor;
 
     #[test]
     fn empty_keep_set_skips_the_update() {

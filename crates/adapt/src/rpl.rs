@@ -1,8 +1,7 @@
-use crate::method::{Method, Recipe, SharedSettings};
-use crate::minimizer::{Minimizer, Objective};
-use crate::{AdaptError, Adapter, OptimizerConfig, ParamRule, StepOutput};
-use flipcast_executor::{Executor, NormMode, StepLoss};
-use flipcast_tensor::Batch;
+use crate::method::{Recipe, SharedSettings};
+use crate::minimizer::{LossMethod, Minimize, Objective};
+use crate::{AdaptError, OptimizerConfig, ParamRule};
+use flipcast_executor::{NormMode, StepLoss};
 use serde::{Deserialize, Serialize};
 
 /// Settings of [`Rpl`].
@@ -51,16 +50,6 @@ impl RplConfig {
         AdaptError::unless(ok, "q", self.q, "more than 0, and at most 1")?;
         Ok(self.optimizer.check()?)
     }
-
-    fn objective(&self) -> Objective<'_> {
-        Objective {
-            loss: StepLoss::GeneralizedCrossEntropy { power: self.q },
-            optimizer: self.optimizer,
-            norm_mode: self.norm_mode,
-            param_rule: &self.param_rule,
-            pull: None,
-        }
-    }
 }
 
 impl Default for RplConfig {
@@ -77,46 +66,27 @@ impl Default for RplConfig {
 /// *Reference.* Rusak et al., "If your data distribution shifts, use self-learning", TMLR 2022.
 /// *Departures from the reference.* Only norm layers adapt, as the paper says; the authors' demonstration hands all weights
 /// to the optimizer.
-#[derive(Debug)]
-pub struct Rpl {
-    config: RplConfig,
-    minimizer: Minimizer,
-}
+pub type Rpl = Minimize<RplConfig>;
 
-impl Rpl {
-    /// An adapter with these settings.
-    pub fn new(config: RplConfig) -> Result<Self, AdaptError> {
-        config.check()?;
-        Ok(Self { config, minimizer: Minimizer::default() })
-    }
-}
+impl LossMethod for RplConfig {
+    const NAME: &'static str = "rpl";
 
-impl Adapter for Rpl {
-    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
-        self.minimizer.step(net, batch, &self.config.objective())
+    fn check(&self) -> Result<(), AdaptError> {
+        RplConfig::check(self)
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
-        self.minimizer.reset(net);
-        Ok(())
+    fn objective(&self, _num_classes: usize) -> Objective<'_> {
+        Objective {
+            loss: StepLoss::GeneralizedCrossEntropy { power: self.q },
+            optimizer: self.optimizer,
+            norm_mode: self.norm_mode,
+            param_rule: &self.param_rule,
+            pull: None,
+        }
     }
 
-    fn norm_mode(&self) -> NormMode {
-        self.config.norm_mode
-    }
-}
-
-impl Method for RplConfig {
-    fn name(&self) -> &'static str {
-        "rpl"
-    }
-
-    fn shared(&mut self) -> Option<SharedSettings<'_>> {
-        Some(SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode))
-    }
-
-    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
-        Ok(Box::new(Rpl::new(self.clone())?))
+    fn settings(&mut self) -> SharedSettings<'_> {
+        SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode)
     }
 }
 

@@ -1,8 +1,7 @@
-use crate::method::{Method, Recipe, SharedSettings};
-use crate::minimizer::{Minimizer, Objective};
-use crate::{AdaptError, Adapter, OptimizerConfig, ParamRule, StepOutput, Target};
-use flipcast_executor::{Executor, NormMode, StepLoss};
-use flipcast_tensor::Batch;
+use crate::method::{Recipe, SharedSettings};
+use crate::minimizer::{LossMethod, Minimize, Objective};
+use crate::{AdaptError, OptimizerConfig, ParamRule, Target};
+use flipcast_executor::{NormMode, StepLoss};
 use serde::{Deserialize, Serialize};
 
 /// Settings of [`Tent`].
@@ -55,16 +54,6 @@ impl TentConfig {
     pub fn check(&self) -> Result<(), AdaptError> {
         Ok(self.optimizer.check()?)
     }
-
-    pub(crate) fn objective(&self) -> Objective<'_> {
-        Objective {
-            loss: StepLoss::MeanEntropy,
-            optimizer: self.optimizer,
-            norm_mode: self.norm_mode,
-            param_rule: &self.param_rule,
-            pull: None,
-        }
-    }
 }
 
 /// Tent: entropy minimisation on every image.
@@ -74,45 +63,26 @@ impl TentConfig {
 /// `-p_k (log p_k + H) / images`.
 /// *Reference.* Wang et al., "Tent: Fully Test-Time Adaptation by Entropy Minimization", ICLR 2021.
 /// *Departures from the reference.* None: batch statistics, one step per batch, logits from before the update.
-#[derive(Debug)]
-pub struct Tent {
-    config: TentConfig,
-    minimizer: Minimizer,
-}
+pub type Tent = Minimize<TentConfig>;
 
-impl Tent {
-    /// An adapter with these settings.
-    pub fn new(config: TentConfig) -> Result<Self, AdaptError> {
-        config.check()?;
-        Ok(Self { config, minimizer: Minimizer::default() })
-    }
-}
+impl LossMethod for TentConfig {
+    const NAME: &'static str = "tent";
 
-impl Adapter for Tent {
-    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
-        self.minimizer.step(net, batch, &self.config.objective())
+    fn check(&self) -> Result<(), AdaptError> {
+        TentConfig::check(self)
     }
 
-    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
-        self.minimizer.reset(net);
-        Ok(())
+    fn objective(&self, _num_classes: usize) -> Objective<'_> {
+        Objective {
+            loss: StepLoss::MeanEntropy,
+            optimizer: self.optimizer,
+            norm_mode: self.norm_mode,
+            param_rule: &self.param_rule,
+            pull: None,
+        }
     }
 
-    fn norm_mode(&self) -> NormMode {
-        self.config.norm_mode
-    }
-}
-
-impl Method for TentConfig {
-    fn name(&self) -> &'static str {
-        "tent"
-    }
-
-    fn shared(&mut self) -> Option<SharedSettings<'_>> {
-        Some(SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode))
-    }
-
-    fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
-        Ok(Box::new(Tent::new(self.clone())?))
+    fn settings(&mut self) -> SharedSettings<'_> {
+        SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode)
     }
 }

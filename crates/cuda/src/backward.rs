@@ -168,7 +168,7 @@ impl CudaNetwork {
         let of = NormGradient {
             extent,
             tables: norm.tables(),
-            room: self.memory.partials(),
+            workspace: self.memory.partials(),
             affine: [gradient.part(norm.scale.clone()), gradient.part(norm.shift.clone())],
             of_batch: of_batch(self.state.norm_mode(), extent.images * extent.pixels),
         };
@@ -225,13 +225,13 @@ impl CudaNetwork {
         target: GradTarget,
         then: &Then,
     ) -> Result<(), CudaError> {
-        let (kernels, batch, rooms) = (&self.kernels, self.batch(), self.memory.rooms());
+        let (kernels, batch, workspaces) = (&self.kernels, self.batch(), self.memory.workspaces());
         let layer = self.layer(node);
         let from = match gradient {
             GradSource::Plain(buffer) => self.buffer(buffer, batch),
             GradSource::ThroughNorm { value, gradient } => {
                 let extent = self.extent(value);
-                let to = rooms.source.first(extent.len());
+                let to = workspaces.source.first(extent.len());
                 let gradient = self.gradient_of(gradient);
                 norm::through(kernels, extent, self.term(value), gradient, to.into())?;
                 self.whole(to, value)
@@ -241,13 +241,13 @@ impl CudaNetwork {
         let given = self.gradient_of(target.buffer);
         // A library that cannot add writes beside, and whoever reads next adds.
         let beside = target.accumulate && !layer.accumulates();
-        let room = rooms.result.cast(whole.element);
+        let workspace = workspaces.result.cast(whole.element);
         let to = Target {
-            slice: if beside { room.first(whole.len) } else { whole },
+            slice: if beside { workspace.first(whole.len) } else { whole },
             accumulate: target.accumulate && !beside,
         };
-        layer.run_back(kernels, rooms, batch, from, to)?;
-        let other = beside.then(|| room.first(given.len));
+        layer.run_back(kernels, workspaces, batch, from, to)?;
+        let other = beside.then(|| workspace.first(given.len));
         match then {
             Then::Join(join) => return self.join_backward(given, other, join),
             _ => {

@@ -90,7 +90,7 @@ impl CudaNetwork {
         let bytes = batch.images() * len * if batch.scale().is_some() { 1 } else { 4 };
         let mut sent = match self.memory.sent.take() {
             Some(sent) if sent.images.pixels.slice().len >= bytes => sent,
-            _ => self.room(self.batch() * (bytes / batch.images()))?,
+            _ => self.allocate_sent(self.batch() * (bytes / batch.images()))?,
         };
         let filled = fill(batch, &mut sent.host);
         let queued = filled.map_err(CudaError::from).and_then(|()| {
@@ -102,8 +102,8 @@ impl CudaNetwork {
         queued
     }
 
-    /// Room for batches of so many bytes.
-    fn room(&self, bytes: usize) -> Result<Sent, CudaError> {
+    /// Memory for batches of so many bytes.
+    fn allocate_sent(&self, bytes: usize) -> Result<Sent, CudaError> {
         Ok(Sent {
             host: Pinned::new(&self.device, bytes.div_ceil(4))?,
             images: ImageMemory { pixels: self.device.allocate("the batch", Element::U8, bytes)?, scale: None },

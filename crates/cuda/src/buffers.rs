@@ -4,7 +4,7 @@ use crate::device::{Device, DeviceMemory, DeviceSlice, Pinned};
 use crate::error::CudaError;
 use crate::launch::preprocess::{InputLayout, SOURCE_WORDS};
 use crate::launch::{layer_norm, norm, pointwise};
-use crate::layers::Rooms;
+use crate::layers::Workspaces;
 use crate::module::Kernels;
 use crate::network::CudaOptions;
 use crate::precision::Element;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub arena: DeviceMemory,
-    source_room: DeviceMemory,
-    result_room: DeviceMemory,
+    source_workspace: DeviceMemory,
+    result_workspace: DeviceMemory,
     pub workspace: DeviceMemory,
     partials: DeviceMemory,
     merged: DeviceMemory,
@@ -48,7 +48,7 @@ pub(crate) struct ImageMemory {
     pub scale: Option<DeviceMemory>,
 }
 
-/// Room for batches that are sent, on both sides, and the scale of the last one's bytes.
+/// Memory for batches that are sent, on both sides, and the scale of the last one's bytes.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub host: Pinned,
@@ -57,8 +57,12 @@ pub(crate) struct Sent {
 }
 
 impl Memory {
-    pub fn rooms(&self) -> Rooms {
-        Rooms { source: self.source_room.slice(), result: self.result_room.slice(), workspace: self.workspace.slice() }
+    pub fn workspaces(&self) -> Workspaces {
+        Workspaces {
+            source: self.source_workspace.slice(),
+            result: self.result_workspace.slice(),
+            workspace: self.workspace.slice(),
+        }
     }
 
     pub fn partials(&self) -> DeviceSlice {
@@ -82,7 +86,7 @@ pub(crate) fn allocate(
     let batch = options.batch;
     let classes = graph.num_classes();
     let longest = plan.values().iter().map(|value| value.dims.len()).max().unwrap_or(0);
-    let room = batch * longest.max(input.len());
+    let workspace_len = batch * longest.max(input.len());
     let (mut partials, mut merged) = (0, 0);
     for value in plan.values() {
         let extent = value.dims.extent(batch);
@@ -100,7 +104,7 @@ pub(crate) fn allocate(
             _ => merged = merged.max(2 * batch * slot.layer.channels),
         }
     }
-    check_fits(device, plan, options, room)?;
+    check_fits(device, plan, options, workspace_len)?;
     let mut choices: Vec<Option<DeviceMemory>> = plan.values().iter().map(|_| None).collect();
     let mut masks: Vec<Option<DeviceMemory>> = plan.values().iter().map(|_| None).collect();
     for step in plan.forward() {
@@ -123,8 +127,8 @@ pub(crate) fn allocate(
     let staged = SOURCE_WORDS + batch;
     Ok(Memory {
         arena: device.allocate("activations", element, plan.arena_len())?,
-        source_room: device.allocate("normalised values", element, room)?,
-        result_room: floats("partial gradients", room)?,
+        source_workspace: device.allocate("normalised values", element, workspace_len)?,
+        result_workspace: floats("partial gradients", workspace_len)?,
         workspace: device.allocate("convolutions", Element::U8, crate::gemm::WORKSPACE)?,
         partials: floats("partial sums", partials)?,
         merged: floats("partial sums", merged)?,
@@ -146,9 +150,9 @@ pub(crate) fn allocate(
 }
 
 /// Says at once what is needed when it cannot fit, and which batch would.
-fn check_fits(device: &Device, plan: &Plan, options: &CudaOptions, room: usize) -> Result<(), CudaError> {
+fn check_fits(device: &Device, plan: &Plan, options: &CudaOptions, workspace_len: usize) -> Result<(), CudaError> {
     let bytes = options.precision.element().bytes();
-    let scaling = bytes * plan.arena_len() + (bytes + 4) * room;
+    let scaling = bytes * plan.arena_len() + (bytes + 4) * workspace_len;
     let needed = scaling + crate::gemm::WORKSPACE;
     let (free, total) = device.memory()?;
     if needed <= free {

@@ -6,7 +6,7 @@ use crate::device::{Device, DeviceMemory};
 use crate::error::CudaError;
 use crate::gemm::{Blas, Direction, Product, Shape};
 use crate::launch::norm::Term;
-use crate::layers::{Chosen, Layer, Rooms, Way};
+use crate::layers::{Chosen, Layer, Way, Workspaces};
 use crate::module::Kernels;
 use crate::timer::Timer;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ pub(crate) struct Chooser<'a> {
     pub kernels: &'a Kernels,
     pub blas: &'a Arc<Blas>,
     pub dnn: &'a Arc<Dnn>,
-    pub rooms: Rooms,
+    pub workspaces: Workspaces,
     pub batch: usize,
     timer: Timer,
     /// Of this network's layers; plans of the library are shared between layers of one shape.
@@ -33,14 +33,14 @@ impl<'a> Chooser<'a> {
         device: &'a Arc<Device>,
         kernels: &'a Kernels,
         (blas, dnn): (&'a Arc<Blas>, &'a Arc<Dnn>),
-        rooms: Rooms,
+        workspaces: Workspaces,
         batch: usize,
     ) -> Result<Self, CudaError> {
         Ok(Self {
             kernels,
             blas,
             dnn,
-            rooms,
+            workspaces,
             batch,
             timer: Timer::new(device)?,
             known: HashMap::new(),
@@ -178,13 +178,13 @@ impl<'a> Chooser<'a> {
         }
         let what = (&layer.shape, direction);
         let plans = cudnn::plans(self.dnn, precision, self.batch, what, number)?;
-        let fits = |plan: &ConvPlan| plan.workspace <= self.rooms.workspace.bytes();
+        let fits = |plan: &ConvPlan| plan.workspace <= self.workspaces.workspace.bytes();
         let fitting = plans.into_iter().filter(fits);
         Ok(fitting.map(|plan| Way::Library(Arc::new(plan))).collect())
     }
 
     fn time(&self, layer: &Layer, direction: Direction, chosen: &Chosen) -> Result<f32, CudaError> {
-        let Rooms { source, result, .. } = self.rooms;
+        let Workspaces { source, result, .. } = self.workspaces;
         let s = &layer.shape;
         let inputs = self.batch * s.input[0] * s.input[1] * s.in_channels;
         let outputs = self.batch * s.output[0] * s.output[1] * s.out_channels;
@@ -192,12 +192,12 @@ impl<'a> Chooser<'a> {
             Direction::Forward => {
                 let out = result.cast(layer.result).first(outputs);
                 let source = Term::plain(source.first(inputs));
-                layer.run_forward(self.kernels, self.rooms, self.batch, chosen, source, out)
+                layer.run_forward(self.kernels, self.workspaces, self.batch, chosen, source, out)
             }
             Direction::Backward => {
                 let to = result.first(inputs).into();
                 let gradient = source.first(outputs);
-                layer.run_backward(self.kernels, self.rooms, self.batch, chosen, gradient, to)
+                layer.run_backward(self.kernels, self.workspaces, self.batch, chosen, gradient, to)
             }
         })
     }

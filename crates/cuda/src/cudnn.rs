@@ -157,8 +157,8 @@ fn padding_after(shape: &ConvShape, axis: usize) -> i64 {
     let reach = shape.dilation * (shape.kernel[axis] - 1) + 1;
     let before = shape.padding[axis];
     let outputs = |after: usize| {
-        let room = shape.input[axis] + before + after;
-        room.checked_sub(reach).map_or(0, |room| room / shape.stride + 1)
+        let padded = shape.input[axis] + before + after;
+        padded.checked_sub(reach).map_or(0, |padded| padded / shape.stride + 1)
     };
     if outputs(before) == shape.output[axis] {
         return before as i64;

@@ -88,13 +88,13 @@ impl CudaNetwork {
                     }
                 }
                 let layer = self.layer(*node);
-                let rooms = self.memory.rooms();
+                let workspaces = self.memory.workspaces();
                 let mut term = self.term(*source);
                 if !term.is_plain() && !layer.reads_derived() {
                     let extent = self.extent(*source);
-                    let room = rooms.source.first(extent.len());
-                    norm::join(kernels, extent, &[term], Activation::Identity, room, None)?;
-                    term = Term::plain(rooms.source);
+                    let workspace = workspaces.source.first(extent.len());
+                    norm::join(kernels, extent, &[term], Activation::Identity, workspace, None)?;
+                    term = Term::plain(workspaces.source);
                 }
                 let out = if self.writes_logits(step) {
                     self.memory.logits.slice()
@@ -103,7 +103,7 @@ impl CudaNetwork {
                 };
                 // The whole planned batch: images beyond the given ones are computed and never read.
                 term.values = self.whole(term.values, *source);
-                layer.run(kernels, rooms, self.batch(), term, out)?;
+                layer.run(kernels, workspaces, self.batch(), term, out)?;
                 match statistics {
                     Some(norm) if self.state.norm_mode() != NormMode::Running => {
                         self.prepare_norm(norm.index(), Some(self.place(*target, images)))
@@ -191,7 +191,7 @@ impl CudaNetwork {
         let of = Statistics {
             extent: norm.slot.dims.extent(self.images),
             values,
-            room: self.memory.partials(),
+            workspace: self.memory.partials(),
             affine: [affine.part(norm.scale.clone()), affine.part(norm.shift.clone())],
             eps: norm.slot.layer.eps,
             tables: norm.tables(),
@@ -213,8 +213,8 @@ impl CudaNetwork {
             return self.device.read(self.logits());
         }
         let extent = self.extent(value);
-        let room = self.memory.rooms().source.first(extent.len());
-        norm::join(&self.kernels, extent, &[self.term(value)], Activation::Identity, room, None)?;
-        self.device.read(room)
+        let workspace = self.memory.workspaces().source.first(extent.len());
+        norm::join(&self.kernels, extent, &[self.term(value)], Activation::Identity, workspace, None)?;
+        self.device.read(workspace)
     }
 }

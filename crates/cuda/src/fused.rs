@@ -23,7 +23,7 @@ const RUNS: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// Kernel by kernel.
-    Apart,
+    Unfused,
     /// In one kernel with the norms around it.
     Fused,
     /// In one that keeps the weights in shared memory.
@@ -31,12 +31,13 @@ enum Way {
 }
 
 impl Way {
-    const ALL: [Self; 3] = [Self::Apart, Self::Fused, Self::Panels];
-    const UNFUSED: [Self; 2] = [Self::Apart, Self::Panels];
+    const ALL: [Self; 3] = [Self::Unfused, Self::Fused, Self::Panels];
+    const UNFUSED: [Self; 2] = [Self::Unfused, Self::Panels];
 
     fn name(self) -> &'static str {
         match self {
-            Self::Apart => "apart",
+            // The name that stored choices have.
+            Self::Unfused => "apart",
             Self::Fused => "fused",
             Self::Panels => "panels",
         }
@@ -106,7 +107,7 @@ impl CudaNetwork {
         {
             return Ok(());
         }
-        let mut best = (Way::Apart, f32::INFINITY);
+        let mut best = (Way::Unfused, f32::INFINITY);
         for &way in ways {
             if self.take_way(index, way, &panels)? {
                 let time = timer.fastest(RUNS, || run(self))?;
@@ -194,7 +195,7 @@ impl CudaNetwork {
             statistics: Statistics {
                 extent: self.extent(target),
                 values: None,
-                room: self.memory.partials(),
+                workspace: self.memory.partials(),
                 affine: [affine.part(norm.scale.clone()), affine.part(norm.shift.clone())],
                 eps: norm.slot.layer.eps,
                 tables: norm.tables(),
@@ -228,7 +229,7 @@ impl CudaNetwork {
             gradient,
             other,
             mask: mask.map(|mask| mask.slice()),
-            room: self.memory.partials(),
+            workspace: self.memory.partials(),
         };
         Some((of, join.sums.iter().filter_map(below).collect()))
     }
@@ -251,7 +252,7 @@ impl CudaNetwork {
             gradient,
             weights: layer.weights(),
             to,
-            room: self.memory.partials(),
+            workspace: self.memory.partials(),
         };
         match then {
             Then::Sums(value) => match self.norm_below(*value) {
@@ -330,7 +331,7 @@ mod tests {
                 let mut net = CudaNetwork::new(&case.graph, &case.params, &options).unwrap();
                 for mode in [NormMode::Batch, NormMode::Mixed { source_weight: 0.4 }] {
                     net.set_norm_mode(mode).unwrap();
-                    let apart = run(&mut net, Way::Apart, &case);
+                    let apart = run(&mut net, Way::Unfused, &case);
                     for way in [Way::Fused, Way::Panels] {
                         let other = run(&mut net, way, &case);
                         for ((found, expected), bound) in other.iter().zip(&apart).zip(bounds) {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Memory that layers share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rooms {
+pub(crate) struct Workspaces {
     /// For what a layer reads, when it must be computed first.
     pub source: DeviceSlice,
     /// For what a layer writes, when it is added to something.
@@ -152,32 +152,32 @@ impl Layer {
     pub fn run(
         &self,
         kernels: &Kernels,
-        rooms: Rooms,
+        workspaces: Workspaces,
         batch: usize,
         source: Term,
         out: DeviceSlice,
     ) -> Result<(), CudaError> {
         let chosen = self.forward.as_ref().expect("every layer has a way forward");
-        self.run_forward(kernels, rooms, batch, chosen, source, out)
+        self.run_forward(kernels, workspaces, batch, chosen, source, out)
     }
 
     /// Carries a gradient back, on the whole planned batch.
     pub fn run_back(
         &self,
         kernels: &Kernels,
-        rooms: Rooms,
+        workspaces: Workspaces,
         batch: usize,
         gradient: DeviceSlice,
         to: Target,
     ) -> Result<(), CudaError> {
         let chosen = self.backward.as_ref().expect("planned backward steps have a way");
-        self.run_backward(kernels, rooms, batch, chosen, gradient, to)
+        self.run_backward(kernels, workspaces, batch, chosen, gradient, to)
     }
 
     pub fn run_forward(
         &self,
         kernels: &Kernels,
-        rooms: Rooms,
+        workspaces: Workspaces,
         batch: usize,
         chosen: &Chosen,
         source: Term,
@@ -194,7 +194,7 @@ impl Layer {
                 return conv::depthwise(kernels, batch, &self.shape, source, with, out.into());
             }
             (Way::Library(plan), ..) => {
-                plan.run([source.values, weights, out], rooms.workspace)?;
+                plan.run([source.values, weights, out], workspaces.workspace)?;
             }
             _ => conv::plain(kernels, Direction::Forward, batch, &self.shape, [source.values, weights], out.into())?,
         }
@@ -207,7 +207,7 @@ impl Layer {
     pub fn run_backward(
         &self,
         kernels: &Kernels,
-        rooms: Rooms,
+        workspaces: Workspaces,
         batch: usize,
         chosen: &Chosen,
         gradient: DeviceSlice,
@@ -226,7 +226,7 @@ impl Layer {
                     conv::depthwise_backward(kernels, batch, &self.shape, gradient, weights, to)
                 }
             },
-            (Way::Library(plan), ..) => plan.run([to.slice, weights, gradient], rooms.workspace),
+            (Way::Library(plan), ..) => plan.run([to.slice, weights, gradient], workspaces.workspace),
             _ => conv::plain(kernels, Direction::Backward, batch, &self.shape, [gradient, weights], to),
         }
     }

@@ -84,7 +84,7 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// Zeroed room for `len` floats.
+    /// Zeroed memory for `len` floats.
     pub fn new(device: &Arc<Device>, len: usize) -> Result<Self, CudaError> {
         let mut start: *mut c_void = std::ptr::null_mut();
         // SAFETY: `start` is a valid place.

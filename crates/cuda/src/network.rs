@@ -136,8 +136,8 @@ impl CudaNetwork {
         let dnn = Dnn::new(&device)?;
         let mut layers: Vec<Option<Layer>> = graph.nodes().iter().map(|_| None).collect();
         let mut token_layers: Vec<Option<TokenLayer>> = graph.nodes().iter().map(|_| None).collect();
-        let rooms = memory.rooms();
-        let mut chooser = Chooser::new(&device, &kernels, (&blas, &dnn), rooms, options.batch)?;
+        let workspaces = memory.workspaces();
+        let mut chooser = Chooser::new(&device, &kernels, (&blas, &dnn), workspaces, options.batch)?;
         for step in plan.forward() {
             if let Step::Conv { node, source, target, .. } = step {
                 let mut layer = prepare::layer(graph, &plan, params, (*node, *source, *target), &kernels, input)?;

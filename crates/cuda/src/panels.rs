@@ -139,7 +139,7 @@ impl CudaNetwork {
                 Then::Sums(value) => self.norm_below(*value).map(|(_, norm, ..)| norm),
                 _ => None,
             },
-            room: self.memory.partials(),
+            workspace: self.memory.partials(),
         };
         panel::back(&self.kernels, panels.layout, of)
     }

@@ -80,12 +80,12 @@ impl TokenLayer {
                     scale: attention.scale,
                 };
                 let (len, rows) = (layer.len(options.batch), layer.rows(options.batch));
-                let room = |element, len| device.allocate("attention", element, len);
+                let allocate = |element, len| device.allocate("attention", element, len);
                 let kept = match options.purpose {
                     Purpose::Adapt => Some([
-                        room(kernels.precision.element(), len)?,
-                        room(Element::F32, rows)?,
-                        room(Element::F32, rows)?,
+                        allocate(kernels.precision.element(), len)?,
+                        allocate(Element::F32, rows)?,
+                        allocate(Element::F32, rows)?,
                     ]),
                     Purpose::Predict => None,
                 };

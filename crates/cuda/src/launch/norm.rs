@@ -134,15 +134,15 @@ pub(crate) fn partials_len(queue: &dyn Queue, extent: Extent) -> usize {
 /// Where a reduction leaves its partial results.
 pub(super) fn partials(
     name: &'static str,
-    room: DeviceSlice,
+    workspace: DeviceSlice,
     grid: &RowGrid,
     channels: usize,
     kinds: usize,
 ) -> Result<[DeviceSlice; 2], CudaError> {
     let slots = grid.parts() * grid.grid[2] as usize;
-    expect_len(name, "the partial sums", room, (kinds * channels + 1) * slots)?;
+    expect_len(name, "the partial sums", workspace, (kinds * channels + 1) * slots)?;
     let sums = kinds * channels * slots;
-    Ok([room.first(sums), room.part(sums..sums + slots)])
+    Ok([workspace.first(sums), workspace.part(sums..sums + slots)])
 }
 
 /// What makes a norm's tables.
@@ -151,7 +151,7 @@ pub(crate) struct Statistics {
     pub extent: Extent,
     /// What is normalised; `None` when only running statistics count.
     pub values: Option<DeviceSlice>,
-    pub room: DeviceSlice,
+    pub workspace: DeviceSlice,
     /// Scale and shift.
     pub affine: [DeviceSlice; 2],
     pub eps: f32,
@@ -167,11 +167,11 @@ pub(crate) fn batch_tables(
     unbiased: bool,
 ) -> Result<(), CudaError> {
     let channels = of.extent.channels;
-    let (mut parts, mut places) = (0, [of.room.first(0); 2]);
+    let (mut parts, mut places) = (0, [of.workspace.first(0); 2]);
     if let Some(values) = of.values {
         let grid = gather(queue, of, values, 1)?;
         parts = grid.parts();
-        places = partials("statistics", of.room, &grid, channels, 2)?;
+        places = partials("statistics", of.workspace, &grid, channels, 2)?;
     }
     batch_finish(queue, of, running, (source_weight, unbiased), (places, parts))
 }
@@ -209,7 +209,7 @@ pub(crate) fn group_tables(queue: &dyn Queue, of: Statistics, groups: usize) -> 
         return Ok(());
     };
     let grid = gather(queue, of, values, images)?;
-    let places = partials("statistics", of.room, &grid, channels, 2)?;
+    let places = partials("statistics", of.workspace, &grid, channels, 2)?;
     let args = [
         Arg::Slice(places[0]),
         Arg::Slice(places[1]),
@@ -229,7 +229,7 @@ fn gather(queue: &dyn Queue, of: Statistics, values: DeviceSlice, images: usize)
     expect_len("statistics", "the input", values, extent.len())?;
     let rows = extent.images * extent.pixels / images;
     let grid = RowGrid::reducing(queue, [images, rows, extent.channels], STATISTICS_WAVES, &[values]);
-    let places = partials("statistics", of.room, &grid, extent.channels, 2)?;
+    let places = partials("statistics", of.workspace, &grid, extent.channels, 2)?;
     let args = [
         Arg::Slice(values),
         Arg::Slice(places[0]),

@@ -18,7 +18,7 @@ const JOIN_WAVES: usize = 2;
 pub(crate) struct NormGradient {
     pub extent: Extent,
     pub tables: Tables,
-    pub room: DeviceSlice,
+    pub workspace: DeviceSlice,
     /// Gradients of scale and shift.
     pub affine: [DeviceSlice; 2],
     /// How much of mean and variance comes from the batch, per value.
@@ -34,9 +34,9 @@ pub(crate) fn batch_sums(
     activation: Activation,
 ) -> Result<(), CudaError> {
     let grid = sums(queue, of, gradient, values, activation, 1)?;
-    let [room, _] = partials("norm_sums", of.room, &grid, of.extent.channels, 2)?;
-    let half = room.len / 2;
-    batch_finish(queue, of, [room.first(half), room.part(half..room.len)], grid.parts())
+    let [workspace, _] = partials("norm_sums", of.workspace, &grid, of.extent.channels, 2)?;
+    let half = workspace.len / 2;
+    batch_finish(queue, of, [workspace.first(half), workspace.part(half..workspace.len)], grid.parts())
 }
 
 /// The same for a group norm. `merged` is room for two floats per image and channel; `scale` is the layer's.
@@ -50,11 +50,11 @@ pub(crate) fn group_sums(
 ) -> Result<(), CudaError> {
     let Extent { images, pixels, channels } = of.extent;
     let grid = sums(queue, of, gradient, values, activation, images)?;
-    let [room, _] = partials("norm_sums", of.room, &grid, channels, 2)?;
+    let [workspace, _] = partials("norm_sums", of.workspace, &grid, channels, 2)?;
     expect_len("group_finish", "the merged sums", merged, 2 * images * channels)?;
     let tables = [Arg::Slice(of.tables.slice), Arg::count(of.tables.len)];
     let args = [
-        Arg::Slice(room),
+        Arg::Slice(workspace),
         Arg::count(grid.parts()),
         Arg::Slice(scale),
         tables[0],
@@ -90,14 +90,14 @@ fn sums(
     let rows = extent.images * extent.pixels / images;
     let slices = [gradient, values];
     let grid = RowGrid::reducing(queue, [images, rows, extent.channels], SUMS_WAVES, &slices);
-    let [room, _] = partials("norm_sums", of.room, &grid, extent.channels, 2)?;
+    let [workspace, _] = partials("norm_sums", of.workspace, &grid, extent.channels, 2)?;
     let args = [
         Arg::Slice(gradient),
         Arg::Slice(values),
         Arg::Slice(of.tables.slice),
         Arg::count(of.tables.len),
         Arg::I32(activation_code(activation)),
-        Arg::Slice(room),
+        Arg::Slice(workspace),
         Arg::count(rows),
         Arg::count(extent.channels),
     ];
@@ -137,7 +137,7 @@ pub(crate) struct JoinGradient {
     pub other: Option<DeviceSlice>,
     /// Where its slope is one, if not everywhere.
     pub mask: Option<DeviceSlice>,
-    pub room: DeviceSlice,
+    pub workspace: DeviceSlice,
 }
 
 /// A join's gradient, plus `other` if given, times the slope, in place. Gathers the sums of up to two batch norms joined there,
@@ -157,7 +157,7 @@ pub(crate) fn join_backward(
     }
     let rows = extent.images * extent.pixels;
     let grid = RowGrid::reducing(queue, [1, rows, extent.channels], JOIN_WAVES, &slices);
-    let [room, _] = partials("join_back", of.room, &grid, extent.channels, 3)?;
+    let [workspace, _] = partials("join_back", of.workspace, &grid, extent.channels, 3)?;
     let norm = |at: usize| match norms.get(at) {
         Some((of, values)) => [Arg::Slice(*values), Arg::Slice(of.tables.centre())],
         None => [Arg::Null, Arg::Null],
@@ -166,15 +166,15 @@ pub(crate) fn join_backward(
         [Arg::Slice(gradient), Arg::optional(of.other), Arg::optional(of.mask)].as_slice(),
         &norm(0),
         &norm(1),
-        &[Arg::Slice(room), Arg::count(rows), Arg::count(extent.channels)],
+        &[Arg::Slice(workspace), Arg::count(rows), Arg::count(extent.channels)],
     ]
     .concat();
     let name = if of.other.is_some() { "join_back_other" } else { "join_back" };
     queue.launch(&grid.name(name), grid.grid, grid.block, grid.shared(1), &args)?;
-    let third = room.len / 3;
+    let third = workspace.len / 3;
     for (at, (of, _)) in norms.iter().enumerate() {
-        let products = room.part((1 + at) * third..(2 + at) * third);
-        batch_finish(queue, *of, [room.first(third), products], grid.parts())?;
+        let products = workspace.part((1 + at) * third..(2 + at) * third);
+        batch_finish(queue, *of, [workspace.first(third), products], grid.parts())?;
     }
     Ok(())
 }

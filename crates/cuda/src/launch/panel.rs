@@ -187,9 +187,9 @@ fn run(
     let grid = layout.grid(queue, rows, outs);
     let parts = grid[1] as usize;
     let sums = 2 * parts * outs;
-    let room = of.statistics.room;
-    expect_len("panel_forward", "the sums", room, sums + parts)?;
-    let places = [room.first(sums), room.part(sums..sums + parts)];
+    let workspace = of.statistics.workspace;
+    expect_len("panel_forward", "the sums", workspace, sums + parts)?;
+    let places = [workspace.first(sums), workspace.part(sums..sums + parts)];
     let common = [
         Arg::Slice(of.weights),
         Arg::Slice(of.out),
@@ -216,13 +216,13 @@ pub(crate) struct Back {
     pub above: Tables,
     /// Of the convolution, `[out][in]`.
     pub weights: DeviceSlice,
-    /// Room for what [`packed_len`] says, and for a float per channel.
+    /// Memory for what [`packed_len`] says, and for a float per channel.
     pub packed: DeviceSlice,
     pub constant: DeviceSlice,
     pub to: Target,
     /// The norm of the source, if the result is the whole gradient of it.
     pub below: Option<NormGradient>,
-    pub room: DeviceSlice,
+    pub workspace: DeviceSlice,
 }
 
 /// Elements of the weights that [`back`] makes.
@@ -243,7 +243,7 @@ pub(crate) fn back(queue: &dyn Queue, layout: Layout, of: Back) -> Result<(), Cu
     expect_len(name, "the result", of.to.slice, rows * few)?;
     let grid = layout.grid(queue, rows, few);
     let parts = grid[1] as usize;
-    expect_len(name, "the sums", of.room, BACK_KINDS * parts * few)?;
+    expect_len(name, "the sums", of.workspace, BACK_KINDS * parts * few)?;
     let args = [
         Arg::Slice(of.weights),
         Arg::Slice(of.above.slice),
@@ -274,7 +274,7 @@ pub(crate) fn back(queue: &dyn Queue, layout: Layout, of: Back) -> Result<(), Cu
         Arg::Slice(of.constant),
         Arg::Slice(of.to.slice),
         of.to.add(),
-        Arg::Slice(of.room),
+        Arg::Slice(of.workspace),
         Arg::count(rows),
         Arg::count(wide),
         Arg::count(few),
@@ -283,7 +283,7 @@ pub(crate) fn back(queue: &dyn Queue, layout: Layout, of: Back) -> Result<(), Cu
     match of.below {
         Some(norm) => {
             let len = parts * few;
-            let places = [of.room.first(len), of.room.part(len..2 * len)];
+            let places = [of.workspace.first(len), of.workspace.part(len..2 * len)];
             batch_finish(queue, norm, places, parts)
         }
         None => Ok(()),

@@ -56,10 +56,10 @@ pub(crate) fn forward(
     expect_len("pointwise", "the weights", of.weights, outs * of.ins)?;
     expect_len("pointwise", "the result", of.out, rows * outs)?;
     let parts = rows.div_ceil(ROWS);
-    let room = of.statistics.room;
-    expect_len("pointwise", "the sums", room, partials_len(extent))?;
+    let workspace = of.statistics.workspace;
+    expect_len("pointwise", "the sums", workspace, partials_len(extent))?;
     let sums = 2 * parts * outs;
-    let places = [room.first(sums), room.part(sums..sums + parts)];
+    let places = [workspace.first(sums), workspace.part(sums..sums + parts)];
     let columns = columns_of(outs);
     let [values, scale, shift, activation, _] = of.source.args(0);
     let args = [
@@ -103,7 +103,7 @@ pub(crate) struct Back {
     pub gradient: DeviceSlice,
     pub weights: DeviceSlice,
     pub to: Target,
-    pub room: DeviceSlice,
+    pub workspace: DeviceSlice,
 }
 
 /// What the result is.
@@ -127,7 +127,7 @@ pub(crate) fn back(queue: &dyn Queue, of: Back, end: End<'_>) -> Result<(), Cuda
     expect_len("pointwise_back", "the weights", of.weights, of.outs * ins)?;
     expect_len("pointwise_back", "the result", of.to.slice, rows * ins)?;
     let parts = rows.div_ceil(ROWS);
-    expect_len("pointwise_back", "the sums", of.room, partials_len(of.extent))?;
+    expect_len("pointwise_back", "the sums", of.workspace, partials_len(of.extent))?;
     let third = parts * ins;
     let columns = columns_of(ins);
     let absent = [Arg::Null, Arg::Null];
@@ -164,7 +164,7 @@ pub(crate) fn back(queue: &dyn Queue, of: Back, end: End<'_>) -> Result<(), Cuda
         scale,
         shift,
         activation,
-        Arg::Slice(of.room),
+        Arg::Slice(of.workspace),
         Arg::count(rows),
         Arg::count(of.outs),
         Arg::count(ins),
@@ -177,9 +177,9 @@ pub(crate) fn back(queue: &dyn Queue, of: Back, end: End<'_>) -> Result<(), Cuda
         shared_bytes(element, [SLICE / element, columns], columns),
         &args,
     )?;
-    let sums = of.room.first(third);
+    let sums = of.workspace.first(third);
     let finish = |at: usize, norm: NormGradient| {
-        let products = of.room.part((1 + at) * third..(2 + at) * third);
+        let products = of.workspace.part((1 + at) * third..(2 + at) * third);
         batch_finish(queue, norm, [sums, products], parts)
     };
     match end {

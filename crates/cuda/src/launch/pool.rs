@@ -163,7 +163,7 @@ pub(crate) fn max_pool_sums(
         block: [along as u32, (SUMS_THREADS / along) as u32, 1],
         grid: [rows.min(most) as u32, tiles as u32, 1],
     };
-    let [room, _] = partials("max_pool_sums", of.room, &grid, channels, 2)?;
+    let [workspace, _] = partials("max_pool_sums", of.workspace, &grid, channels, 2)?;
     let args = [
         [
             Arg::Slice(gradient),
@@ -171,7 +171,7 @@ pub(crate) fn max_pool_sums(
             Arg::Slice(source.values),
             Arg::Slice(of.tables.slice),
             Arg::I32(activation_code(source.activation)),
-            Arg::Slice(room),
+            Arg::Slice(workspace),
             Arg::count(images),
         ]
         .as_slice(),
@@ -180,8 +180,8 @@ pub(crate) fn max_pool_sums(
     .concat();
     let shared = grid.shared(1);
     queue.launch("max_pool_sums", grid.grid, grid.block, shared, &args)?;
-    let half = room.len / 2;
-    let sums = [room.first(half), room.part(half..room.len)];
+    let half = workspace.len / 2;
+    let sums = [workspace.first(half), workspace.part(half..workspace.len)];
     batch_finish(queue, of, sums, grid.parts())
 }
 

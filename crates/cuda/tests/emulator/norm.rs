@@ -56,7 +56,7 @@ fn statistics_of_many_parts_are_merged() {
         let of = Statistics {
             extent: Extent { images: 1, pixels: all as usize, channels },
             values: None,
-            room: partial.slice(),
+            workspace: partial.slice(),
             affine: [whole.first(channels), whole.part(channels..2 * channels)],
             eps: EPS,
             tables: Tables { slice: table.slice(), len: channels, per_image: false },
@@ -86,13 +86,13 @@ fn batch_statistics_joins_and_means_equal_the_definition() {
             let joined = expected(extent, &values, &scale, &shift);
             let mut x = Place::elements(precision, &values);
             let [mut a, mut b, mut c, mut d] = [&scale, &shift, &mean, &variance].map(|x| Place::floats(x));
-            let mut room = Place::new(Element::F32, norm::partials_len(&norms, extent));
+            let mut workspace = Place::new(Element::F32, norm::partials_len(&norms, extent));
             let mut table = Place::new(Element::F32, Tables::floats(channels));
             let tables = Tables { slice: table.slice(), len: channels, per_image: false };
             let of = Statistics {
                 extent,
                 values: Some(x.slice()),
-                room: room.slice(),
+                workspace: workspace.slice(),
                 affine: [a.slice(), b.slice()],
                 eps: EPS,
                 tables,

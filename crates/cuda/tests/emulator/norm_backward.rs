@@ -58,7 +58,7 @@ fn sums_of_many_parts_are_merged() {
         let of = NormGradient {
             extent: Extent { images: 1, pixels: parts, channels },
             tables: Tables { slice: table.slice(), len: channels, per_image: false },
-            room: a.slice(),
+            workspace: a.slice(),
             affine: [da.slice(), db.slice()],
             of_batch: [0.0; 2],
         };
@@ -86,13 +86,13 @@ fn gradients_of_a_batch_norm_equal_the_definition() {
             let [mut a, mut b] = [&scale, &shift].map(|values| Place::floats(values));
             let mut running = Place::floats(&vec![0.0; channels]);
             let running = running.slice();
-            let mut room = Place::new(Element::F32, norm::partials_len(&forward, extent));
+            let mut workspace = Place::new(Element::F32, norm::partials_len(&forward, extent));
             let mut table = Place::new(Element::F32, Tables::floats(channels));
             let tables = Tables { slice: table.slice(), len: channels, per_image: false };
             let statistics = Statistics {
                 extent,
                 values: Some(x.slice()),
-                room: room.slice(),
+                workspace: workspace.slice(),
                 affine: [a.slice(), b.slice()],
                 eps: EPS,
                 tables,
@@ -103,7 +103,7 @@ fn gradients_of_a_batch_norm_equal_the_definition() {
             let of = NormGradient {
                 extent,
                 tables,
-                room: room.slice(),
+                workspace: workspace.slice(),
                 affine: [da.slice(), db.slice()],
                 of_batch: [share, share],
             };

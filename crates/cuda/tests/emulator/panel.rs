@@ -98,7 +98,7 @@ fn compare_patches(queue: &Emulator, shape: &ConvShape, bound: f32) {
     let mut out = Place::new(precision.element(), images * pixels * outs);
     let [mut affine, mut running] = [(); 2].map(|()| Place::floats(&vec![0.5; outs]));
     let mut above = Place::new(Element::F32, 9 * outs);
-    let mut room = Place::new(Element::F32, 8 * outs);
+    let mut workspace = Place::new(Element::F32, 8 * outs);
     panel::pack(queue, w.slice(), packed.slice(), [patch, outs]).unwrap();
     let of = Forward {
         ins: patch,
@@ -108,7 +108,7 @@ fn compare_patches(queue: &Emulator, shape: &ConvShape, bound: f32) {
         statistics: Statistics {
             extent: Extent { images, pixels, channels: outs },
             values: None,
-            room: room.slice(),
+            workspace: workspace.slice(),
             affine: [affine.slice(); 2],
             eps: 1e-5,
             tables: tables_of(&mut above, outs),
@@ -187,12 +187,12 @@ fn compare_back(queue: &Emulator, few: usize, wide: usize, summed: bool, bound: 
     let mut out = Place::elements(precision, &before);
     let mut packed = Place::new(precision.element(), panel::packed_len(wide, few));
     let [mut constant, mut of_scale, mut of_shift] = [(); 3].map(|()| Place::new(Element::F32, few));
-    let mut room = Place::new(Element::F32, 4 * queue.multiprocessors() * few);
+    let mut workspace = Place::new(Element::F32, 4 * queue.multiprocessors() * few);
     let extent = Extent { images: 3, pixels: ROWS / 3, channels: few };
     let norm = NormGradient {
         extent,
         tables: tables_of(&mut own, few),
-        room: room.slice(),
+        workspace: workspace.slice(),
         affine: [of_scale.slice(), of_shift.slice()],
         of_batch: [0.01, 0.01],
     };
@@ -206,7 +206,7 @@ fn compare_back(queue: &Emulator, few: usize, wide: usize, summed: bool, bound: 
         constant: constant.slice(),
         to: Target { slice: out.slice(), accumulate: !summed },
         below: summed.then_some(norm),
-        room: room.slice(),
+        workspace: workspace.slice(),
     };
     let layout = Layout::back(queue, wide, few).expect("the weights fit");
     panel::back(queue, layout, of).unwrap();

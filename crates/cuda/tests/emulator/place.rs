@@ -16,7 +16,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Room for `len` elements, all bits set.
+    /// Memory for `len` elements, all bits set.
     pub fn new(element: Element, len: usize) -> Self {
         let bytes = GUARD + len * element.bytes() + GUARD;
         let mut place =

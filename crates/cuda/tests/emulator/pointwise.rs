@@ -104,7 +104,7 @@ fn compare(queue: &Emulator, precision: Precision, ins: usize, outs: usize, boun
     let mut y = Place::elements(precision, &product.values);
     let mut w = Place::elements(precision, &product.weights);
     let mut above = Place::floats(&product.tables);
-    let mut room = Place::new(Element::F32, pointwise::partials_len(product.extent));
+    let mut workspace = Place::new(Element::F32, pointwise::partials_len(product.extent));
     let (mut x, mut z) = (Place::elements(precision, &below), Place::elements(precision, &more));
     let mut mask_place = Place::raw(&mask);
     for end in ["plain", "sums", "join"] {
@@ -117,7 +117,7 @@ fn compare(queue: &Emulator, precision: Precision, ins: usize, outs: usize, boun
             gradient: g.slice(),
             weights: w.slice(),
             to,
-            room: room.slice(),
+            workspace: workspace.slice(),
         };
         let (mut first, mut second) = (Place::floats(&own), Place::floats(&others));
         let mut gradients = [(); 4].map(|()| Place::new(Element::F32, ins));
@@ -125,7 +125,7 @@ fn compare(queue: &Emulator, precision: Precision, ins: usize, outs: usize, boun
         let norm = |tables: Tables, at: usize| NormGradient {
             extent: product.extent,
             tables,
-            room: of.room,
+            workspace: of.workspace,
             affine: [slices[2 * at], slices[2 * at + 1]],
             of_batch: [0.01, 0.01],
         };
@@ -218,7 +218,7 @@ pub(super) fn compare_forward(
     let mut running = Place::floats(&vec![0.0; outs]);
     let mut above = Place::new(Element::F32, 9 * outs);
     let extent = Extent { images: 3, pixels: ROWS / 3, channels: outs };
-    let mut room = Place::new(Element::F32, pointwise::partials_len(extent));
+    let mut workspace = Place::new(Element::F32, pointwise::partials_len(extent));
     let of = Forward {
         ins,
         source: Term { values: x.slice(), tables: Some(tables_of(&mut below, ins)), activation: Activation::Relu },
@@ -227,7 +227,7 @@ pub(super) fn compare_forward(
         statistics: Statistics {
             extent,
             values: None,
-            room: room.slice(),
+            workspace: workspace.slice(),
             affine: [scale.slice(), shift.slice()],
             eps: 1e-5,
             tables: tables_of(&mut above, outs),

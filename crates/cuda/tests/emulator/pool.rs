@@ -225,12 +225,12 @@ fn sums(queue: &Both, precision: Precision, shape: PoolShape, activation: Activa
     let (values, gradient) = (x.slice(), g.slice());
     let mut run = |stored: bool| {
         let mut table = Place::floats(&tables);
-        let mut room = Place::new(Element::F32, norm::partials_len(queue, extent));
+        let mut workspace = Place::new(Element::F32, norm::partials_len(queue, extent));
         let [mut of_scale, mut of_shift] = [(); 2].map(|()| Place::new(Element::F32, channels));
         let of = NormGradient {
             extent,
             tables: Tables { slice: table.slice(), len: channels, per_image: false },
-            room: room.slice(),
+            workspace: workspace.slice(),
             affine: [of_scale.slice(), of_shift.slice()],
             of_batch: [0.1, 0.1],
         };
