@@ -194,9 +194,9 @@ fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
     } else if let Some(error) = cause.downcast_ref::<ExecError>() {
         match error {
             ExecError::NonFiniteLogits { .. } | ExecError::NonFiniteGradient { .. } => {
-                "`--lr` lowers the learning rate, `--guard reset` catches a collapse before it comes to this"
+                "`--lr`, or `--guard reset`, which catches a collapse before it comes to this"
             }
-            ExecError::OutOfMemory { .. } => "`--batch-size`, or `--batch` for `bench`, makes the batches smaller",
+            ExecError::OutOfMemory { .. } => "`--batch-size`, or `--batch` for `bench`",
             _ => return None,
         }
     } else if let Some(error) = cause.downcast_ref::<DataError>() {

@@ -5,11 +5,13 @@
 mod toy;
 
 use flipcast::run::corrupted;
-use flipcast::{CalibrationJob, Device, FlipProtocol, Ledger, OpenedData, ScoreOptions, Setting, Unwatched, calibrate};
+use flipcast::{
+    CalibrationJob, Device, FlipProtocol, Ledger, NormMode, OpenedData, ScoreOptions, Setting, Unwatched, calibrate,
+};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let model = toy::classifier(toy::pictures(200, 1)?)?;
+    let model = toy::classifier(toy::pictures(200, 1)?, NormMode::Running)?;
 
     // Labelled images that the model was not made from teach what its outputs say about its accuracy.
     let labelled = OpenedData::new("stripes", toy::pictures(400, 2)?, &model)?;

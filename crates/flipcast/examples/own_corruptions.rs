@@ -7,11 +7,11 @@ mod toy;
 use flipcast::corrupt::CorruptionSet;
 use flipcast::corrupt::registry::names;
 use flipcast::run::{Images, corrupted, run_source};
-use flipcast::{Device, OpenedData, Unwatched};
+use flipcast::{Device, NormMode, OpenedData, Unwatched};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let model = toy::classifier(toy::pictures(200, 1)?)?;
+    let model = toy::classifier(toy::pictures(200, 1)?, NormMode::Running)?;
     let data = OpenedData::new("stripes", toy::pictures(200, 2)?, &model)?;
     println!("accuracy in percent at severities 1, 3 and 5");
     for name in names(CorruptionSet::CifarC) {

@@ -134,7 +134,7 @@ fn a_calibration_of_another_model_is_refused() {
     let with =
         |calibration: &str| flipcast(&["estimate", "--model", &other, "--calibration", calibration, "--data", ASSETS]);
     with(&calibration).expect(2, &["the calibration is for the weights", "flipcast calibrate"]);
-    with(&scratch.path("absent.json")).expect(2, &["absent.json", "cannot be read"]);
+    with(&scratch.path("absent.json")).expect(2, &["absent.json` does not exist", "hint:"]);
     scratch.write("broken.json", b"{\"flipcast_calibration\": 1");
     with(&scratch.path("broken.json")).expect(2, &["not a calibration", "hint:"]);
     let newer = fs::read_to_string(&calibration).expect("an asset");

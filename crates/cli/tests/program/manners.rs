@@ -62,7 +62,10 @@ fn a_limit_is_an_even_sample_everywhere() {
 
 #[test]
 fn a_transformer_adapts_at_the_same_rate_in_adapt_and_analyse() {
-    let scratch = Scratch::with_pictures("vit-rate", 64);
+    let scratch = Scratch::new("vit-rate");
+    for number in 0..16 {
+        scratch.write(&format!("data/{}/{number}.jpg", NAMES[number % 2]), &picture(64, number));
+    }
     let model = Model::random("vit_tiny_p8", 2, 1).expect("a known architecture");
     let card = json!({
         "flipcast_model": 1,
@@ -86,7 +89,7 @@ fn a_transformer_adapts_at_the_same_rate_in_adapt_and_analyse() {
         found.unwrap_or_else(|| panic!("no learning rate in {}", record["protocol"]))
     };
     let adapted = settings(&["adapt", "--method", "tent"], "adapt.jsonl");
-    let omission = ["analyse", "omission", "--method", "tent", "--top-k", "0", "--every", "1", "--holdout", "2"];
+    let omission = ["analyse", "omission", "--method", "tent", "--top-k", "0", "--every", "1", "--holdout", "4"];
     let analysed = settings(&omission, "omission.jsonl");
     assert_eq!(adapted, analysed);
 }

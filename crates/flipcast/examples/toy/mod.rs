@@ -1,9 +1,8 @@
 //! Pictures and a classifier made on the spot, so that the examples need no files.
 #![allow(dead_code, reason = "no example uses all of it")]
 
-use flipcast::images::preprocess::{Normalise, Preprocess};
-use flipcast::run::{Images, MEMORY_LIMIT, run_source};
-use flipcast::{Device, Image, InMemory, Label, Model, OpenedData, Unwatched};
+use flipcast::images::preprocess::{Normalise, Preprocess, Size};
+use flipcast::{Device, Image, InMemory, Label, Loader, LoaderConfig, Model, NormMode, OpenedData, Purpose};
 use flipcast_ground::SplitMix64;
 use flipcast_tensor::Tensor;
 use std::error::Error;
@@ -32,17 +31,24 @@ pub fn pictures(count: usize, seed: u64) -> Result<InMemory, Box<dyn Error>> {
     Ok(InMemory::new(samples))
 }
 
-/// A classifier for them: a random network whose head asks which class's mean embedding of `teacher` is nearest.
-pub fn classifier(teacher: InMemory) -> Result<Model, Box<dyn Error>> {
-    let preprocess = Preprocess::normalise_only(Normalise::half());
+/// A classifier for them: a random network whose head asks which class's mean embedding of `teacher` is nearest. It is made
+/// for networks that normalise with the statistics of `mode`.
+pub fn classifier(teacher: InMemory, mode: NormMode) -> Result<Model, Box<dyn Error>> {
+    let size = Some(Size::square(SIDE));
+    let preprocess = Preprocess { crop: size, ..Preprocess::normalise_only(Normalise::half()) };
     let random = Model::random("cifar_resnet20", CLASSES, 7)?.with_preprocess(preprocess.clone());
     let data = OpenedData::new("teacher", teacher, &random)?;
-    let images = Images::open(data.dataset.clone(), data.config.clone(), MEMORY_LIMIT)?;
-    let seen = run_source(&random, &images, &data.scope, Device::cpu(0), &mut Unwatched)?;
-    let dims = seen.embeddings.dims();
+    let images = data.dataset.len();
+    let mut net = Device::cpu(0).network(&random, Purpose::Predict, images)?;
+    net.set_norm_mode(mode)?;
+    let mut loader = Loader::new(data.dataset, LoaderConfig { batch_size: images, ..data.config })?;
+    let loaded = loader.next_batch()?.ok_or("there are no pictures")?;
+    net.forward(&loaded.batch)?;
+    let embeddings = net.tap("embedding")?;
+    let dims = embeddings.values().len() / images;
     let mut means = vec![0.0; CLASSES * dims];
     let mut counts = [0.0f32; CLASSES];
-    for (row, label) in seen.embeddings.rows().zip(&seen.labels) {
+    for (row, label) in embeddings.values().chunks_exact(dims).zip(&loaded.labels) {
         let Some(class) = label.class() else { continue };
         counts[class as usize] += 1.0;
         for (mean, value) in means[class as usize * dims..].iter_mut().zip(row) {
