@@ -6,10 +6,9 @@ use crate::cell::{CellRequest, Setting};
 use crate::clean_images::CleanImages;
 use crate::ledger::{Ledger, cell_protocol};
 use crate::{RunError, Watcher};
-use flipcast_corrupt::{CorruptionRequest, CorruptionStep, Corruptor, Storage, published_storage};
+use flipcast_corrupt::{CorruptionRequest, CorruptionStep, Storage, published_storage};
 use flipcast_record::results::{CalibrationCell, Cell};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// The corruptions that ImageNet-C keeps apart for such uses, each at severities 1 to 5.
 pub const HELD_OUT: [&str; 4] = ["speckle_noise", "gaussian_blur", "spatter", "saturate"];
@@ -65,7 +64,7 @@ pub fn calibrate(
     let mut next = 0;
     while let Some((name, group)) = plan.get(next).cloned() {
         watcher.cell(&name, cells.len(), 1 + plan.len());
-        let request = corrupted(&job.clean, &name, storage)?;
+        let request = corrupted(&job.clean, &format!("{name},storage={storage}"))?;
         let cell = setting.cell_sharing("calibrate", &request, &basis, &images, ledger, watcher)?;
         cells.push(CalibrationCell { name, group, cell });
         next += 1;
@@ -134,13 +133,15 @@ fn spans_too_little(cells: &[CalibrationCell], num_classes: usize) -> bool {
     lowest > 0.5 * (clean + 1.0 / num_classes as f64)
 }
 
-/// The images of `clean` with a corruption made in memory.
-pub fn corrupted<'a>(clean: &CellRequest<'a>, name: &str, storage: Storage) -> Result<CellRequest<'a>, RunError> {
-    let corruptor = Arc::new(Corruptor::new(clean.seed).with_storage(storage));
+/// The images of `clean` with a corruption made in memory, such as `fog:3`, stored as published, or `fog:3,storage=none`.
+pub fn corrupted<'a>(clean: &CellRequest<'a>, corruption: &str) -> Result<CellRequest<'a>, RunError> {
+    let request: CorruptionRequest = corruption.parse()?;
+    // The storage step is a field of its own in protocols.
+    let named = CorruptionRequest { storage: None, ..request };
     Ok(CellRequest {
-        data: format!("{}@{name}", clean.data),
+        data: format!("{}@{named}", clean.data),
         dataset: clean.dataset.clone(),
-        config: CorruptionStep::join(clean.config.clone(), name.parse()?, corruptor),
+        config: CorruptionStep::join_published(clean.config.clone(), &clean.dataset, request, clean.seed),
         ..*clean
     })
 }

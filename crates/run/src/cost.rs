@@ -95,7 +95,7 @@ fn known_cells(job: &CalibrationJob, ledger: &Ledger) -> Result<usize, RunError>
     let storage = job.storage()?;
     let mut known = 1;
     for (name, _) in standard_cells("") {
-        let request = corrupted(&job.clean, &name, storage)?;
+        let request = corrupted(&job.clean, &format!("{name},storage={storage}"))?;
         let protocol = scored_protocol("calibrate", &job.setting, &request, &clean.basis)?;
         known += usize::from(ledger.find::<Cell>(&protocol)?.is_some());
     }

@@ -268,7 +268,7 @@ impl ModelRun<'_> {
             return Ok(state);
         };
         self.ledger.refresh()?;
-        let request = corrupted(&job.clean, name, job.storage()?)?;
+        let request = corrupted(&job.clean, &format!("{name},storage={}", job.storage()?))?;
         let protocol = scored_protocol("calibrate", &job.setting, &request, basis)?;
         let is_known = self.is_known(&protocol)?;
         let mut within = self.within(&request.data);
