@@ -73,7 +73,8 @@ impl Study {
         for record in records {
             let identity = identity(&record);
             match by_key.get(&identity) {
-                Some(known) if age(known) >= age(&record) => {}
+                // Of two within one second, the one that was appended later.
+                Some(known) if age(known) > age(&record) => {}
                 _ => drop(by_key.insert(identity, record)),
             }
         }
