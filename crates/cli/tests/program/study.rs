@@ -122,7 +122,7 @@ fn results(scratch: &Scratch, file: &str) -> BTreeMap<String, Value> {
     for line in text.lines() {
         let mut record: Value = serde_json::from_str(line).expect("a whole record");
         let key = record["key"].as_str().expect("a key").to_owned();
-        for time in ["created", "seconds"] {
+        for time in ["created", "seconds", "check"] {
             record.as_object_mut().expect("an object").remove(time);
         }
         forget_times(&mut record["result"]);
