@@ -20,33 +20,57 @@ pub(crate) struct Relu;
 pub(crate) struct Relu6;
 /// The smooth ones, chosen vector by vector: their arithmetic outweighs the choice.
 #[derive(Clone, Copy)]
-pub(crate) struct Smooth(pub Activation);
+pub(crate) enum Smooth {
+    Silu,
+    Gelu,
+    GeluTanh,
+    Tanh,
+    Sigmoid,
+    HardSwish,
+}
+
+/// An activation, sorted by the [`Curve`] that computes it.
+pub(crate) enum Form {
+    Identity,
+    Relu,
+    Relu6,
+    Smooth(Smooth),
+}
+
+impl From<Activation> for Form {
+    #[inline(always)]
+    fn from(activation: Activation) -> Self {
+        match activation {
+            Activation::Identity => Self::Identity,
+            Activation::Relu => Self::Relu,
+            Activation::Relu6 => Self::Relu6,
+            Activation::Silu => Self::Smooth(Smooth::Silu),
+            Activation::Gelu => Self::Smooth(Smooth::Gelu),
+            Activation::GeluTanh => Self::Smooth(Smooth::GeluTanh),
+            Activation::Tanh => Self::Smooth(Smooth::Tanh),
+            Activation::Sigmoid => Self::Smooth(Smooth::Sigmoid),
+            Activation::HardSwish => Self::Smooth(Smooth::HardSwish),
+        }
+    }
+}
 
 /// Runs `$body` with `$curve` bound to the [`Curve`] of `$activation`, so that loops inside are compiled for each.
 macro_rules! with_curve {
     ($activation:expr, $curve:ident => $body:expr) => {
-        match $activation {
-            flipcast_graph::Activation::Identity => {
+        match crate::activation::Form::from($activation) {
+            crate::activation::Form::Identity => {
                 let $curve = crate::activation::Identity;
                 $body
             }
-            flipcast_graph::Activation::Relu => {
+            crate::activation::Form::Relu => {
                 let $curve = crate::activation::Relu;
                 $body
             }
-            flipcast_graph::Activation::Relu6 => {
+            crate::activation::Form::Relu6 => {
                 let $curve = crate::activation::Relu6;
                 $body
             }
-            smooth @ (flipcast_graph::Activation::Silu
-            | flipcast_graph::Activation::Gelu
-            | flipcast_graph::Activation::GeluTanh
-            | flipcast_graph::Activation::Tanh
-            | flipcast_graph::Activation::Sigmoid
-            | flipcast_graph::Activation::HardSwish) => {
-                let $curve = crate::activation::Smooth(smooth);
-                $body
-            }
+            crate::activation::Form::Smooth($curve) => $body,
         }
     };
 }
@@ -100,19 +124,16 @@ impl Curve for Smooth {
     unsafe fn value<L: Lanes>(self, z: L::V) -> L::V {
         // SAFETY: see above.
         unsafe {
-            match self.0 {
-                Activation::Silu => L::mul(z, math::sigmoid::<L>(z)),
-                Activation::Sigmoid => math::sigmoid::<L>(z),
-                Activation::Gelu => L::mul(z, normal_distribution::<L>(z)),
-                Activation::GeluTanh => L::mul(z, gelu_gate::<L>(z)),
-                Activation::Tanh => math::tanh::<L>(z),
-                Activation::HardSwish => {
+            match self {
+                Self::Silu => L::mul(z, math::sigmoid::<L>(z)),
+                Self::Sigmoid => math::sigmoid::<L>(z),
+                Self::Gelu => L::mul(z, normal_distribution::<L>(z)),
+                Self::GeluTanh => L::mul(z, gelu_gate::<L>(z)),
+                Self::Tanh => math::tanh::<L>(z),
+                Self::HardSwish => {
                     let gate = Relu6.value::<L>(L::add(z, L::splat(3.0)));
                     L::mul(L::mul(z, gate), L::splat(1.0 / 6.0))
                 }
-                Activation::Identity => Identity.value::<L>(z),
-                Activation::Relu => Relu.value::<L>(z),
-                Activation::Relu6 => Relu6.value::<L>(z),
             }
         }
     }
@@ -121,30 +142,27 @@ impl Curve for Smooth {
         // SAFETY: see above.
         unsafe {
             let one = L::splat(1.0);
-            let slope = match self.0 {
-                Activation::Identity => return Identity.backward::<L>(z, gradient),
-                Activation::Relu => return Relu.backward::<L>(z, gradient),
-                Activation::Relu6 => return Relu6.backward::<L>(z, gradient),
-                Activation::Silu => {
+            let slope = match self {
+                Self::Silu => {
                     let s = math::sigmoid::<L>(z);
                     L::mul(s, L::fma(z, L::sub(one, s), one))
                 }
-                Activation::Sigmoid => {
+                Self::Sigmoid => {
                     let s = math::sigmoid::<L>(z);
                     L::mul(s, L::sub(one, s))
                 }
-                Activation::Gelu => math::gelu_slope::<L>(z),
-                Activation::GeluTanh => {
+                Self::Gelu => math::gelu_slope::<L>(z),
+                Self::GeluTanh => {
                     let s = gelu_gate::<L>(z);
                     // 2 sqrt(2 / pi) (1 + 3 * 0.044715 z^2), the slope of what the gate is taken of.
                     let inner = L::fma(L::mul(z, z), L::splat(0.214_064_43), L::splat(1.595_769));
                     L::mul(s, L::fma(L::mul(z, inner), L::sub(one, s), one))
                 }
-                Activation::Tanh => {
+                Self::Tanh => {
                     let t = math::tanh::<L>(z);
                     L::sub(one, L::mul(t, t))
                 }
-                Activation::HardSwish => {
+                Self::HardSwish => {
                     let inner = L::fma(z, L::splat(1.0 / 3.0), L::splat(0.5));
                     let upper = L::select_gt(z, L::splat(3.0), one, inner);
                     L::select_gt(z, L::splat(-3.0), upper, L::splat(0.0))

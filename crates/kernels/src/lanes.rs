@@ -95,8 +95,11 @@ impl Iterator for Vectors {
     #[inline(always)]
     fn next(&mut self) -> Option<(usize, usize)> {
         let at = self.at;
+        if at >= self.len {
+            return None;
+        }
         self.at += self.lanes;
-        (at < self.len).then(|| (at, self.lanes.min(self.len - at)))
+        Some((at, self.lanes.min(self.len - at)))
     }
 }
 

@@ -77,6 +77,12 @@ impl PixelRun {
         Self { first, step: 1, count, image, channel: 0, width: channels, channels }
     }
 
+    /// Where the run's `i`-th pixel starts in the tensor.
+    #[inline(always)]
+    fn offset(&self, i: usize) -> usize {
+        (self.first + i * self.step) * self.channels + self.channel
+    }
+
     /// The floats of consecutive pixels with all their channels.
     pub fn floats(&self) -> std::ops::Range<usize> {
         self.first * self.channels..(self.first + self.count) * self.channels
@@ -121,6 +127,7 @@ impl Source<'_> {
 
 /// A run to write out, pixels `stride` floats apart. Compiled as a function of its own for each instruction
 /// set, so that callers stay small.
+#[derive(Clone, Copy)]
 pub(crate) struct Fill<'a> {
     pub source: Source<'a>,
     pub run: PixelRun,
@@ -157,27 +164,19 @@ impl Task for Fill<'_> {
 }
 
 impl Fill<'_> {
-    /// Offset of the run's `i`-th pixel in the tensor, and where it goes.
     #[inline(always)]
-    unsafe fn pixel(&self, i: usize) -> (usize, *mut f32) {
-        let run = self.run;
-        // SAFETY: see `Source::fill`.
-        ((run.first + i * run.step) * run.channels + run.channel, unsafe { self.to.add(i * self.stride) })
-    }
-
-    #[inline(always)]
-    unsafe fn plain<L: Lanes>(&self, values: *const f32) {
-        let run = self.run;
+    unsafe fn plain<L: Lanes>(self, values: *const f32) {
+        let Self { run, to, stride, .. } = self;
         // SAFETY: see `Source::fill`.
         unsafe {
-            if run.step == 1 && run.width == run.channels && self.stride == run.width {
+            if run.step == 1 && run.width == run.channels && stride == run.width {
                 let from = values.add(run.first * run.channels);
-                std::ptr::copy_nonoverlapping(from, self.to, run.count * run.channels);
+                std::ptr::copy_nonoverlapping(from, to, run.count * run.channels);
                 return;
             }
             for i in 0..run.count {
-                let (offset, to) = self.pixel(i);
-                let from = values.add(offset);
+                let from = values.add(run.offset(i));
+                let to = to.add(i * stride);
                 for (c, part) in vectors::<L>(run.width) {
                     store::<L>(to.add(c), part, load::<L>(from.add(c), part));
                 }
@@ -186,13 +185,14 @@ impl Fill<'_> {
     }
 
     #[inline(always)]
-    unsafe fn normed<L: Lanes, C: Curve>(&self, values: *const f32, [scale, shift]: [*const f32; 2], curve: C) {
+    unsafe fn normed<L: Lanes, C: Curve>(self, values: *const f32, [scale, shift]: [*const f32; 2], curve: C) {
+        let Self { run, to, stride, .. } = self;
         // SAFETY: see `Source::fill`.
         unsafe {
-            for i in 0..self.run.count {
-                let (offset, to) = self.pixel(i);
-                let from = values.add(offset);
-                for (c, part) in vectors::<L>(self.run.width) {
+            for i in 0..run.count {
+                let from = values.add(run.offset(i));
+                let to = to.add(i * stride);
+                for (c, part) in vectors::<L>(run.width) {
                     let y = load::<L>(from.add(c), part);
                     let z = L::fma(y, load::<L>(scale.add(c), part), load::<L>(shift.add(c), part));
                     store::<L>(to.add(c), part, curve.value::<L>(z));
@@ -201,26 +201,24 @@ impl Fill<'_> {
         }
     }
 
-    /// Tables in the order scale, shift, slope, pull, constant.
     #[inline(always)]
     unsafe fn gradient<L: Lanes, C: Curve>(
-        &self,
+        self,
         gradient: *const f32,
         values: *const f32,
-        tables: [*const f32; 5],
+        [scale, shift, slope, pull, constant]: [*const f32; 5],
         curve: C,
     ) {
+        let Self { run, to, stride, .. } = self;
         // SAFETY: see `Source::fill`.
         unsafe {
-            for i in 0..self.run.count {
-                let (offset, to) = self.pixel(i);
-                let (g, y) = (gradient.add(offset), values.add(offset));
-                for (c, part) in vectors::<L>(self.run.width) {
-                    let mut at = [L::splat(0.0); 5];
-                    for (v, table) in at.iter_mut().zip(tables) {
-                        *v = load::<L>(table.add(c), part);
-                    }
-                    let [scale, shift, slope, pull, constant] = at;
+            for i in 0..run.count {
+                let (g, y) = (gradient.add(run.offset(i)), values.add(run.offset(i)));
+                let to = to.add(i * stride);
+                for (c, part) in vectors::<L>(run.width) {
+                    let (scale, shift) = (load::<L>(scale.add(c), part), load::<L>(shift.add(c), part));
+                    let (slope, pull) = (load::<L>(slope.add(c), part), load::<L>(pull.add(c), part));
+                    let constant = load::<L>(constant.add(c), part);
                     let (g, y) = (load::<L>(g.add(c), part), load::<L>(y.add(c), part));
                     let dz = curve.backward::<L>(L::fma(y, scale, shift), g);
                     store::<L>(to.add(c), part, L::fma(slope, dz, L::fma(pull, y, constant)));
