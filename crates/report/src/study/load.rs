@@ -72,10 +72,13 @@ impl Study {
         let mut by_key: BTreeMap<String, RunRecord> = BTreeMap::new();
         for record in records {
             let identity = identity(&record);
-            match by_key.get(&identity) {
-                // Of two within one second, the one that was appended later.
-                Some(known) if age(known) > age(&record) => {}
-                _ => drop(by_key.insert(identity, record)),
+            let is_outlived = by_key.get(&identity).is_some_and(|known: &RunRecord| match known.key == record.key {
+                true => age(known) >= age(&record),
+                // Of two levels within one second, the one that was appended later.
+                false => known.created > record.created,
+            });
+            if !is_outlived {
+                by_key.insert(identity, record);
             }
         }
         let mut sorted: Vec<(Subject, RunRecord)> =
