@@ -35,13 +35,14 @@ pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     pearson(&ranks(&x).into_iter().zip(ranks(&y)).collect::<Vec<_>>())
 }
 
-/// Ranks from 1; equal values share the average of their ranks.
-fn ranks(values: &[f64]) -> Vec<f64> {
+/// Ranks from 1 in increasing order; equal values share the average of their ranks.
+pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|a, b| values[*a].total_cmp(&values[*b]));
     let mut ranks = vec![0.0; values.len()];
     let mut below = 0;
     for tied in order.chunk_by(|a, b| values[*a] == values[*b]) {
+        // The mean of below + 1 ..= below + length.
         let rank = below as f64 + (tied.len() as f64 + 1.0) / 2.0;
         tied.iter().for_each(|at| ranks[*at] = rank);
         below += tied.len();

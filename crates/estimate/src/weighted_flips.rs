@@ -1,3 +1,4 @@
+use crate::correlation::ranks;
 use crate::{EstimateError, Score};
 
 /// Probe images the published scale refers to.
@@ -39,27 +40,12 @@ pub fn weighted_flips(initial: &[usize], confidence: &[f64], adapted: &[usize]) 
     if let Some(index) = confidence.iter().position(|c| !c.is_finite()) {
         return Err(EstimateError::NotFinite { what: "confidence", index, found: confidence[index] });
     }
-    let mut terms = average_ranks(confidence);
+    let mut terms = ranks(confidence);
     let images = terms.len() as f64;
     for (term, (a, b)) in terms.iter_mut().zip(initial.iter().zip(adapted)) {
         *term = if a == b { 0.0 } else { PUBLISHED_PROBE * *term / images };
     }
     Ok(Score::from_terms(terms))
-}
-
-/// Ranks from 1 in increasing order; equal values share the average of their ranks.
-fn average_ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_unstable_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut below = 0;
-    for tied in order.chunk_by(|a, b| values[*a] == values[*b]) {
-        // The mean of below + 1 ..= below + length.
-        let rank = below as f64 + (tied.len() as f64 + 1.0) / 2.0;
-        tied.iter().for_each(|at| ranks[*at] = rank);
-        below += tied.len();
-    }
-    ranks
 }
 
 fn check_pair(initial: &[usize], adapted: &[usize]) -> Result<(), EstimateError> {
@@ -83,7 +69,7 @@ mod tests {
 
     #[test]
     fn ties_share_the_average_rank() {
-        let ranks = average_ranks(&[0.5, 0.1, 0.5, 0.9, 0.5, 0.0, -0.0]);
+        let ranks = ranks(&[0.5, 0.1, 0.5, 0.9, 0.5, 0.0, -0.0]);
         assert_eq!(ranks, [5.0, 3.0, 5.0, 7.0, 5.0, 1.5, 1.5]);
     }
 

@@ -1,5 +1,4 @@
 //! Pictures and a classifier made on the spot, so that the examples need no files.
-#![allow(dead_code, reason = "no example uses all of it")]
 
 use flipcast::images::preprocess::{Normalise, Preprocess, Size};
 use flipcast::{Device, Image, InMemory, Label, Loader, LoaderConfig, Model, NormMode, OpenedData, Purpose};
