@@ -52,6 +52,22 @@
 //! # }
 //! ```
 //!
+//! Adapting while predicting, from files:
+//!
+//! ```no_run
+//! use flipcast::{DataRequest, Device, Loader, MethodConfig, ModelRequest, Purpose};
+//!
+//! let model = ModelRequest::new("resnet18.safetensors".as_ref()).open()?;
+//! let data = DataRequest::new("production.tar").open(&model)?;
+//! let request = data.request();
+//! let mut net = Device::cpu(0).network(&model, Purpose::Adapt, request.config.batch_size)?;
+//! let mut tent = MethodConfig::default_for("tent", model.num_classes())?.build(0)?;
+//! for loaded in Loader::new(request.dataset.clone(), request.config.clone())? {
+//!     println!("{:?}", tent.step(&mut *net, &loaded?.batch)?.logits.argmax());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! `examples/` shows three longer programs: `estimate_accuracy`, `adapt_stream` and `own_corruptions`.
 #![forbid(unsafe_code)]
 
