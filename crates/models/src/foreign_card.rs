@@ -78,7 +78,8 @@ impl ForeignCard {
         };
         Ok(ModelCard {
             name: self.name,
-            architecture: Architecture { input_size: height, ..architecture },
+            classes: architecture.config.classes(),
+            architecture: Some(Architecture { input_size: height, ..architecture }),
             class_names: match self.classes {
                 Some(ClassList::Names(names)) => Some(names),
                 Some(ClassList::Text(_)) | None => None,

@@ -1,11 +1,12 @@
 use crate::fit::{Sources, fit_tensors};
 use crate::layout::arrange;
 use crate::model::build_graph;
+use crate::program::{Lowered, lower_program};
 use crate::recognise::recognise;
 use crate::vit_weights::{accept_positions, file_params, join_heads, second_head};
-use crate::{Architecture, Model, ModelCard, ModelError, TensorInfo, WeightFile, WeightTag};
+use crate::{Architecture, Model, ModelCard, ModelError, ProgramError, TensorInfo, WeightFile, WeightTag};
 use flipcast_graph::Graph;
-use flipcast_images::preprocess::Preprocess;
+use flipcast_images::preprocess::{Preprocess, Size};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,6 +15,8 @@ use std::path::Path;
 const CARD_ENTRY: &str = "flipcast_card";
 /// The safetensors metadata entry that may name the architecture.
 const ARCHITECTURE_ENTRY: &str = "architecture";
+/// What stands for the architecture of a network that came as an exported program.
+const EXPORTED: &str = "exported";
 
 /// What to load, and what the caller knows about it.
 ///
@@ -49,6 +52,7 @@ impl<'a> LoadRequest<'a> {
 struct Knowledge {
     name: Option<String>,
     architecture: Option<Architecture>,
+    classes: Option<usize>,
     preprocess: Option<Preprocess>,
     class_names: Option<Vec<String>>,
     sha256: Option<String>,
@@ -67,42 +71,28 @@ impl Model {
     /// # Ok::<(), flipcast_models::ModelError>(())
     /// ```
     ///
-    /// The architecture is the one asked for, or else the card's, the one named in the file's metadata, or the one
+    /// An exported program is a network of its own; a card beside it, or the name of published weights, tells preprocessing and
+    /// class names. Of other files the architecture is the one asked for, or else the card's, the one named in the file's metadata, or the one
     /// the tensors fit exactly. Preprocessing and class names come from the card or the weights' name. Position embeddings of a
     /// vision transformer asked for with images of another size are resampled. A card that says otherwise than the name of
     /// published weights is an error.
     pub fn load(request: LoadRequest<'_>) -> Result<Self, ModelError> {
         let path = request.path.display().to_string();
         let file = open(request.path, request.within)?;
-        let tensors: Vec<TensorInfo> = file.tensors().cloned().collect();
-        let mut known = gather(&request, &file)?;
-        let mut architecture = match known.architecture.take() {
-            Some(architecture) => architecture,
-            None => recognise_only(&path, &tensors)?,
-        };
-        if let Some(classes) = request.classes {
-            architecture = architecture.with_classes(classes);
-        }
+        let known = gather(&request, &file)?;
         let sha256 = file.sha256();
-        if let Some(expected) = known.sha256
+        if let Some(expected) = &known.sha256
             && !expected.eq_ignore_ascii_case(&sha256)
         {
-            let found = sha256;
+            let (expected, found) = (expected.clone(), sha256);
             return Err(ModelError::OtherWeights { path, expected, found });
         }
-        let graph = build_graph(&architecture)?;
-        let family = architecture.config.family();
-        let wanted = file_params(&architecture.config, &graph);
-        let (mut fit, mut sources) = fit_tensors(family, &wanted, tensors.iter());
-        accept_positions(&architecture.config, &tensors, &mut fit, &mut sources);
-        if !fit.is_exact() {
-            let model = known.name.unwrap_or(architecture.name);
-            return Err(ModelError::do_not_fit(model, &graph, fit));
-        }
-        let params = load_params(&path, &file, &graph, &sources)?;
-        let name = known.name.unwrap_or_else(|| file_stem(request.path));
-        let mut model =
-            Self::from_params(graph, params)?.with_architecture(&architecture).with_name(name).with_sha256(sha256);
+        let name = known.name.clone().unwrap_or_else(|| file_stem(request.path));
+        let mut model = match file.program() {
+            Some(json) => from_program(&request, &file, json, &known)?,
+            None => from_weights(&request, &file, &known)?,
+        };
+        model = model.with_name(name).with_sha256(sha256);
         model.notes = known.notes.into();
         if let Some(preprocess) = known.preprocess {
             model = model.with_preprocess(preprocess);
@@ -112,6 +102,56 @@ impl Model {
             None => Ok(model),
         }
     }
+}
+
+/// The model whose architecture is known or recognised by the tensors of `file`.
+fn from_weights(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge) -> Result<Model, ModelError> {
+    let path = request.path.display().to_string();
+    let tensors: Vec<TensorInfo> = file.tensors().cloned().collect();
+    let mut architecture = match &known.architecture {
+        Some(architecture) => architecture.clone(),
+        None => recognise_only(&path, &tensors)?,
+    };
+    if let Some(classes) = request.classes {
+        architecture = architecture.with_classes(classes);
+    }
+    let graph = build_graph(&architecture)?;
+    let family = architecture.config.family();
+    let wanted = file_params(&architecture.config, &graph);
+    let (mut fit, mut sources) = fit_tensors(family, &wanted, tensors.iter());
+    accept_positions(&architecture.config, &tensors, &mut fit, &mut sources);
+    if !fit.is_exact() {
+        let model = known.name.clone().unwrap_or(architecture.name);
+        return Err(ModelError::do_not_fit(model, &graph, fit));
+    }
+    let params = load_params(&path, file, &graph, &sources)?;
+    Ok(Model::from_params(graph, params)?.with_architecture(&architecture))
+}
+
+/// The model that the exported program in `file` describes by itself.
+fn from_program(
+    request: &LoadRequest<'_>,
+    file: &WeightFile,
+    json: &[u8],
+    known: &Knowledge,
+) -> Result<Model, ModelError> {
+    let path = || request.path.display().to_string();
+    if let Some(name) = request.architecture.filter(|name| !name.contains('.')) {
+        return Err(ModelError::NamedProgram { path: path(), name: name.to_owned() });
+    }
+    let failed = |source| ModelError::Program { path: path(), source: Box::new(source) };
+    let Lowered { graph, params, size, bound_to_size } = lower_program(file, json).map_err(failed)?;
+    if let (Some(layer), Some(used)) = (bound_to_size, known.preprocess.as_ref().and_then(Preprocess::fixed_size))
+        && used != size
+    {
+        let text = |size: Size| format!("{} x {}", size.height, size.width);
+        return Err(failed(ProgramError::OtherSize { exported: text(size), found: text(used), layer }));
+    }
+    let found = graph.num_classes();
+    if let Some(expected) = request.classes.or(known.classes).filter(|&expected| expected != found) {
+        return Err(ModelError::OtherClasses { path: path(), expected, found });
+    }
+    Ok(Model::from_params(graph, params)?.with_input_size(EXPORTED, size))
 }
 
 pub(crate) fn open(path: &Path, within: Option<&str>) -> Result<WeightFile, ModelError> {
@@ -140,7 +180,8 @@ fn gather(request: &LoadRequest<'_>, file: &WeightFile) -> Result<Knowledge, Mod
             return Err(ModelError::CardConflict { card: place, name: tag.name.to_owned(), conflicts });
         }
         known.name = card.name;
-        known.architecture = Some(card.architecture);
+        known.architecture = card.architecture;
+        known.classes = Some(card.classes);
         known.preprocess = Some(card.preprocess);
         known.class_names = card.class_names;
         known.sha256 = card.weights_sha256;
@@ -151,7 +192,7 @@ fn gather(request: &LoadRequest<'_>, file: &WeightFile) -> Result<Knowledge, Mod
         known.preprocess = Some((tag.preprocess)());
     } else if let Some(name) = named {
         let found = Architecture::find(name)?;
-        let classes = known.architecture.map_or(found.config.classes(), |card| card.config.classes());
+        let classes = known.classes.unwrap_or(found.config.classes());
         known.architecture = Some(found.with_classes(classes));
     }
     Ok(known)
@@ -162,11 +203,13 @@ fn conflicts(card: &ModelCard, tag: &WeightTag, classes: Option<usize>) -> Vec<S
     let named = tag.architecture();
     let json = |preprocess: &Preprocess| serde_json::to_value(preprocess).unwrap_or_default();
     let (by_card, by_name) = (json(&card.preprocess), json(&(tag.preprocess)()));
-    let card_classes = card.architecture.config.classes();
+    let card_classes = card.classes;
     let mut settings =
         vec![("classes", card_classes.to_string(), classes.map_or(tag.classes, |_| card_classes).to_string())];
-    if card.architecture.config != named.config.clone().with_classes(card_classes) {
-        settings.push(("architecture", card.architecture.name.clone(), named.name));
+    if let Some(by_card) = &card.architecture
+        && by_card.config != named.config.clone().with_classes(card_classes)
+    {
+        settings.push(("architecture", by_card.name.clone(), named.name));
     }
     for setting in ["resize", "crop", "interpolation", "normalise"] {
         settings.push((setting, by_card[setting].to_string(), by_name[setting].to_string()));

@@ -95,9 +95,13 @@ impl Model {
         Ok(self)
     }
 
-    pub(crate) fn with_architecture(mut self, architecture: &Architecture) -> Self {
-        self.architecture.clone_from(&architecture.name);
-        self.input_size = Size::square(architecture.input_size);
+    pub(crate) fn with_architecture(self, architecture: &Architecture) -> Self {
+        self.with_input_size(&architecture.name, Size::square(architecture.input_size))
+    }
+
+    pub(crate) fn with_input_size(mut self, architecture: &str, size: Size) -> Self {
+        architecture.clone_into(&mut self.architecture);
+        self.input_size = size;
         self
     }
 

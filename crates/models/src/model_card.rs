@@ -32,8 +32,8 @@ const MAX_BYTES: u64 = 64 << 20;
 /// ```
 ///
 /// `classes` is a number or the names; `resize` is `"none"`, `{"short_side": n}`, `{"exact": size}` or
-/// `{"exact_float": size}`; `crop` is a number, `{"width": w, "height": h}` or absent. Optional: `name`, `config` with
-/// the settings of a network that has no name, `input_size`, `weights_sha256`, and `normalise` in place of `mean` and
+/// `{"exact_float": size}`; `crop` is a number, `{"width": w, "height": h}` or absent. Optional: `name`, `architecture`
+/// where the file itself tells it, as an exported program does, `config` with the settings of a network that has no name, `input_size`, `weights_sha256`, and `normalise` in place of `mean` and
 /// `std`. Unknown fields are errors. Cards without `flipcast_model` are read too if they hold `architecture`,
 /// `num_classes`, `input_size`, `mean`, `std` and `resize`.
 ///
@@ -44,7 +44,7 @@ const MAX_BYTES: u64 = 64 << 20;
 ///     "flipcast_model": 1, "architecture": "resnet50", "classes": ["cat", "dog"], "mean": [0.485, 0.456, 0.406],
 ///     "std": [0.229, 0.224, 0.225], "resize": {"short_side": 256}, "crop": 224
 /// }"#)?;
-/// assert_eq!(card.architecture.config.classes(), 2);
+/// assert_eq!(card.classes, 2);
 /// assert_eq!(ModelCard::read(card.to_json().as_bytes())?, card);
 /// # Ok::<(), flipcast_models::CardError>(())
 /// ```
@@ -52,8 +52,10 @@ const MAX_BYTES: u64 = 64 << 20;
 pub struct ModelCard {
     /// The model's name, `<architecture>.<weights>`.
     pub name: Option<String>,
-    /// The architecture with its class count.
-    pub architecture: Architecture,
+    /// The architecture with its class count; none where the file tells it, as an exported program does.
+    pub architecture: Option<Architecture>,
+    /// Number of classes.
+    pub classes: usize,
     /// One name per class.
     pub class_names: Option<Vec<String>>,
     /// What is done to an image.
@@ -98,6 +100,9 @@ pub enum CardError {
         #[source]
         source: ArchitectureError,
     },
+    /// Settings of a network, but no name for it.
+    #[error("the card has `config`, but no `architecture` to call it by")]
+    ConfigWithoutName,
     /// A setting of a card without `flipcast_model` that is not understood.
     #[error("the card's `{field}` is `{found}`, expected {expected}")]
     NotUnderstood {
@@ -147,7 +152,8 @@ struct OwnCard {
     flipcast_model: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    architecture: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    architecture: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     config: Option<ArchitectureConfig>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -246,7 +252,7 @@ impl ModelCard {
         };
         let check = card.preprocess.check();
         check.map_err(|source| CardError::Preprocess { source })?;
-        let classes = card.architecture.config.classes();
+        let classes = card.classes;
         if let Some(names) = &card.class_names
             && names.len() != classes
         {
@@ -258,9 +264,10 @@ impl ModelCard {
 
     /// The card as JSON, in the form with `flipcast_model`.
     pub fn to_json(&self) -> String {
-        let Architecture { name, input_size, config } = &self.architecture;
-        let registered = Architecture::find(name).ok().map(|found| found.with_classes(config.classes()));
-        let is_registered = registered.as_ref() == Some(&self.architecture);
+        let unregistered = self.architecture.as_ref().filter(|architecture| {
+            let registered = Architecture::find(&architecture.name).ok();
+            registered.map(|found| found.with_classes(self.classes)).as_ref() != Some(*architecture)
+        });
         let (mean, std, normalise) = match &self.preprocess.normalise {
             Normalise::MeanStd { mean, std } => (Some(*mean), Some(*std), None),
             other => (None, None, Some(other.clone())),
@@ -268,12 +275,12 @@ impl ModelCard {
         let card = OwnCard {
             flipcast_model: VERSION,
             name: self.name.clone(),
-            architecture: name.clone(),
-            config: (!is_registered).then(|| config.clone()),
-            input_size: (!is_registered).then_some(*input_size),
+            architecture: self.architecture.as_ref().map(|architecture| architecture.name.clone()),
+            config: unregistered.map(|architecture| architecture.config.clone()),
+            input_size: unregistered.map(|architecture| architecture.input_size),
             classes: match &self.class_names {
                 Some(names) => Classes::Names(names.clone()),
-                None => Classes::Count(config.classes()),
+                None => Classes::Count(self.classes),
             },
             mean,
             std,
@@ -294,21 +301,27 @@ impl ModelCard {
             Classes::Count(classes) => (classes, None),
             Classes::Names(names) => (names.len(), Some(names)),
         };
-        let architecture = match card.config {
-            Some(config) => {
-                Architecture { name: card.architecture, input_size: card.input_size.unwrap_or(224), config }
+        let architecture = match (card.architecture, card.config) {
+            (Some(name), Some(config)) => {
+                Some(Architecture { name, input_size: card.input_size.unwrap_or(224), config })
             }
-            None => Architecture::find(&card.architecture).map_err(|source| CardError::Architecture { source })?,
+            (Some(name), None) => {
+                let mut found = Architecture::find(&name).map_err(|source| CardError::Architecture { source })?;
+                found.input_size = card.input_size.unwrap_or(found.input_size);
+                Some(found)
+            }
+            (None, None) => None,
+            (None, Some(_)) => return Err(CardError::ConfigWithoutName),
         };
         let normalise = match (card.mean, card.std, card.normalise) {
             (Some(mean), Some(std), None) => Normalise::MeanStd { mean, std },
             (None, None, Some(normalise)) => normalise,
             _ => return Err(CardError::Normalise),
         };
-        let input_size = card.input_size.unwrap_or(architecture.input_size);
         Ok(Self {
             name: card.name,
-            architecture: Architecture { input_size, ..architecture.with_classes(classes) },
+            architecture: architecture.map(|architecture| architecture.with_classes(classes)),
+            classes,
             class_names,
             preprocess: Preprocess {
                 resize: card.resize,

@@ -1,7 +1,7 @@
 use crate::fit::{Fit, Mismatch, describe};
 use crate::recognise::Match;
 use crate::text::{list_names, shown};
-use crate::{ArchitectureError, CardError, ImportError};
+use crate::{ArchitectureError, CardError, ImportError, ProgramError};
 use flipcast_graph::{Graph, GraphError};
 use flipcast_ground::Hint;
 
@@ -16,6 +16,33 @@ pub enum ModelError {
         /// What is wrong with it.
         #[source]
         source: Box<ImportError>,
+    },
+    /// The exported program is no network that runs here.
+    #[error("cannot use the exported program `{path}`")]
+    Program {
+        /// The file.
+        path: String,
+        /// What stands in the way.
+        #[source]
+        source: Box<ProgramError>,
+    },
+    /// An exported program was asked for by the name of an architecture.
+    #[error("`{path}` is an exported program, a network of its own, but was asked for as `{name}`")]
+    NamedProgram {
+        /// The file.
+        path: String,
+        /// The name.
+        name: String,
+    },
+    /// An exported program with another number of classes than was said.
+    #[error("the network in `{path}` has {found} classes, expected {expected}")]
+    OtherClasses {
+        /// The file.
+        path: String,
+        /// Classes asked for, by the card or by the caller.
+        expected: usize,
+        /// Classes of the network.
+        found: usize,
     },
     /// The card cannot be read.
     #[error("cannot read the model card `{path}`")]
@@ -172,6 +199,11 @@ impl Hint for ModelError {
             Self::Architecture(source) => return source.hint(),
             Self::Import { source, .. } => return source.hint(),
             Self::Card { source, .. } => return source.hint(),
+            Self::Program { source, .. } => return source.hint(),
+            Self::NamedProgram { .. } => {
+                "leave the name out, or name published weights whose preprocessing it shares".into()
+            }
+            Self::OtherClasses { .. } => "correct the number of classes, in the model card if it is there".into(),
             Self::Graph { .. } | Self::NotFinite { .. } | Self::NegativeVariance { .. } | Self::ClassNames { .. } => {
                 return None;
             }

@@ -151,7 +151,8 @@ fn a_card_for_another_file_is_refused() {
     let model = load(&path).unwrap();
     let mut card = ModelCard {
         name: None,
-        architecture: flipcast_models::Architecture::find("cifar_resnet8_w4").unwrap().with_classes(2),
+        architecture: Some(flipcast_models::Architecture::find("cifar_resnet8_w4").unwrap().with_classes(2)),
+        classes: 2,
         class_names: None,
         preprocess: Preprocess::torchvision_v1(),
         weights_sha256: model.weights_sha256().map(str::to_uppercase),
@@ -205,7 +206,8 @@ fn a_card_that_contradicts_the_name_of_published_weights_is_refused() {
     let tag = WeightTag::find("resnet20.cifar10").unwrap();
     let mut card = ModelCard {
         name: None,
-        architecture: tag.architecture(),
+        architecture: Some(tag.architecture()),
+        classes: tag.classes,
         class_names: Some((0..10).map(|class| format!("class {class}")).collect()),
         preprocess: (tag.preprocess)(),
         weights_sha256: None,

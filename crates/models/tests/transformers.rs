@@ -142,8 +142,9 @@ fn load(case: &Case) -> Model {
 fn family(model: &Model, case: &Case) -> Family {
     let card = std::fs::read(golden(&case.weights).with_extension("json")).unwrap();
     let card = flipcast_models::ModelCard::read(&card).unwrap();
-    assert_eq!(card.architecture.config.build().unwrap(), **model.graph());
-    card.architecture.config.family()
+    let config = card.architecture.unwrap().config;
+    assert_eq!(config.build().unwrap(), **model.graph());
+    config.family()
 }
 
 fn options(case: &Case) -> NetworkOptions {

@@ -105,8 +105,8 @@ fn describe_card(path: &Path) -> String {
     }
     match ModelCard::load_if_card(path) {
         Ok(Some(card)) => {
-            let classes = card.architecture.config.classes();
-            format!("{place}: {}, {classes} classes, {}", card.architecture.name, describe(&card.preprocess))
+            let architecture = card.architecture.map_or_else(String::new, |found| format!("{}, ", found.name));
+            format!("{place}: {architecture}{} classes, {}", card.classes, describe(&card.preprocess))
         }
         Ok(None) => format!("none; `{place}` is something else"),
         Err(error) => format!("{place} cannot be used: {}", with_causes(&error)),

@@ -37,8 +37,8 @@ fn read(text: &str) -> Result<ModelCard, CardError> {
 #[test]
 fn an_own_card_gives_every_setting() {
     let card = read(OWN).unwrap();
-    assert_eq!(card.architecture.name, "resnet50");
-    assert_eq!(card.architecture.config.classes(), 2);
+    assert_eq!(card.architecture.as_ref().unwrap().name, "resnet50");
+    assert_eq!(card.classes, 2);
     assert_eq!(card.class_names.unwrap(), ["cat", "dog"]);
     assert_eq!(card.preprocess.resize, Resize::ShortSide(232));
     assert_eq!(card.preprocess.crop, Some(Size::square(224)));
@@ -50,8 +50,8 @@ fn an_own_card_gives_every_setting() {
 fn a_training_script_s_card_gives_settings_in_words() {
     let card = read(TRAINED).unwrap();
     let config = ResNetConfig::cifar(26, 32, Shortcut::B, 100).unwrap();
-    assert_eq!(card.architecture.name, "cifar_resnet26_w32");
-    assert_eq!(card.architecture.config, ArchitectureConfig::ResNet(config));
+    assert_eq!(card.architecture.as_ref().unwrap().name, "cifar_resnet26_w32");
+    assert_eq!(card.architecture.unwrap().config, ArchitectureConfig::ResNet(config));
     assert_eq!(card.preprocess.resize, Resize::None);
     assert_eq!(card.class_names, None);
     assert_eq!(card.weights_sha256.as_deref(), Some("fd02"));
@@ -61,15 +61,15 @@ fn a_training_script_s_card_gives_settings_in_words() {
 fn the_float_enlargement_is_understood() {
     let card = read(ENLARGED).unwrap();
     assert_eq!(card.preprocess, Preprocess::tiny_imagenet_128());
-    assert_eq!(card.architecture.input_size, 128);
+    assert_eq!(card.architecture.unwrap().input_size, 128);
 }
 
 #[test]
 fn a_transformer_s_card_gives_its_sizes() {
     let card = read(TRANSFORMER).unwrap();
-    assert_eq!(card.architecture.name, "vit_tiny_p8");
+    assert_eq!(card.architecture.as_ref().unwrap().name, "vit_tiny_p8");
     let named = Architecture::find("vit_tiny_p8").unwrap();
-    assert_eq!(card.architecture, named);
+    assert_eq!(card.architecture, Some(named));
     for (from, to) in [
         ("1e-06", "1e-05"),
         ("gelu (erf)", "gelu (tanh)"),
@@ -112,8 +112,16 @@ fn cards_round_trip_through_json() {
     let mut card = read(OWN).unwrap();
     let config = ResNetConfig::plain(Block::Basic, Stem::Cifar, &[8, 24], &[2, 1], 2);
     card.architecture =
-        Architecture { name: "my_net".into(), input_size: 48, config: ArchitectureConfig::ResNet(config) };
+        Some(Architecture { name: "my_net".into(), input_size: 48, config: ArchitectureConfig::ResNet(config) });
     card.preprocess.normalise = Normalise::centred_bytes();
+    assert_eq!(read(&card.to_json()).unwrap(), card);
+}
+
+#[test]
+fn a_card_may_leave_the_architecture_to_the_file() {
+    let text = OWN.replace("\"architecture\": \"resnet50\",", "");
+    let card = read(&text).unwrap();
+    assert_eq!((card.architecture.as_ref(), card.classes), (None, 2));
     assert_eq!(read(&card.to_json()).unwrap(), card);
 }
 

@@ -230,6 +230,29 @@ pub enum ImportError {
         #[from]
         source: ZipError,
     },
+    /// An exported program whose tables are not what the format prescribes.
+    #[error("`{what}` of the exported program is malformed")]
+    BadProgram {
+        /// The record.
+        what: String,
+        /// Where and why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// An exported program of the time before the archive format.
+    #[error(
+        "the exported program has the format of PyTorch 2.7 and before, expected an archive with `models/model.json`"
+    )]
+    OldProgram,
+    /// A package of compiled code, without the layers it was compiled from.
+    #[error("the package holds compiled code alone, expected an exported program with `models/model.json`")]
+    CompiledProgram,
+    /// A tensor of an exported program that only Python could build.
+    #[error("tensor `{name}` is stored as a pickle, expected its values")]
+    PickledTensor {
+        /// The tensor.
+        name: String,
+    },
     /// A torch archive written on a machine of the other byte order.
     #[error("the torch archive has byte order `{found}`, expected `little`")]
     ByteOrder {
@@ -287,6 +310,9 @@ impl Hint for ImportError {
             Self::Zip { source: ZipError::Compressed { .. } } => {
                 "`torch.save` never compresses; load the file in Python and save it again"
             }
+            Self::OldProgram => "load it with `torch.export.load` in a current PyTorch and save it again",
+            Self::CompiledProgram => "save the program itself with `torch.export.save`",
+            Self::PickledTensor { .. } => "export a model whose weights are plain tensors, not of a tensor subclass",
             Self::UnsupportedDType { .. } => "convert the weights to float32 before saving",
             Self::RepeatedElements { .. } => "call `.contiguous()` on the tensor before saving",
             Self::AmbiguousStateDict { .. } => "choose one of them by name",

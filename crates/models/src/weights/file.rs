@@ -1,15 +1,18 @@
 use super::contents::Contents;
 use super::errors::ImportError;
+use super::exported::{is_exported, read_exported};
 use super::mapping::{FileBytes, map_file};
 use super::safetensors::read_safetensors;
 use super::stored_tensor::TensorInfo;
 use super::torch_legacy::read_torch_legacy;
 use super::torch_zip::read_torch_zip;
+use super::zip::Archive;
 use crate::text::shown;
 use flipcast_tensor::Tensor;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 
 /// A weight file format.
@@ -21,6 +24,8 @@ pub enum Format {
     TorchZip,
     /// `torch.save` before version 1.6: pickles and raw data in a row.
     TorchLegacy,
+    /// `torch.export.save`: a zip archive with the layers besides the tensors, a network of its own.
+    ExportedProgram,
 }
 
 impl Format {
@@ -54,6 +59,7 @@ impl fmt::Display for Format {
             Self::Safetensors => "safetensors",
             Self::TorchZip => "torch (zip)",
             Self::TorchLegacy => "torch (legacy)",
+            Self::ExportedProgram => "exported program",
         })
     }
 }
@@ -64,6 +70,8 @@ pub struct WeightFile {
     format: Format,
     contents: Contents,
     index: HashMap<String, usize>,
+    /// Where the layers of an exported program lie.
+    program: Option<Range<usize>>,
 }
 
 impl WeightFile {
@@ -90,22 +98,45 @@ impl WeightFile {
     }
 
     fn from_file_bytes(bytes: FileBytes, within: Option<&str>) -> Result<Self, ImportError> {
-        let format = Format::sniff(&bytes)?;
-        let mut contents = match (format, within) {
-            (Format::Safetensors, None) => read_safetensors(&bytes)?,
-            (Format::Safetensors, Some(path)) => {
-                return Err(ImportError::NoStateDict {
-                    place: format!("`{}`", shown(path)),
-                    found: "a safetensors file, which has no nesting".to_owned(),
-                });
+        let mut format = Format::sniff(&bytes)?;
+        let flat = |path: &str, what: &str| ImportError::NoStateDict {
+            place: format!("`{}`", shown(path)),
+            found: format!("{what}, which has no nesting"),
+        };
+        let mut program = None;
+        let mut contents = match format {
+            Format::Safetensors => match within {
+                None => read_safetensors(&bytes)?,
+                Some(path) => return Err(flat(path, "a safetensors file")),
+            },
+            Format::TorchLegacy => read_torch_legacy(&bytes, within)?,
+            Format::TorchZip | Format::ExportedProgram => {
+                let archive = Archive::read(&bytes)?;
+                if is_exported(&archive) {
+                    if let Some(path) = within {
+                        return Err(flat(path, "an exported program"));
+                    }
+                    format = Format::ExportedProgram;
+                    let (contents, place) = read_exported(&bytes, &archive)?;
+                    program = Some(place);
+                    contents
+                } else {
+                    read_torch_zip(&bytes, &archive, within)?
+                }
             }
-            (Format::TorchZip, within) => read_torch_zip(&bytes, within)?,
-            (Format::TorchLegacy, within) => read_torch_legacy(&bytes, within)?,
         };
         contents.check_sharing(bytes.len())?;
-        contents.tidy();
+        // The layers of a program name its tensors in full.
+        if program.is_none() {
+            contents.tidy();
+        }
         let index = contents.index();
-        Ok(Self { bytes, format, contents, index })
+        Ok(Self { bytes, format, contents, index, program })
+    }
+
+    /// The layers of an exported program as the JSON they are stored in; none in files that hold tensors alone.
+    pub(crate) fn program(&self) -> Option<&[u8]> {
+        self.program.clone().map(|place| &self.bytes[place])
     }
 
     /// The file's format.

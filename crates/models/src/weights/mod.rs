@@ -1,4 +1,4 @@
-//! Weight files: safetensors and both formats `torch.save` has written, to named tensors.
+//! Weight files: safetensors, both formats `torch.save` has written and exported programs, to named tensors.
 //!
 //! [`WeightFile`] recognises the format by content, lists the tensors and loads them one at a time. Checkpoints
 //! are searched for their state dict, the prefixes training wrappers add are stripped, and the batch counters of
@@ -10,6 +10,7 @@
 
 mod contents;
 mod errors;
+mod exported;
 mod file;
 mod mapping;
 mod pickle;

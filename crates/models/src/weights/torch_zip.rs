@@ -11,16 +11,19 @@ const PICKLE: &str = "data.pkl";
 
 /// Reads the archive `torch.save` writes since version 1.6: the object in `data.pkl`, each storage in a record of its
 /// own. `wanted` names the state dict where there are several.
-pub(super) fn read_torch_zip(bytes: &[u8], wanted: Option<&str>) -> Result<Contents, ImportError> {
-    let archive = Archive::read(bytes)?;
-    let folder = find_folder(&archive)?;
-    check_byte_order(bytes, &archive, folder)?;
+pub(super) fn read_torch_zip(
+    bytes: &[u8],
+    archive: &Archive<'_>,
+    wanted: Option<&str>,
+) -> Result<Contents, ImportError> {
+    let folder = find_folder(archive)?;
+    check_byte_order(bytes, archive, folder)?;
     let record = archive.locate(&format!("{folder}/{PICKLE}"))?;
     let pickle = read_pickle(&bytes[record.clone()])?;
     if pickle.len != record.len() {
         return Err(ImportError::TrailingBytes { what: "the pickle", found: (record.len() - pickle.len) as u64 });
     }
-    let locate = |storage: &StorageRef<'_>| locate_storage(&archive, folder, storage);
+    let locate = |storage: &StorageRef<'_>| locate_storage(archive, folder, storage);
     read_state_dict(&pickle, wanted, &locate)
 }
 
@@ -51,7 +54,7 @@ fn find_folder<'a>(archive: &Archive<'a>) -> Result<&'a str, ImportError> {
 }
 
 /// Archives without the record come from versions that wrote little-endian files only.
-fn check_byte_order(bytes: &[u8], archive: &Archive<'_>, folder: &str) -> Result<(), ImportError> {
+pub(super) fn check_byte_order(bytes: &[u8], archive: &Archive<'_>, folder: &str) -> Result<(), ImportError> {
     let record = format!("{folder}/byteorder");
     if !archive.holds(&record) {
         return Ok(());

@@ -1,0 +1,253 @@
+use super::operators::{OPERATORS, Operator};
+use super::schema::{Call, Program};
+use super::view::{View, channel_axis};
+use super::{CallError, Place, ProgramError};
+use crate::WeightFile;
+use crate::text::shown;
+use flipcast_graph::{Dims, Graph, GraphBuilder, NodeId};
+use flipcast_images::preprocess::Size;
+use flipcast_tensor::{Shape, Tensor};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// More values of one image than any layer has; a bound on what a small file can ask for.
+const MOST_VALUES: usize = 1 << 32;
+/// Sides of the example images.
+const LARGEST_SIDE: usize = 1 << 14;
+
+/// A program as a network.
+pub(crate) struct Lowered {
+    pub graph: Graph,
+    pub params: HashMap<String, Tensor>,
+    /// The images of the example.
+    pub size: Size,
+    /// A layer that holds for images of that size alone.
+    pub bound_to_size: Option<String>,
+}
+
+/// A value of the program.
+#[derive(Clone)]
+pub(super) enum Value {
+    /// What depends on the images.
+    View(View),
+    /// What does not.
+    Constant(Constant),
+    /// A tensor of the file that nothing has read yet.
+    Stored(String),
+    Int(i64),
+}
+
+/// A tensor that is known before any image is.
+#[derive(Clone)]
+pub(super) struct Constant {
+    pub tensor: Arc<Tensor>,
+    /// Its name, if it is one of the file's tensors as it is.
+    pub name: Option<String>,
+}
+
+impl Constant {
+    pub fn new(extents: Vec<usize>, values: Vec<f32>) -> Option<Self> {
+        let tensor = Tensor::new(Shape::new(extents), values).ok()?;
+        Some(Self { tensor: Arc::new(tensor), name: None })
+    }
+
+    pub fn extents(&self) -> &[usize] {
+        self.tensor.shape().extents()
+    }
+}
+
+/// The network so far.
+pub(super) struct Lowering<'a> {
+    pub file: &'a WeightFile,
+    pub builder: GraphBuilder,
+    pub params: HashMap<String, Tensor>,
+    /// Images of the example.
+    pub batch: usize,
+    /// Extents of every node's value for the example.
+    dims: Vec<Dims>,
+    pub values: HashMap<String, Value>,
+    /// Which values share memory in PyTorch, by name.
+    memory: HashMap<String, usize>,
+    /// Values whose memory was changed through another.
+    stale: HashSet<String>,
+    /// Names that are taken, with the number that the next of the same name gets.
+    names: HashMap<String, usize>,
+    /// Nodes that may be the last.
+    pub linear: HashSet<NodeId>,
+    pub bound_to_size: Option<String>,
+}
+
+/// The network that the program in `file`, stored as `json`, describes.
+pub(crate) fn lower_program(file: &WeightFile, json: &[u8]) -> Result<Lowered, ProgramError> {
+    let program = Program::read(json)?;
+    let [batch, channels, rows, columns] = program.example;
+    let fits = [batch, channels, rows, columns].iter().all(|size| (1..=LARGEST_SIDE).contains(size));
+    if !fits {
+        return Err(ProgramError::Example { found: program.example });
+    }
+    let (builder, input) = GraphBuilder::new(channels);
+    let dims = Dims::new(rows, columns, channels);
+    let mut lowering = Lowering {
+        file,
+        builder,
+        params: HashMap::new(),
+        batch,
+        dims: vec![dims],
+        values: HashMap::new(),
+        memory: HashMap::new(),
+        stale: HashSet::new(),
+        names: HashMap::from([("input".to_owned(), 2)]),
+        linear: HashSet::new(),
+        bound_to_size: None,
+    };
+    let stored = program.tensors.into_iter().map(|(name, tensor)| (name, Value::Stored(tensor)));
+    let inputs = stored.chain([(program.input, Value::View(View::map(input, batch, dims)))]);
+    for (index, (name, value)) in inputs.enumerate() {
+        lowering.memory.insert(name.clone(), index);
+        lowering.values.insert(name, value);
+    }
+    for call in &program.calls {
+        lowering.run(call).map_err(|problem| {
+            let Call { operator, module, name, .. } = call;
+            let place = Place { operator: operator.clone(), module: module.clone(), node: name.clone() };
+            ProgramError::Call { place: Box::new(place), problem: Box::new(problem) }
+        })?;
+    }
+    lowering.finish(&program.output, Size { width: columns, height: rows })
+}
+
+impl Lowering<'_> {
+    fn run(&mut self, call: &Call) -> Result<(), CallError> {
+        let (name, in_place) = Operator::plain_name(&call.operator);
+        let operator = OPERATORS.iter().find(|operator| operator.name == name);
+        let operator = operator.ok_or(CallError::UnknownOperator { known: OPERATORS.len() })?;
+        let results = (operator.lower)(self, call)?;
+        let first = call.tensor_name(0);
+        let memory = match first.and_then(|first| self.memory.get(first)) {
+            Some(&memory) if operator.is_view && !in_place => memory,
+            _ => self.memory.len(),
+        };
+        if let (true, Some(changed)) = (in_place, first) {
+            let group = self.memory.get(changed).copied();
+            let others = self.memory.iter().filter(|(name, other)| Some(**other) == group && *name != changed);
+            let others: Vec<String> = others.map(|(name, _)| name.clone()).collect();
+            self.stale.extend(others);
+            if let Some(result) = results.first() {
+                self.values.insert(changed.to_owned(), result.clone());
+                self.memory.insert(changed.to_owned(), memory);
+            }
+        }
+        for (name, value) in call.results.iter().zip(results) {
+            if self.values.insert(name.clone(), value).is_some() {
+                return Err(CallError::DuplicateValue { name: shown(name) });
+            }
+            self.memory.insert(name.clone(), memory);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, output: &str, size: Size) -> Result<Lowered, ProgramError> {
+        let name = || shown(output);
+        let view = match self.values.get(output) {
+            Some(Value::View(view)) => view.clone(),
+            Some(_) => return Err(ProgramError::NotLogits { name: name(), found: "a constant".into() }),
+            None => return Err(ProgramError::NotLogits { name: name(), found: "made by no call".into() }),
+        };
+        let dims = self.dims(view.node);
+        let flat = View {
+            axes: vec![view.axes[0].clone(), channel_axis(dims.channels)],
+            ..View::map(view.node, self.batch, dims)
+        };
+        if view != flat || dims.pixels() != 1 || dims.channels < 2 {
+            return Err(ProgramError::NotLogits { name: name(), found: view.to_string() });
+        }
+        let mut node = view.node;
+        if !self.linear.contains(&node) {
+            node = self.identity_head(node, dims.channels);
+        }
+        let graph = self.builder.finish(node).map_err(|source| ProgramError::Graph { source })?;
+        graph.infer_dims(size.height, size.width).map_err(|source| ProgramError::Plan { source })?;
+        Ok(Lowered { graph, params: self.params, size, bound_to_size: self.bound_to_size })
+    }
+
+    /// A network must end in a linear layer; one that ends otherwise gets one that changes nothing.
+    fn identity_head(&mut self, node: NodeId, classes: usize) -> NodeId {
+        let name = self.unused_name("logits");
+        let mut weight = vec![0.0; classes * classes];
+        weight.iter_mut().step_by(classes + 1).for_each(|one| *one = 1.0);
+        let weight = Tensor::new([classes, classes], weight).expect("one value was made per element");
+        self.params.insert(format!("{name}.weight"), weight);
+        self.builder.linear_without_bias(&name, node, classes, classes)
+    }
+
+    /// The value called `name`.
+    pub fn value(&mut self, name: &str) -> Result<Value, CallError> {
+        if self.stale.contains(name) {
+            return Err(CallError::ChangedInPlace { name: shown(name) });
+        }
+        let value = self.values.get(name).cloned().ok_or_else(|| CallError::UnknownValue { name: shown(name) })?;
+        let Value::Stored(stored) = &value else {
+            return Ok(value);
+        };
+        let tensor = self.file.load(stored).map_err(|_| CallError::MissingTensor { name: shown(stored) })?;
+        let loaded = Value::Constant(Constant { tensor: Arc::new(tensor), name: Some(stored.clone()) });
+        self.values.insert(name.to_owned(), loaded.clone());
+        Ok(loaded)
+    }
+
+    /// Extents of a node's value for the example.
+    pub fn dims(&self, node: NodeId) -> Dims {
+        self.dims[node.index()]
+    }
+
+    /// Notes the extents of a node that was just added.
+    pub fn note(&mut self, node: NodeId, dims: Dims) -> Result<NodeId, CallError> {
+        let values = dims.height.checked_mul(dims.width).and_then(|pixels| pixels.checked_mul(dims.channels));
+        if values.is_none_or(|values| values == 0 || values > MOST_VALUES) {
+            return Err(CallError::Extents { problem: format!("{dims} values of an image") });
+        }
+        self.dims.push(dims);
+        debug_assert_eq!(self.dims.len(), node.index() + 1, "every node's extents are noted once");
+        Ok(node)
+    }
+
+    /// A name for the node of `call`: `wanted`, or the module's path, if nothing else has it.
+    pub fn name(&mut self, call: &Call, wanted: Option<&str>) -> String {
+        let wanted = wanted.filter(|name| !name.is_empty());
+        let module = (!call.module.is_empty()).then_some(call.module.as_str());
+        for name in wanted.into_iter().chain(module) {
+            if !self.names.contains_key(name) {
+                return self.unused_name(name);
+            }
+        }
+        let path = if call.module.is_empty() { call.name.clone() } else { format!("{}.{}", call.module, call.name) };
+        self.unused_name(&path)
+    }
+
+    fn unused_name(&mut self, name: &str) -> String {
+        let mut free = name.to_owned();
+        // A name with a number may itself be one that the file gives.
+        while self.names.contains_key(&free) {
+            let next = self.names.entry(name.to_owned()).or_insert(2);
+            free = format!("{name}_{next}");
+            *next += 1;
+        }
+        self.names.insert(free.clone(), 2);
+        free
+    }
+
+    /// Keeps `constant` as the parameter `name` with other extents of the same size.
+    pub fn keep(&mut self, name: String, extents: &[usize], constant: &Constant) -> Result<(), CallError> {
+        let tensor = Tensor::new(Shape::new(extents), constant.tensor.values().to_vec());
+        let problem = || format!("`{}` has extents {:?}, expected {extents:?}", shown(&name), constant.extents());
+        let tensor = tensor.map_err(|_| CallError::Extents { problem: problem() })?;
+        self.params.insert(name, tensor);
+        Ok(())
+    }
+
+    /// Says that the layer of `call` holds for images of the example's size alone.
+    pub fn bind_to_size(&mut self, call: &Call) {
+        let layer = if call.module.is_empty() { &call.name } else { &call.module };
+        self.bound_to_size.get_or_insert_with(|| layer.clone());
+    }
+}

@@ -1,0 +1,221 @@
+use crate::program::CallError;
+use crate::program::arguments::refuse;
+use crate::program::lower::{Constant, Lowering, Value};
+use crate::program::schema::{Arg, Call, Int};
+use crate::program::view::View;
+
+/// `add(input, other, alpha)`.
+pub(super) fn add(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    lowering.expect_alpha(call)?;
+    match lowering.operands(call)? {
+        (Value::View(a), Value::View(b)) => lowering.add_views(call, a, b),
+        (Value::View(view), Value::Constant(constant)) | (Value::Constant(constant), Value::View(view)) => {
+            lowering.add_constant(call, view, constant)
+        }
+        (a, b) => lowering.combine(call, a, b, |a, b| a + b),
+    }
+}
+
+/// `sub(input, other, alpha)`.
+pub(super) fn sub(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    lowering.expect_alpha(call)?;
+    match lowering.operands(call)? {
+        (Value::View(a), Value::View(b)) => {
+            let Some(Value::View(b)) = lowering.scale(call, b, number(-1.0))?.pop() else {
+                return Err(refuse("other", "a constant", "a value that depends on the images"));
+            };
+            lowering.add_views(call, a, b)
+        }
+        (Value::View(view), Value::Constant(constant)) => {
+            lowering.add_constant(call, view, constant.map(|value| -value))
+        }
+        (Value::Constant(constant), Value::View(view)) => {
+            let Some(Value::View(view)) = lowering.scale(call, view, number(-1.0))?.pop() else {
+                return Err(refuse("other", "a constant", "a value that depends on the images"));
+            };
+            lowering.add_constant(call, view, constant)
+        }
+        (a, b) => lowering.combine(call, a, b, |a, b| a - b),
+    }
+}
+
+/// `mul(input, other)`: with a constant per channel, with a value of the same extents, or with a gate of one pixel.
+pub(super) fn mul(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    match lowering.operands(call)? {
+        (Value::View(a), Value::View(b)) => lowering.multiply_views(call, a, b),
+        (Value::View(view), Value::Constant(constant)) | (Value::Constant(constant), Value::View(view)) => {
+            lowering.scale(call, view, constant)
+        }
+        (a, b) => lowering.combine(call, a, b, |a, b| a * b),
+    }
+}
+
+/// `div(input, other)` by a constant.
+pub(super) fn div(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    if let Some(mode) = call.argument("rounding_mode") {
+        return Err(refuse("rounding_mode", format!("{mode:?}"), "nothing"));
+    }
+    match lowering.operands(call)? {
+        (Value::View(view), Value::Constant(constant)) => lowering.scale(call, view, constant.map(|value| 1.0 / value)),
+        (_, Value::View(_)) => Err(refuse("other", "a value that depends on the images", "a constant")),
+        (a, b) => lowering.combine(call, a, b, |a, b| a / b),
+    }
+}
+
+/// A constant without axes.
+fn number(value: f64) -> Constant {
+    Constant::new(Vec::new(), vec![value as f32]).expect("one value is one element")
+}
+
+impl Constant {
+    fn map(&self, function: impl Fn(f32) -> f32) -> Self {
+        let values = self.tensor.values().iter().map(|&value| function(value)).collect();
+        Self::new(self.extents().to_vec(), values).expect("as many values as before")
+    }
+}
+
+impl Lowering<'_> {
+    fn expect_alpha(&self, call: &Call) -> Result<(), CallError> {
+        let alpha = call.float("alpha", Some(1.0))?;
+        if alpha == 1.0 { Ok(()) } else { Err(refuse("alpha", alpha.to_string(), "1")) }
+    }
+
+    /// Both operands; a number is a constant without axes.
+    fn operands(&mut self, call: &Call) -> Result<(Value, Value), CallError> {
+        let mut operand = |index: usize| match call.nth(index) {
+            Some(Arg::Float(value)) => Ok(Value::Constant(number(*value))),
+            Some(Arg::Int(Int::Known(value))) => Ok(Value::Constant(number(*value as f64))),
+            _ => self.operand(call, index),
+        };
+        Ok((operand(0)?, operand(1)?))
+    }
+
+    fn add_views(&mut self, call: &Call, a: View, b: View) -> Result<Vec<Value>, CallError> {
+        let (a, b) = (self.whole_view(call, a)?, self.whole_view(call, b)?);
+        let dims = self.dims(a.node);
+        if a.axes != b.axes || dims != self.dims(b.node) {
+            return Err(self.layout(&b, &format!("those of the other operand, {a}")));
+        }
+        let name = self
+            .name(call, Some(&format!("{}.add", call.module)).filter(|_| !call.module.is_empty()).map(String::as_str));
+        let node = self.builder.add(&name, a.node, b.node);
+        let node = self.note(node, dims)?;
+        Ok(vec![Value::View(a.of(node))])
+    }
+
+    fn multiply_views(&mut self, call: &Call, a: View, b: View) -> Result<Vec<Value>, CallError> {
+        let (a, b) = (self.whole_view(call, a)?, self.whole_view(call, b)?);
+        let (a_dims, b_dims) = (self.dims(a.node), self.dims(b.node));
+        let (values, gate) = if a_dims.pixels() < b_dims.pixels() { (b, a) } else { (a, b) };
+        let (dims, gate_dims) = (self.dims(values.node), self.dims(gate.node));
+        let same = values.axes == gate.axes && dims == gate_dims;
+        let spread = gate_dims.pixels() == 1
+            && values.axes.len() == gate.axes.len()
+            && dims.channels == gate_dims.channels
+            && (0..gate.axes.len()).any(|axis| {
+                values.is_channels(axis, dims) && gate.is_channels(axis, dims) && values.has_channels_on(axis)
+            });
+        if !same && !spread {
+            return Err(self.layout(&gate, &format!("those of the other operand, {values}, or one pixel of them")));
+        }
+        let name = self.name(call, None);
+        let node = self.builder.mul(&name, values.node, gate.node);
+        let node = self.note(node, dims)?;
+        Ok(vec![Value::View(values.of(node))])
+    }
+
+    /// Adds a constant, spread over the view, to every image.
+    fn add_constant(&mut self, call: &Call, view: View, constant: Constant) -> Result<Vec<Value>, CallError> {
+        let view = self.whole_view(call, view)?;
+        if constant.tensor.values().iter().all(|&value| value == 0.0) {
+            return Ok(vec![Value::View(view)]);
+        }
+        let dims = self.dims(view.node);
+        let places = view.broadcast(dims, constant.extents());
+        let places = places.ok_or_else(|| self.layout(&view, &format!("some that fit {:?}", constant.extents())))?;
+        let values = places.into_iter().map(|place| constant.tensor.values()[place]).collect();
+        let spread = Constant::new(vec![1, dims.pixels(), dims.channels], values);
+        let spread = spread.ok_or_else(|| CallError::Extents { problem: format!("{dims}") })?;
+        let name = self.name(call, constant.name.as_deref());
+        self.keep(name.clone(), &[1, dims.pixels(), dims.channels], &spread)?;
+        let node = self.builder.add_position(&name, view.node, dims.pixels());
+        let node = self.note(node, dims)?;
+        Ok(vec![Value::View(view.of(node))])
+    }
+
+    /// Multiplies with a constant that is the same for all pixels.
+    pub(super) fn scale(&mut self, call: &Call, view: View, constant: Constant) -> Result<Vec<Value>, CallError> {
+        let view = self.whole_view(call, view)?;
+        if constant.tensor.values().iter().all(|&value| value == 1.0) {
+            return Ok(vec![Value::View(view)]);
+        }
+        let dims = self.dims(view.node);
+        let places = view.broadcast(dims, constant.extents()).filter(|places| {
+            let (first, rest) = places.split_at(dims.channels.min(places.len()));
+            rest.chunks(dims.channels).all(|pixel| pixel == first)
+        });
+        let places = places.ok_or_else(|| self.layout(&view, "one factor per channel"))?;
+        let values: Vec<f32> = places[..dims.channels].iter().map(|&place| constant.tensor.values()[place]).collect();
+        let factors = Constant::new(vec![dims.channels], values);
+        let factors = factors.ok_or_else(|| CallError::Extents { problem: format!("{dims}") })?;
+        let name = self.name(call, constant.name.as_deref());
+        self.keep(name.clone(), &[dims.channels, 1, 1], &factors)?;
+        let node = self.builder.scale(&name, view.node);
+        let node = self.note(node, dims)?;
+        Ok(vec![Value::View(view.of(node))])
+    }
+
+    /// A function of two constants, one of which may be spread over the other.
+    fn combine(
+        &mut self,
+        _: &Call,
+        a: Value,
+        b: Value,
+        function: fn(f32, f32) -> f32,
+    ) -> Result<Vec<Value>, CallError> {
+        let (Value::Constant(a), Value::Constant(b)) = (&a, &b) else {
+            return Err(refuse("other", "a number", "a tensor"));
+        };
+        let (large, small) = if a.tensor.values().len() >= b.tensor.values().len() { (a, b) } else { (b, a) };
+        let places = spread(large.extents(), small.extents());
+        let places = places.ok_or_else(|| CallError::Extents {
+            problem: format!("{:?} and {:?}", large.extents(), small.extents()),
+        })?;
+        let of = |large_value: f32, small_value: f32| match std::ptr::eq(large, a) {
+            true => function(large_value, small_value),
+            false => function(small_value, large_value),
+        };
+        let values =
+            large.tensor.values().iter().zip(places).map(|(&value, place)| of(value, small.tensor.values()[place]));
+        let result = Constant::new(large.extents().to_vec(), values.collect());
+        Ok(vec![Value::Constant(result.expect("as many values as the larger has"))])
+    }
+}
+
+/// For every element of a tensor of extents `large`, the element of one of extents `small` that meets it.
+pub(super) fn spread(large: &[usize], small: &[usize]) -> Option<Vec<usize>> {
+    let skipped = large.len().checked_sub(small.len())?;
+    let mut places = vec![0usize];
+    for (axis, &size) in large.iter().enumerate() {
+        let extent = if axis < skipped { 1 } else { small[axis - skipped] };
+        if extent != 1 && extent != size {
+            return None;
+        }
+        let step = usize::from(extent != 1);
+        places = places.iter().flat_map(|&place| (0..size).map(move |i| place * extent + i * step)).collect();
+    }
+    Some(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_tensor_meets_the_elements_of_its_axes() {
+        assert_eq!(spread(&[2, 3], &[3]), Some(vec![0, 1, 2, 0, 1, 2]));
+        assert_eq!(spread(&[2, 3], &[2, 1]), Some(vec![0, 0, 0, 1, 1, 1]));
+        assert_eq!(spread(&[2, 3], &[]), Some(vec![0; 6]));
+        assert_eq!(spread(&[2, 3], &[2]), None);
+    }
+}

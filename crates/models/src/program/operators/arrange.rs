@@ -1,0 +1,101 @@
+//! Brings views into the arrangement that a layer needs.
+
+use crate::program::CallError;
+use crate::program::lower::{Lowering, Value};
+use crate::program::schema::Call;
+use crate::program::view::{View, channel_axis};
+use flipcast_graph::{Dims, NodeId};
+
+impl Lowering<'_> {
+    pub(super) fn layout(&self, view: &View, expected: &str) -> CallError {
+        let padded = if view.padding == [0; 4] { "" } else { " with zeros around" };
+        CallError::Layout { found: format!("{view}{padded}"), expected: expected.to_owned() }
+    }
+
+    /// The node whose value is the map `view`.
+    pub(super) fn map_node(&mut self, call: &Call, view: &View) -> Result<NodeId, CallError> {
+        if !view.is_map(self.batch, self.dims(view.node)) || view.padding != [0; 4] {
+            return Err(self.layout(view, "batch, channels, rows, columns"));
+        }
+        Ok(self.in_order(call, view)?.node)
+    }
+
+    /// `view` of a node that holds nothing else.
+    pub(super) fn whole_view(&mut self, call: &Call, view: View) -> Result<View, CallError> {
+        if view.padding != [0; 4] {
+            return Err(self.layout(&view, "some without zeros around"));
+        }
+        if view.is_whole(self.batch, self.dims(view.node)) {
+            return Ok(view);
+        }
+        self.in_order(call, &view)
+    }
+
+    /// `view` of a node whose channels are those on `axis`.
+    pub(super) fn channels_on(&mut self, call: &Call, view: View, axis: usize) -> Result<View, CallError> {
+        if axis >= view.axes.len() || !view.has_channels_on(axis) || view.padding != [0; 4] {
+            return Err(self.layout(&view, &format!("all channels on axis {axis}")));
+        }
+        self.in_order(call, &view)
+    }
+
+    /// As [`Self::channels_on`] the last axis. A map whose channels, rows and columns are on it is flattened.
+    pub(super) fn channels_last(&mut self, call: &Call, view: View) -> Result<View, CallError> {
+        let dims = self.dims(view.node);
+        let map = View::map(view.node, self.batch, dims);
+        let flat = vec![map.axes[0].clone(), map.axes[1..].concat()];
+        if view.axes == flat && view.padding == [0; 4] && dims.pixels() > 1 {
+            let name = self.name(call, Some(&format!("{}.flatten", call.name)));
+            let node = self.builder.flatten(&name, view.node);
+            let node = self.note(node, Dims::new(1, 1, dims.len()))?;
+            return Ok(View { axes: vec![view.axes[0].clone(), channel_axis(dims.len())], ..view.of(node) });
+        }
+        let last = view.axes.len().saturating_sub(1);
+        self.channels_on(call, view, last)
+    }
+
+    /// `view` with its channels picked out and put in order.
+    fn in_order(&mut self, call: &Call, view: &View) -> Result<View, CallError> {
+        let dims = self.dims(view.node);
+        let order = view.channel_order();
+        if order.iter().copied().eq(0..dims.channels) {
+            return Ok(view.clone());
+        }
+        let pixels = order.len().checked_mul(self.batch * dims.pixels());
+        if pixels != Some(view.shape().iter().product()) {
+            return Err(self.layout(view, "all pixels"));
+        }
+        let node = self.pick_channels(call, &[(view.node, order)])?;
+        Ok(view.with_channels_in_order(node))
+    }
+
+    /// Maps whose channels on `axis` follow each other.
+    pub(super) fn join_channels(&mut self, call: &Call, views: &[View], axis: usize) -> Result<Vec<Value>, CallError> {
+        let first = &views[0];
+        let mut parts = Vec::new();
+        for view in views {
+            let (dims, wanted) = (self.dims(view.node), self.dims(first.node));
+            let others = |view: &View| {
+                let kept = view.axes.iter().enumerate().filter(|(other, _)| *other != axis);
+                kept.map(|(_, pieces)| pieces.clone()).collect::<Vec<_>>()
+            };
+            let alike = view.has_channels_on(axis)
+                && others(view) == others(first)
+                && (dims.height, dims.width) == (wanted.height, wanted.width);
+            if !alike {
+                return Err(self.layout(view, &format!("those of the first tensor, {first}, but for channels")));
+            }
+            parts.push((view.node, view.channel_order()));
+        }
+        let node = self.pick_channels(call, &parts)?;
+        let mut joined = View { node, first_channel: 0, ..first.clone() };
+        joined.axes[axis] = channel_axis(self.dims(node).channels);
+        Ok(vec![Value::View(joined)])
+    }
+
+    /// A node with these channels of these nodes.
+    pub(super) fn pick_channels(&mut self, call: &Call, parts: &[(NodeId, Vec<usize>)]) -> Result<NodeId, CallError> {
+        let _ = (call, parts);
+        Err(CallError::Layout { found: "channels out of order".into(), expected: "channels in order".into() })
+    }
+}

@@ -1,0 +1,77 @@
+use crate::program::CallError;
+use crate::program::arguments::refuse;
+use crate::program::lower::{Lowering, Value};
+use crate::program::schema::Call;
+use crate::program::view::{Dim, Piece, View};
+use flipcast_graph::{Attention, Dims};
+
+/// `scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)` of all tokens of an image.
+pub(super) fn attention(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    if call.argument("attn_mask").is_some() {
+        return Err(refuse("attn_mask", "given", "nothing"));
+    }
+    if call.bool("is_causal", false)? || call.bool("enable_gqa", false)? {
+        return Err(refuse("is_causal", "`true`", "`false`"));
+    }
+    if call.float("dropout_p", Some(0.0))? != 0.0 {
+        return Err(CallError::Training);
+    }
+    let views = [lowering.view(call, 0)?, lowering.view(call, 1)?, lowering.view(call, 2)?];
+    let [_, heads, _, per_head] = views[0].shape()[..] else {
+        return Err(lowering.layout(&views[0], "batch, heads, tokens, channels of a head"));
+    };
+    let scale = call.float("scale", Some(1.0 / (per_head as f64).sqrt()))?;
+    let (node, first) = lowering.queries_keys_values(call, views, [heads, per_head])?;
+    let dims = lowering.dims(node);
+    let name = lowering.name(call, None);
+    let attention = Attention::new(heads, scale as f32);
+    let node = lowering.builder.attention(&name, node, attention);
+    let node = lowering.note(node, Dims { channels: dims.channels / 3, ..dims })?;
+    Ok(vec![Value::View(View { node, first_channel: 0, ..first })])
+}
+
+impl Lowering<'_> {
+    /// A node whose channels are queries, keys and values, and how a third of them is arranged.
+    fn queries_keys_values(
+        &mut self,
+        call: &Call,
+        views: [View; 3],
+        [heads, per_head]: [usize; 2],
+    ) -> Result<(flipcast_graph::NodeId, View), CallError> {
+        let width = heads * per_head;
+        let piece = |size: usize, stride: usize| match size {
+            1 => Vec::new(),
+            _ => vec![Piece { dim: Dim::Channel, size, stride }],
+        };
+        let expected = "batch, heads, all tokens, channels of a head";
+        for view in &views {
+            let dims = self.dims(view.node);
+            let arranged = view.axes.len() == 4
+                && view.padding == [0; 4]
+                && matches!(view.axes[0][..], [Piece { dim: Dim::Batch, .. }])
+                && view.axes[1] == piece(heads, per_head)
+                && view.is_pixels(2, dims)
+                && view.axes[3] == piece(per_head, 1);
+            if !arranged {
+                return Err(self.layout(view, expected));
+            }
+        }
+        let [query, key, value] = &views;
+        let dims = self.dims(query.node);
+        let same_node = query.node == key.node && key.node == value.node && dims.channels == 3 * width;
+        let in_turn = [query, key, value].map(|view| view.first_channel) == [0, width, 2 * width];
+        if same_node && in_turn {
+            return Ok((query.node, query.clone()));
+        }
+        let parts = [query, key, value].map(|view| (view.node, view.channel_order()));
+        let same = [key, value].iter().all(|view| {
+            let other = self.dims(view.node);
+            (other.height, other.width) == (dims.height, dims.width)
+        });
+        if !same {
+            return Err(self.layout(key, expected));
+        }
+        let node = self.pick_channels(call, &parts)?;
+        Ok((node, query.clone()))
+    }
+}

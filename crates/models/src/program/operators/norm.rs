@@ -1,0 +1,83 @@
+use crate::program::CallError;
+use crate::program::arguments::refuse;
+use crate::program::lower::{Constant, Lowering, Value};
+use crate::program::schema::Call;
+use crate::program::view::View;
+use flipcast_graph::NormKind;
+
+/// `batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)`.
+pub(super) fn batch_norm(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    if call.bool("training", false)? {
+        return Err(CallError::Training);
+    }
+    let view = lowering.view(call, 0)?;
+    let mean = lowering.weight(call, "running_mean")?;
+    let variance = lowering.weight(call, "running_var")?;
+    let view = lowering.channels_on(call, view, 1)?;
+    let channels = lowering.dims(view.node).channels;
+    let name = lowering.norm(call, &view, NormKind::Batch)?;
+    lowering.keep(format!("{name}.running_mean"), &[channels], &mean)?;
+    lowering.keep(format!("{name}.running_var"), &[channels], &variance)?;
+    lowering.finish_norm(call, view, &name, NormKind::Batch)
+}
+
+/// `layer_norm(input, normalized_shape, weight, bias, eps)` over the last axis.
+pub(super) fn layer_norm(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let view = lowering.view(call, 0)?;
+    let shape = lowering.ints(call, "normalized_shape")?.unwrap_or_default();
+    let view = lowering.channels_last(call, view)?;
+    let channels = lowering.dims(view.node).channels;
+    if shape != [channels as i64] {
+        return Err(refuse("normalized_shape", format!("{shape:?}"), format!("the {channels} channels alone")));
+    }
+    let name = lowering.norm(call, &view, NormKind::Layer)?;
+    lowering.finish_norm(call, view, &name, NormKind::Layer)
+}
+
+/// `group_norm(input, num_groups, weight, bias, eps)` over the second axis.
+pub(super) fn group_norm(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let view = lowering.view(call, 0)?;
+    let groups = usize::try_from(lowering.int(call, "num_groups", None)?).unwrap_or(0);
+    let kind = NormKind::Group { groups };
+    let view = lowering.channels_on(call, view, 1)?;
+    let name = lowering.norm(call, &view, kind)?;
+    lowering.finish_norm(call, view, &name, kind)
+}
+
+impl Lowering<'_> {
+    /// Keeps scale and shift of a norm and gives its name. A norm without them gets those that change nothing.
+    fn norm(&mut self, call: &Call, view: &View, kind: NormKind) -> Result<String, CallError> {
+        let channels = self.dims(view.node).channels;
+        let kept = [("weight", 1.0), ("bias", 0.0)];
+        let mut named = None;
+        let mut tensors = Vec::new();
+        for (argument, neutral) in kept {
+            let tensor = self.constant(call, argument)?;
+            named = named
+                .or_else(|| tensor.as_ref()?.name.as_deref()?.strip_suffix(&format!(".{argument}")).map(str::to_owned));
+            let neutral = || Constant::new(vec![channels], vec![neutral; channels]);
+            tensors.push((argument, tensor.or_else(neutral)));
+        }
+        if let (NormKind::Batch, None) = (kind, &named) {
+            let mean = self.weight(call, "running_mean")?;
+            named = mean.name.and_then(|name| name.strip_suffix(".running_mean").map(str::to_owned));
+        }
+        let name = self.name(call, named.as_deref());
+        for (suffix, tensor) in tensors {
+            let tensor = tensor.ok_or_else(|| CallError::Extents { problem: format!("{channels} channels") })?;
+            self.keep(format!("{name}.{suffix}"), &[channels], &tensor)?;
+        }
+        Ok(name)
+    }
+
+    fn finish_norm(&mut self, call: &Call, view: View, name: &str, kind: NormKind) -> Result<Vec<Value>, CallError> {
+        let eps = call.float("eps", Some(1e-5))?;
+        if !(eps >= 0.0 && eps.is_finite()) {
+            return Err(refuse("eps", eps.to_string(), "a small number above 0"));
+        }
+        let dims = self.dims(view.node);
+        let node = self.builder.norm(name, view.node, kind, eps as f32);
+        let node = self.note(node, dims)?;
+        Ok(vec![Value::View(view.of(node))])
+    }
+}

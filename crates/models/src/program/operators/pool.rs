@@ -1,0 +1,145 @@
+use crate::program::CallError;
+use crate::program::arguments::{position, refuse};
+use crate::program::lower::{Lowering, Value};
+use crate::program::schema::Call;
+use crate::program::view::{Dim, View};
+use flipcast_graph::{Dims, Pool};
+
+/// The largest window: a tap must fit a byte.
+const LARGEST_KERNEL: usize = 15;
+
+/// `max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)`.
+pub(super) fn max_pool(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let dilation = lowering.square(call, "dilation", Some(1))?;
+    if dilation != 1 {
+        return Err(refuse("dilation", dilation.to_string(), "1"));
+    }
+    let view = lowering.view(call, 0)?;
+    let x = lowering.map_node(call, &view)?;
+    let (pool, out) = lowering.window(call, x)?;
+    let name = lowering.name(call, None);
+    let node = lowering.builder.max_pool(&name, x, pool);
+    let node = lowering.note(node, out)?;
+    Ok(vec![Value::View(View::map(node, lowering.batch, out))])
+}
+
+/// `avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)`.
+pub(super) fn avg_pool(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let view = lowering.view(call, 0)?;
+    let x = lowering.map_node(call, &view)?;
+    if call.argument("divisor_override").is_some() {
+        return Err(refuse("divisor_override", "given", "nothing"));
+    }
+    let (pool, out) = lowering.window(call, x)?;
+    if pool.padding > 0 && !call.bool("count_include_pad", true)? {
+        return Err(refuse("count_include_pad", "`false`", "`true` where there is padding"));
+    }
+    lowering.average(call, x, pool, out)
+}
+
+/// `adaptive_avg_pool2d(input, output_size)`: a mean over everything, or windows of one size.
+pub(super) fn adaptive_avg_pool(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let view = lowering.view(call, 0)?;
+    let x = lowering.map_node(call, &view)?;
+    let [rows, columns] = lowering.pair(call, "output_size", None)?;
+    if [rows, columns] == [1, 1] {
+        return lowering.global_average(call, x);
+    }
+    let dims = lowering.dims(x);
+    let fits = rows > 0 && columns > 0 && dims.height.is_multiple_of(rows) && dims.width.is_multiple_of(columns);
+    let kernel = if fits { dims.height / rows } else { 0 };
+    if !fits || kernel * columns != dims.width || kernel > LARGEST_KERNEL {
+        let expected = format!("[1, 1], or a part of {} x {} in square windows", dims.height, dims.width);
+        return Err(refuse("output_size", format!("[{rows}, {columns}]"), expected));
+    }
+    lowering.bind_to_size(call);
+    if kernel == 1 {
+        return Ok(vec![Value::View(view)]);
+    }
+    let pool = Pool { kernel, stride: kernel, padding: 0 };
+    lowering.average(call, x, pool, Dims::new(rows, columns, dims.channels))
+}
+
+/// `mean(input, dim, keepdim)` over all pixels.
+pub(super) fn mean(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let view = lowering.view(call, 0)?;
+    let view = lowering.whole_view(call, view)?;
+    let rank = view.axes.len();
+    let found = lowering.ints(call, "dim")?.unwrap_or_default();
+    let over: Option<Vec<usize>> = found.iter().map(|&axis| position(axis, rank)).collect();
+    let over = over.ok_or_else(|| refuse("dim", format!("{found:?}"), format!("some of {rank} axes")))?;
+    let of_pixels = |axis: usize| view.axes[axis].iter().all(|piece| matches!(piece.dim, Dim::Row | Dim::Column));
+    let pixels: usize =
+        over.iter().map(|&axis| view.axes[axis].iter().map(|piece| piece.size).product::<usize>()).product();
+    let keep = call.bool("keepdim", false)?;
+    if over.is_empty() || !over.iter().all(|&axis| of_pixels(axis)) || pixels != lowering.dims(view.node).pixels() {
+        return Err(lowering.layout(&view, "a mean over all pixels"));
+    }
+    let mut axes = view.axes.clone();
+    over.iter().for_each(|&axis| axes[axis].clear());
+    if !keep {
+        let kept = axes.into_iter().enumerate().filter(|(axis, _)| !over.contains(axis));
+        axes = kept.map(|(_, pieces)| pieces).collect();
+    }
+    let Some(Value::View(pooled)) = lowering.global_average(call, view.node)?.pop() else {
+        return Err(lowering.layout(&view, "a mean over all pixels"));
+    };
+    Ok(vec![Value::View(View { axes, ..pooled })])
+}
+
+impl Lowering<'_> {
+    /// The window that `call` slides over `x`, and what it leaves.
+    fn window(&mut self, call: &Call, x: flipcast_graph::NodeId) -> Result<(Pool, Dims), CallError> {
+        let dims = self.dims(x);
+        let kernel = self.square(call, "kernel_size", None)?;
+        let stride = self.square(call, "stride", Some(kernel))?;
+        let padding = self.square(call, "padding", Some(0))?;
+        if !(1..=LARGEST_KERNEL).contains(&kernel) {
+            return Err(refuse("kernel_size", kernel.to_string(), format!("1 to {LARGEST_KERNEL}")));
+        }
+        if stride == 0 || 2 * padding > kernel {
+            return Err(refuse(
+                "stride",
+                format!("{stride} with padding {padding}"),
+                "at least 1, and half a window of padding at most",
+            ));
+        }
+        let pool = Pool { kernel, stride, padding };
+        let out = pool.resolve(dims);
+        let out =
+            out.ok_or_else(|| CallError::Extents { problem: format!("a window of {kernel} x {kernel} on {dims}") })?;
+        if call.bool("ceil_mode", false)? {
+            let left_over = |size: usize| (size + 2 * padding - kernel) % stride;
+            if left_over(dims.height) + left_over(dims.width) > 0 {
+                return Err(refuse(
+                    "ceil_mode",
+                    format!("`true` on {dims}"),
+                    "`false`, or windows that cover the image",
+                ));
+            }
+            self.bind_to_size(call);
+        }
+        Ok((pool, out))
+    }
+
+    fn average(
+        &mut self,
+        call: &Call,
+        x: flipcast_graph::NodeId,
+        pool: Pool,
+        out: Dims,
+    ) -> Result<Vec<Value>, CallError> {
+        let name = self.name(call, None);
+        let node = self.builder.avg_pool(&name, x, pool);
+        let node = self.note(node, out)?;
+        Ok(vec![Value::View(View::map(node, self.batch, out))])
+    }
+
+    fn global_average(&mut self, call: &Call, x: flipcast_graph::NodeId) -> Result<Vec<Value>, CallError> {
+        let out = Dims::new(1, 1, self.dims(x).channels);
+        let name = self.name(call, None);
+        let node = self.builder.global_avg_pool(&name, x);
+        let node = self.note(node, out)?;
+        Ok(vec![Value::View(View::map(node, self.batch, out))])
+    }
+}

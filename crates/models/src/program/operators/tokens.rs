@@ -1,0 +1,227 @@
+use super::shape::extents;
+use crate::program::CallError;
+use crate::program::arguments::{position, refuse};
+use crate::program::lower::{Constant, Lowering, Value};
+use crate::program::schema::{Arg, Call};
+use crate::program::view::{Dim, Piece, View};
+use flipcast_graph::Dims;
+
+/// `cat(tensors, dim)`: channels behind channels, or learned tokens in front of the others.
+pub(super) fn cat(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let Some(Arg::Tensors(names)) = call.nth(0) else {
+        return Err(refuse("tensors", "something else", "a list of tensors"));
+    };
+    let values: Vec<Value> = names.iter().map(|name| lowering.value(name)).collect::<Result<_, _>>()?;
+    let rank = values.first().map_or(0, |value| extents(value).len());
+    let axis = lowering.axis(call, "dim", Some(0), rank)?;
+    let mut learned = Vec::new();
+    let mut views = Vec::new();
+    for value in values {
+        match value {
+            Value::Constant(constant) if views.is_empty() => learned.push(constant),
+            Value::View(view) if view.axes.len() == rank => views.push(lowering.whole_view(call, view)?),
+            _ => return Err(refuse("tensors", "a constant behind others", "constants in front")),
+        }
+    }
+    match (&learned[..], &views[..]) {
+        ([], [_, ..]) => lowering.join_channels(call, &views, axis),
+        ([_, ..], [view]) => lowering.prepend(call, view, &learned, axis),
+        _ => Err(refuse("tensors", "constants alone", "a value that depends on the images")),
+    }
+}
+
+/// `select(input, dim, index)`.
+pub(super) fn select(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let value = lowering.operand(call, 0)?;
+    let shape = extents(&value);
+    let axis = lowering.axis(call, "dim", None, shape.len())?;
+    let found = lowering.int(call, "index", None)?;
+    let index = position(found, shape[axis])
+        .ok_or_else(|| refuse("index", found.to_string(), format!("one of {}", shape[axis])))?;
+    lowering.pick(call, &value, axis, index).map(|value| vec![value])
+}
+
+/// `unbind(input, dim)`: every position of an axis.
+pub(super) fn unbind(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let value = lowering.operand(call, 0)?;
+    let shape = extents(&value);
+    let axis = lowering.axis(call, "dim", Some(0), shape.len())?;
+    (0..shape[axis]).map(|index| lowering.pick(call, &value, axis, index)).collect()
+}
+
+/// `slice(input, dim, start, end, step)`.
+pub(super) fn slice(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let value = lowering.operand(call, 0)?;
+    let shape = extents(&value);
+    let axis = lowering.axis(call, "dim", Some(0), shape.len())?;
+    let step = lowering.int(call, "step", Some(1))?;
+    if step != 1 {
+        return Err(refuse("step", step.to_string(), "1"));
+    }
+    let bound = |found: i64| {
+        let size = shape[axis] as i64;
+        (if found < 0 { found.saturating_add(size) } else { found }).clamp(0, size) as usize
+    };
+    let start = bound(lowering.int(call, "start", Some(0))?);
+    let end = bound(lowering.int(call, "end", Some(i64::MAX))?);
+    let count = end.saturating_sub(start);
+    lowering.part(call, &value, axis, start, count).map(|value| vec![value])
+}
+
+/// `chunk(input, chunks, dim)`.
+pub(super) fn chunk(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let value = lowering.operand(call, 0)?;
+    let shape = extents(&value);
+    let axis = lowering.axis(call, "dim", Some(0), shape.len())?;
+    let chunks = lowering.int(call, "chunks", None)?;
+    let chunks = usize::try_from(chunks).ok().filter(|&chunks| (1..=shape[axis].max(1)).contains(&chunks));
+    let chunks = chunks.ok_or_else(|| refuse("chunks", "out of range", format!("1 to {}", shape[axis])))?;
+    lowering.parts_of(call, &value, axis, shape[axis].div_ceil(chunks))
+}
+
+/// `split(input, split_size, dim)` and `split_with_sizes(input, split_sizes, dim)`.
+pub(super) fn split(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let value = lowering.operand(call, 0)?;
+    let shape = extents(&value);
+    let axis = lowering.axis(call, "dim", Some(0), shape.len())?;
+    if call.argument("split_size").is_some() {
+        let size = usize::try_from(lowering.int(call, "split_size", None)?).unwrap_or(0);
+        return lowering.parts_of(call, &value, axis, size);
+    }
+    let sizes = lowering.ints(call, "split_sizes")?.unwrap_or_default();
+    let mut start = 0usize;
+    let mut parts = Vec::new();
+    for &size in &sizes {
+        let size = usize::try_from(size).ok().filter(|&size| size <= shape[axis]);
+        let size =
+            size.ok_or_else(|| refuse("split_sizes", format!("{sizes:?}"), format!("parts of {}", shape[axis])))?;
+        parts.push(lowering.part(call, &value, axis, start, size)?);
+        start += size;
+    }
+    Ok(parts)
+}
+
+impl Lowering<'_> {
+    fn parts_of(&mut self, call: &Call, value: &Value, axis: usize, size: usize) -> Result<Vec<Value>, CallError> {
+        let all = extents(value)[axis];
+        if size == 0 {
+            return Err(refuse("split_size", "0", "at least 1"));
+        }
+        (0..all).step_by(size).map(|start| self.part(call, value, axis, start, size.min(all - start))).collect()
+    }
+
+    /// One position of an axis, which is left out.
+    fn pick(&mut self, call: &Call, value: &Value, axis: usize, index: usize) -> Result<Value, CallError> {
+        Ok(match self.part(call, value, axis, index, 1)? {
+            Value::View(mut view) => {
+                view.axes.remove(axis);
+                Value::View(view)
+            }
+            Value::Constant(constant) => {
+                let mut extents = constant.extents().to_vec();
+                extents.remove(axis);
+                let picked = Constant::new(extents, constant.tensor.values().to_vec());
+                Value::Constant(picked.expect("an axis of one position holds no values of its own"))
+            }
+            other => other,
+        })
+    }
+
+    /// Some consecutive positions of an axis.
+    fn part(
+        &mut self,
+        call: &Call,
+        value: &Value,
+        axis: usize,
+        first: usize,
+        count: usize,
+    ) -> Result<Value, CallError> {
+        let size = extents(value)[axis];
+        if count == 0 || first.checked_add(count).is_none_or(|end| end > size) {
+            return Err(CallError::Extents { problem: format!("{count} positions from {first} on of {size}") });
+        }
+        if count == size {
+            return Ok(value.clone());
+        }
+        match value {
+            Value::View(view) => match view.slice_channels(axis, first, count) {
+                Some(part) => Ok(Value::View(part)),
+                None => self.token_range(call, view, axis, first, count).map(Value::View),
+            },
+            Value::Constant(constant) => {
+                let extents = constant.extents();
+                let inner: usize = extents[axis + 1..].iter().product();
+                let rows = constant.tensor.values().chunks(size * inner.max(1));
+                let values = rows.flat_map(|row| &row[first * inner..(first + count) * inner]).copied().collect();
+                let mut extents = extents.to_vec();
+                extents[axis] = count;
+                let part = Constant::new(extents, values);
+                Ok(Value::Constant(part.ok_or_else(|| CallError::Extents { problem: "an empty tensor".into() })?))
+            }
+            Value::Stored(_) | Value::Int(_) => Err(refuse("input", "a number", "a tensor")),
+        }
+    }
+
+    fn token_range(
+        &mut self,
+        call: &Call,
+        view: &View,
+        axis: usize,
+        first: usize,
+        count: usize,
+    ) -> Result<View, CallError> {
+        let view = self.whole_view(call, view.clone())?;
+        let dims = self.dims(view.node);
+        if !view.is_pixels(axis, dims) {
+            return Err(self.layout(&view, "all pixels or some channels on the axis that is cut"));
+        }
+        let name = self.name(call, None);
+        let node = match first + count == dims.pixels() {
+            true => self.builder.drop_tokens(&name, view.node, first),
+            false => self.builder.token_range(&name, view.node, first, count),
+        };
+        self.as_column(view, node, axis, count)
+    }
+
+    /// `view`, whose pixels on `axis` have become one column of `count` tokens.
+    fn as_column(
+        &mut self,
+        view: View,
+        node: flipcast_graph::NodeId,
+        axis: usize,
+        count: usize,
+    ) -> Result<View, CallError> {
+        let dims = Dims::new(count, 1, self.dims(view.node).channels);
+        let node = self.note(node, dims)?;
+        let mut column = view.of(node);
+        column.axes[axis] = if count == 1 { Vec::new() } else { vec![Piece { dim: Dim::Row, size: count, stride: 1 }] };
+        Ok(column)
+    }
+
+    /// Learned tokens, the same for every image, in front of those of `view`.
+    fn prepend(
+        &mut self,
+        call: &Call,
+        view: &View,
+        learned: &[Constant],
+        axis: usize,
+    ) -> Result<Vec<Value>, CallError> {
+        let dims = self.dims(view.node);
+        let fits = |constant: &Constant| matches!(*constant.extents(), [1, count, channels] if count > 0 && channels == dims.channels);
+        let tokens = axis == 1 && view.axes.len() == 3 && view.is_pixels(1, dims) && view.is_channels(2, dims);
+        if !tokens || !learned.iter().all(fits) {
+            return Err(
+                self.layout(view, "batch, all pixels, channels, behind tokens that are the same for every image")
+            );
+        }
+        let count = learned.iter().map(|constant| constant.extents()[1]).sum::<usize>();
+        let values: Vec<f32> = learned.iter().flat_map(|constant| constant.tensor.values()).copied().collect();
+        let joined = Constant::new(vec![1, count, dims.channels], values);
+        let joined = joined.ok_or_else(|| CallError::Extents { problem: format!("{count} tokens of {dims}") })?;
+        let name = self.name(call, learned[0].name.as_deref());
+        self.keep(name.clone(), &[1, count, dims.channels], &joined)?;
+        let node = self.builder.prepend_tokens(&name, view.node, count);
+        let column = self.as_column(view.clone(), node, axis, dims.pixels() + count)?;
+        Ok(vec![Value::View(column)])
+    }
+}

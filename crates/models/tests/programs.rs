@@ -1,0 +1,200 @@
+//! Exported programs against PyTorch: logits and affine gradients of small networks in double precision (`golden/programs`),
+//! and an imported network against the built-in one with the same weights.
+#![forbid(unsafe_code)]
+
+use flipcast_exec::{Executor, Network, NetworkOptions, NormMode};
+use flipcast_graph::Graph;
+use flipcast_models::{Architecture, LoadRequest, Model, ModelError};
+use flipcast_tensor::{Batch, Tensor};
+use flipcast_testkit::{Loss, ReferenceExecutor, TensorFile, relative_l2};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Bounds on the relative errors of logits and gradients of the engine.
+const ENGINE: [f64; 2] = [2e-6, 6e-6];
+/// Bounds on those of the double-precision executor, which rounds to `f32` what goes in and comes out.
+const REFERENCE: [f64; 2] = [2e-7, 1e-6];
+
+fn golden() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/programs"))
+}
+
+fn names() -> Vec<String> {
+    let index = std::fs::read(golden().join("index.json")).unwrap();
+    let index: Vec<serde_json::Value> = serde_json::from_slice(&index).unwrap();
+    index.iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn load(path: &Path) -> Result<Model, ModelError> {
+    Model::load(LoadRequest::new(path))
+}
+
+/// A network's images, and what PyTorch computed for them.
+struct Expected {
+    file: TensorFile,
+    batch: Batch,
+}
+
+impl Expected {
+    fn load(path: &Path) -> Self {
+        let file = TensorFile::load(path).unwrap();
+        let shape: [usize; 4] = file.shape("images").unwrap().try_into().unwrap();
+        let values: Vec<f32> = file.values("images").unwrap().iter().map(|&value| value as f32).collect();
+        Self { batch: Batch::from_channels_first(shape, &values).unwrap(), file }
+    }
+
+    fn options(&self) -> NetworkOptions {
+        NetworkOptions {
+            threads: 2,
+            ..NetworkOptions::adapt(self.batch.images(), self.batch.height(), self.batch.width())
+        }
+    }
+
+    /// The gradients of mode `mode` as one vector in the order of the affine table, and which of its values PyTorch has too:
+    /// norms without scale and shift have none there.
+    fn gradient(&self, mode: &str, executor: &dyn Executor) -> (Vec<f64>, Vec<bool>) {
+        let table = executor.affine_table();
+        let mut values = vec![0.0; table.len()];
+        let mut known = vec![false; table.len()];
+        for name in self.file.names() {
+            let Some(parameter) = name.strip_prefix(&format!("{mode}.gradient.")) else {
+                continue;
+            };
+            let range = table.find(parameter).unwrap_or_else(|| panic!("there is no `{parameter}`"));
+            values[range.clone()].copy_from_slice(self.file.values(name).unwrap());
+            known[range].fill(true);
+        }
+        (values, known)
+    }
+
+    /// Relative errors of logits and gradients, the larger of running and batch statistics.
+    fn compare(&self, executor: &mut dyn Executor) -> [f64; 2] {
+        let mut errors = [0.0f64; 2];
+        for (mode, name) in [(NormMode::Running, "running"), (NormMode::Batch, "batch")] {
+            executor.set_norm_mode(mode).unwrap();
+            let logits = wide(executor.forward(&self.batch).unwrap().values());
+            let expected = self.file.values(&format!("{name}.logits")).unwrap();
+            errors[0] = errors[0].max(relative_l2(&logits, expected));
+            if executor.affine().is_empty() {
+                continue;
+            }
+            let loss = Loss::MeanEntropy { classes: executor.num_classes() };
+            let logit_gradient: Vec<f32> = loss.gradient(&logits).iter().map(|&v| v as f32).collect();
+            let found = wide(executor.backward(&logit_gradient).unwrap());
+            let (expected, known) = self.gradient(name, executor);
+            let found: Vec<f64> =
+                found.iter().zip(known).map(|(&value, known)| if known { value } else { 0.0 }).collect();
+            errors[1] = errors[1].max(relative_l2(&found, &expected));
+        }
+        errors
+    }
+}
+
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&value| f64::from(value)).collect()
+}
+
+fn assert_within(name: &str, found: [f64; 2], bounds: [f64; 2]) {
+    println!("{name}: logits {:.1e}, gradients {:.1e}", found[0], found[1]);
+    assert!(found[0] <= bounds[0], "{name}: logits off by {:e}, bound {:e}", found[0], bounds[0]);
+    assert!(found[1] <= bounds[1], "{name}: gradients off by {:e}, bound {:e}", found[1], bounds[1]);
+}
+
+#[test]
+fn the_engine_equals_pytorch() {
+    for name in names() {
+        let model = load(&golden().join(format!("{name}.pt2"))).unwrap();
+        let expected = Expected::load(&golden().join(format!("{name}.expected.safetensors")));
+        let mut network = Network::new(model.graph(), model.params(), &expected.options()).unwrap();
+        assert_within(&name, expected.compare(&mut network), ENGINE);
+    }
+}
+
+#[test]
+fn the_double_precision_executor_equals_pytorch() {
+    for name in names() {
+        let model = load(&golden().join(format!("{name}.pt2"))).unwrap();
+        let expected = Expected::load(&golden().join(format!("{name}.expected.safetensors")));
+        let options = expected.options().plan_options();
+        let mut executor = ReferenceExecutor::new(model.graph(), model.params(), options).unwrap();
+        assert_within(&name, expected.compare(&mut executor), REFERENCE);
+    }
+}
+
+/// Logits of some steps of gradient descent, and the affine vector after them.
+fn adapt(graph: &Graph, params: &HashMap<String, Tensor>, expected: &Expected) -> (Vec<f32>, Vec<f32>) {
+    let mut network = Network::new(graph, params, &expected.options()).unwrap();
+    network.set_norm_mode(NormMode::Batch).unwrap();
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        let logits = network.forward(&expected.batch).unwrap().values().to_vec();
+        let loss = Loss::MeanEntropy { classes: network.num_classes() };
+        let gradient: Vec<f32> = loss.gradient(&wide(&logits)).iter().map(|&v| v as f32).collect();
+        let gradient = network.backward(&gradient).unwrap().to_vec();
+        network.affine_mut().iter_mut().zip(gradient).for_each(|(value, g)| *value -= 0.1 * g);
+        all.extend(logits);
+    }
+    (all, network.affine().to_vec())
+}
+
+#[test]
+fn an_imported_resnet_adapts_as_the_built_in_one_bit_for_bit() {
+    let model = load(&golden().join("resnet.pt2")).unwrap();
+    let expected = Expected::load(&golden().join("resnet.expected.safetensors"));
+    let built_in = Architecture::find("cifar_resnet8_w4").unwrap().with_classes(7).config.build().unwrap();
+    let operators =
+        |graph: &Graph| graph.nodes().iter().map(|node| (node.op.clone(), node.inputs.clone())).collect::<Vec<_>>();
+    assert_eq!(operators(model.graph()), operators(&built_in));
+    assert_eq!(model.graph().affine_table(), built_in.affine_table());
+    let imported = adapt(model.graph(), model.params(), &expected);
+    assert_eq!(imported, adapt(&built_in, model.params(), &expected));
+}
+
+#[test]
+fn an_imported_vision_transformer_has_the_built_in_layers() {
+    let model = load(&golden().join("vit.pt2")).unwrap();
+    let names: Vec<&str> = model.graph().nodes().iter().map(|node| node.name.as_str()).collect();
+    for name in
+        ["conv_proj", "class_token", "encoder.pos_embedding", "encoder.layers.encoder_layer_1.mlp.3", "heads.head"]
+    {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs the networks that tools/export_networks.py writes, in FLIPCAST_EXPORTS"]
+fn networks_of_torchvision_and_timm_run() {
+    let folder = PathBuf::from(std::env::var_os("FLIPCAST_EXPORTS").expect("FLIPCAST_EXPORTS names a folder"));
+    let only = std::env::var("FLIPCAST_EXPORT").unwrap_or_default();
+    let files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut programs: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "pt2")).collect();
+    programs.sort();
+    let mut running = 0;
+    for path in &programs {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let numbers = folder.join(format!("{name}.expected.safetensors"));
+        if !name.contains(&only) || !numbers.exists() {
+            continue;
+        }
+        match load(path) {
+            Err(error) => {
+                let mut causes = vec![error.to_string()];
+                let mut cause = std::error::Error::source(&error);
+                while let Some(error) = cause {
+                    causes.push(error.to_string());
+                    cause = error.source();
+                }
+                println!("{name}: REFUSED {}", causes[1..].join(": "));
+            }
+            Ok(model) => {
+                let expected = Expected::load(&numbers);
+                let mut network = Network::new(model.graph(), model.params(), &expected.options()).unwrap();
+                let [logits, gradients] = expected.compare(&mut network);
+                let verdict = if logits <= 1e-4 && gradients <= 1e-3 { "ok" } else { "DIFFERS" };
+                running += usize::from(verdict == "ok");
+                println!("{name}: {verdict} logits {logits:.1e}, gradients {gradients:.1e}");
+            }
+        }
+    }
+    println!("{running} of {} networks run", programs.len());
+}

@@ -1,0 +1,125 @@
+"""Exports the 52 classifiers that the importer of exported programs is measured on, with random weights.
+
+    python tools/export_networks.py FOLDER [NAME ...]
+
+Writes for every network FOLDER/<library>.<name>.pt2, and FOLDER/<library>.<name>.expected.safetensors with a batch of two
+images, its logits, and the gradients of the mean entropy with respect to scale and shift of every norm, in double precision:
+`running.*` with running statistics, `batch.*` with those of the batch. Then
+
+    FLIPCAST_EXPORTS=FOLDER cargo test -p flipcast-models --test programs -- --ignored --nocapture
+
+tells which of them run and how far they are from PyTorch. Needs torch, torchvision, timm and safetensors.
+"""
+
+import copy
+import sys
+import time
+from pathlib import Path
+
+import timm
+import torch
+import torchvision
+from safetensors.torch import save_file
+
+TORCHVISION = """resnet50 resnext50_32x4d wide_resnet50_2 mobilenet_v2 mobilenet_v3_large efficientnet_b0 efficientnet_v2_s
+regnet_y_400mf densenet121 vgg11_bn googlenet inception_v3 squeezenet1_1 shufflenet_v2_x1_0 mnasnet1_0 alexnet vit_b_32 swin_t
+swin_v2_t convnext_tiny maxvit_t""".split()
+TIMM = """resnet18 resnet50d resnetv2_50x1_bit seresnet50 vit_tiny_patch16_224 deit3_small_patch16_224 beit_base_patch16_224
+eva02_tiny_patch14_224 swin_tiny_patch4_window7_224 convnextv2_atto mobilenetv4_conv_small efficientnet_lite0 tf_efficientnetv2_b0
+repvgg_a0 mobileone_s0 ghostnet_100 fastvit_t8 efficientformerv2_s0 tiny_vit_5m_224 mixer_s16_224 poolformerv2_s12 caformer_s18
+levit_128s mobilevit_xxs dla34 hrnet_w18_small nf_resnet50 xcit_nano_12_p16_224 davit_tiny vit_small_patch14_dinov2
+hiera_tiny_224""".split()
+# Networks whose layers hold for images of one size alone; all others are exported with small ones.
+FIXED = """vgg11_bn alexnet vit_b_32 swin_t swin_v2_t maxvit_t vit_tiny_patch16_224 deit3_small_patch16_224 beit_base_patch16_224
+eva02_tiny_patch14_224 swin_tiny_patch4_window7_224 efficientformerv2_s0 tiny_vit_5m_224 mixer_s16_224 levit_128s mobilevit_xxs
+xcit_nano_12_p16_224 davit_tiny vit_small_patch14_dinov2 hiera_tiny_224""".split()
+NORMS = (torch.nn.BatchNorm2d, torch.nn.BatchNorm1d, torch.nn.LayerNorm, torch.nn.GroupNorm)
+
+
+def build(library, name):
+    """The network, and rows and columns of its images."""
+    torch.manual_seed(1)
+    if library == "torchvision":
+        more = {"init_weights": True} if name in ("googlenet", "inception_v3") else {}
+        if name == "googlenet" or name == "inception_v3":
+            more["aux_logits"] = False
+        side = 224 if name in FIXED else 96
+        return torchvision.models.get_model(name, weights=None, num_classes=10, **more), [side, side]
+    more = {"num_classes": 10}
+    model = timm.create_model(name, pretrained=False, **more)
+    return model, list(model.pretrained_cfg["input_size"][1:]) if name in FIXED else [96, 96]
+
+
+def enliven(model, images):
+    """Scales and shifts that are not 1 and 0, and running statistics near those of a batch."""
+    generator = torch.Generator().manual_seed(2)
+    for module in model.modules():
+        if isinstance(module, NORMS):
+            if module.weight is not None:
+                module.weight.data = 0.7 + 0.6 * torch.rand(module.weight.shape, generator=generator)
+                module.bias.data = 0.2 * torch.randn(module.bias.shape, generator=generator)
+            if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+                module.momentum = 1.0
+                module.train()
+    with torch.no_grad():
+        model(images)
+    model.eval()
+
+
+def measure(model, images):
+    """Logits and affine gradients with running and with batch statistics, in double precision."""
+    model = copy.deepcopy(model).double()
+    images = images.double()
+    tensors = {}
+    for mode in ["running", "batch"]:
+        for module in model.modules():
+            if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+                module.train(mode == "batch")
+        model.zero_grad()
+        logits = model(images)
+        log_probs = logits.log_softmax(1)
+        entropy = -(log_probs.exp() * log_probs).sum(1).mean()
+        entropy.backward()
+        tensors[f"{mode}.logits"] = logits.detach()
+        for path, module in model.named_modules():
+            if isinstance(module, NORMS) and module.weight is not None and module.weight.grad is not None:
+                tensors[f"{mode}.gradient.{path}.weight"] = module.weight.grad.clone()
+                tensors[f"{mode}.gradient.{path}.bias"] = module.bias.grad.clone()
+    return {name: tensor.contiguous() for name, tensor in tensors.items()}
+
+
+def export(model, images, path, dynamic=True):
+    """Saves the program without the stack traces, which name folders of this machine."""
+    shapes = ({0: torch.export.Dim("n")},) if dynamic else None
+    try:
+        program = torch.export.export(model, (images,), dynamic_shapes=shapes)
+    except Exception:
+        program = torch.export.export(model, (images,))
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)
+    torch.export.save(program, path)
+    return sorted({str(node.target) for node in program.graph.nodes if node.op == "call_function"})
+
+
+def main():
+    folder, names = Path(sys.argv[1]), sys.argv[2:]
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    networks = [("torchvision", name) for name in TORCHVISION] + [("timm", name) for name in TIMM]
+    for library, name in networks:
+        place = folder / f"{library}.{name}"
+        if (names and name not in names) or place.with_name(place.name + ".expected.safetensors").exists():
+            continue
+        start = time.time()
+        model, size = build(library, name)
+        images = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(3))
+        enliven(model, images)
+        operators = export(model, images, f"{place}.pt2")
+        tensors = measure(model, images)
+        tensors["images"] = images
+        save_file(tensors, f"{place}.expected.safetensors")
+        print(f"{library}/{name} {time.time() - start:.0f} s: {' '.join(operators)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
