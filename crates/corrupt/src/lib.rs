@@ -1,7 +1,8 @@
 //! Image stage: an [`Image`](flipcast_images::Image), a severity and a seed become a corrupted image.
 //!
 //! Takes 8-bit RGB images of any size; gives images of the same size, corrupted as ImageNet-C, Tiny-ImageNet-C,
-//! CIFAR-10-C, ImageNet-C-bar, CIFAR-10-C-bar or CCC corrupt theirs, and writes whole datasets in the published layouts.
+//! CIFAR-10-C, ImageNet-C-bar, CIFAR-10-C-bar or CCC corrupt theirs, or by one of flipcast's own kinds to calibrate with, and
+//! writes whole datasets in the published layouts.
 //!
 //! Guarantees:
 //! - The result is a function of (image, corruption, severity, seed, image index); order and threads do not matter.
@@ -16,6 +17,7 @@
 
 pub mod blocks;
 pub mod c_bar;
+pub mod calibration;
 pub mod ccc;
 mod change;
 mod corruptor;
@@ -32,6 +34,7 @@ mod spec;
 mod storage;
 pub mod write;
 
+pub use calibration::CALIBRATION_KINDS;
 pub use corruptor::{Corruptor, MAX_SIDE, corrupt};
 pub use dataset::{CorruptionStep, DataSpec, StepError, published_storage};
 pub use error::CorruptError;

@@ -1,4 +1,4 @@
-//! The published corruption sets and the image sizes they were made for.
+//! The corruption sets and the image sizes they were made for.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ pub const CIFAR_SIDE_LIMIT: usize = 48;
 /// Images whose shorter side is at most this long, but no shorter, count as Tiny-ImageNet-sized (64 published).
 pub const TINY_SIDE_LIMIT: usize = 128;
 
-/// A published set: a list of corruptions with constants for one image size.
+/// A set: a list of corruptions with their constants. Published sets are for one image size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CorruptionSet {
     /// ImageNet-C, 224 pixels: 15 corruptions and 4 extra ones.
@@ -24,12 +24,14 @@ pub enum CorruptionSet {
     ImageNetCBar,
     /// CIFAR-10-C-bar, 32 pixels: 10 corruptions.
     CifarCBar,
+    /// flipcast's own kinds to calibrate with, for any size: [`calibration`](crate::calibration).
+    Calibration,
 }
 
 impl CorruptionSet {
     /// Every set.
-    pub const ALL: [Self; 5] =
-        [Self::ImageNetC, Self::TinyImageNetC, Self::CifarC, Self::ImageNetCBar, Self::CifarCBar];
+    pub const ALL: [Self; 6] =
+        [Self::ImageNetC, Self::TinyImageNetC, Self::CifarC, Self::ImageNetCBar, Self::CifarCBar, Self::Calibration];
 
     /// The name used on the command line, in records and in random streams.
     pub fn name(self) -> &'static str {
@@ -39,31 +41,34 @@ impl CorruptionSet {
             Self::CifarC => "cifar-c",
             Self::ImageNetCBar => "imagenet-c-bar",
             Self::CifarCBar => "cifar-c-bar",
+            Self::Calibration => "calibration",
         }
     }
 
     /// What the published images went through after the corruption: the ImageNet sets are JPEG files, the CIFAR sets
-    /// are arrays of bytes.
+    /// are arrays of bytes, and flipcast's own set is not stored.
     pub fn storage(self) -> Storage {
         match self {
             Self::ImageNetC | Self::TinyImageNetC | Self::ImageNetCBar => Storage::Jpeg85,
-            Self::CifarC | Self::CifarCBar => Storage::None,
+            Self::CifarC | Self::CifarCBar | Self::Calibration => Storage::None,
         }
     }
 
     /// The sets that suit an image of this size, best first.
     ///
     /// The shorter side decides: up to 48 pixels CIFAR's constants come first, up to 128 Tiny-ImageNet's, then
-    /// ImageNet's. Sets for other sizes follow, so that a name found in only one of them can still be used.
-    pub fn by_size(width: usize, height: usize) -> [Self; 5] {
+    /// ImageNet's. Sets for other sizes follow, so that a name found in only one of them can still be used; flipcast's own
+    /// set, which suits every size and shares no name with the others, is the last.
+    pub fn by_size(width: usize, height: usize) -> [Self; 6] {
         let side = width.min(height);
-        if side <= CIFAR_SIDE_LIMIT {
+        let [first, second, third, fourth, fifth] = if side <= CIFAR_SIDE_LIMIT {
             [Self::CifarC, Self::CifarCBar, Self::ImageNetCBar, Self::TinyImageNetC, Self::ImageNetC]
         } else if side <= TINY_SIDE_LIMIT {
             [Self::TinyImageNetC, Self::CifarCBar, Self::ImageNetCBar, Self::CifarC, Self::ImageNetC]
         } else {
             [Self::ImageNetC, Self::ImageNetCBar, Self::CifarCBar, Self::TinyImageNetC, Self::CifarC]
-        }
+        };
+        [first, second, third, fourth, fifth, Self::Calibration]
     }
 }
 

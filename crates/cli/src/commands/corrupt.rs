@@ -52,7 +52,7 @@ pub struct Args {
     /// Folder with the published frost photographs; procedural textures if not given
     #[arg(long, value_name = "FOLDER")]
     frost: Option<PathBuf>,
-    /// How the images are stored; arrays for the CIFAR sets and folders for the others if not given
+    /// How the images are stored; folders for the ImageNet sets and arrays for the others if not given
     #[arg(long, value_enum)]
     layout: Option<Layout>,
     /// Short side and centre crop before the corruption, such as `256,224`, or `none`; `256,224` for the ImageNet sets
@@ -86,6 +86,8 @@ enum Set {
     CBar,
     /// The 10 of CIFAR-10-C-bar, for 32 pixels
     CifarCBar,
+    /// flipcast's own 18 kinds to calibrate with, for images of any size
+    Calibration,
     /// A stream of smoothly varying pairs, in WebDataset shards; needs --accuracy-tables
     Ccc,
 }
@@ -182,6 +184,7 @@ fn corruption_set(set: Set) -> Option<CorruptionSet> {
         Set::CifarC => CorruptionSet::CifarC,
         Set::CBar => CorruptionSet::ImageNetCBar,
         Set::CifarCBar => CorruptionSet::CifarCBar,
+        Set::Calibration => CorruptionSet::Calibration,
         Set::Ccc => return None,
     })
 }
@@ -275,6 +278,7 @@ fn note_size(source: &Source, set: CorruptionSet) -> Result<()> {
         CorruptionSet::ImageNetC | CorruptionSet::ImageNetCBar => 224,
         CorruptionSet::TinyImageNetC => 64,
         CorruptionSet::CifarC | CorruptionSet::CifarCBar => 32,
+        CorruptionSet::Calibration => return Ok(()),
     };
     let first = source
         .load(0)

@@ -138,6 +138,20 @@ fn images_without_labels_make_arrays_without_labels() {
 }
 
 #[test]
+fn the_calibration_kinds_are_written_for_images_of_any_size() {
+    let scratch = Scratch::with_pictures("calibration", 50);
+    let outcome = corrupt(&scratch, "calibration", &["--corruption", "rotate,occlude"]);
+    outcome.expect(0, &["corruptions of calibration: 2"]).prints(&["wrote 40 of 40 images"]);
+    for name in ["rotate.npy", "occlude.npy", "labels.npy"] {
+        assert!(Path::new(&scratch.path(&format!("out/{name}"))).exists(), "{name}");
+    }
+    let folder = ["--layout", "folder", "--severity", "3", "--corruption", "banding"];
+    std::fs::remove_dir_all(scratch.path("out")).expect("it was written");
+    corrupt(&scratch, "calibration", &folder).expect(0, &[]).prints(&["wrote 4 of 4 images"]);
+    assert!(Path::new(&scratch.path("out/banding/3/dog/c.JPEG")).exists());
+}
+
+#[test]
 fn frost_textures_from_files_are_told_apart() {
     let scratch = Scratch::with_pictures("frost", 32);
     let names = ["frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg"];

@@ -36,6 +36,23 @@ pub fn finish_f32(unit: f32) -> u8 {
     (unit.clamp(0.0, 1.0) * 255.0) as u8
 }
 
+/// The nearest byte to a grey level, for results that no published set fixes. NaN becomes 0.
+#[inline]
+pub fn round_to_byte(level: f32) -> u8 {
+    (level + 0.5) as u8
+}
+
+/// The image with `change` made to every sample.
+pub fn map_bytes(image: &Image, change: impl Fn(u8) -> u8) -> Image {
+    let table: [u8; 256] = std::array::from_fn(|byte| change(byte as u8));
+    with_size_of(image, image.rgb().iter().map(|&byte| table[usize::from(byte)]).collect())
+}
+
+/// The length that shares of the side refer to.
+pub fn shorter_side(image: &Image) -> f64 {
+    image.width().min(image.height()) as f64
+}
+
 /// An image of the size of `like` from `rgb`.
 ///
 /// # Panics
@@ -55,6 +72,16 @@ mod tests {
             assert_eq!(finish(wide[usize::from(byte)]), byte);
             assert_eq!(finish_f32(single[usize::from(byte)]), byte);
         }
+    }
+
+    #[test]
+    fn levels_round_to_the_nearest_byte() {
+        for byte in 0..=255_u8 {
+            for off in [-0.49, 0.0, 0.49] {
+                assert_eq!(round_to_byte(f32::from(byte) + off), byte);
+            }
+        }
+        assert_eq!([-7.0, 255.9, 1e9, f32::NAN].map(round_to_byte), [0, 255, 255, 0]);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use flipcast_images::Image;
 
+pub(crate) use crate::blocks::pixels::shorter_side as side;
+
 /// A severity number, 0 to 10.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Level(pub f64);
@@ -16,11 +18,6 @@ impl Level {
     pub fn of(self, top: f64) -> f64 {
         self.0 * top / 10.0
     }
-}
-
-/// The length that shares of the side refer to.
-pub(crate) fn side(image: &Image) -> f64 {
-    image.width().min(image.height()) as f64
 }
 
 /// Adds something to every byte of `image`, clips and truncates; `added` gets row and column.

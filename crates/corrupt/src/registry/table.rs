@@ -2,15 +2,16 @@
 //!
 //! ImageNet-C, Tiny-ImageNet-C and CIFAR-10-C follow the generators of Hendrycks and Dietterich (2019), the C-bar sets
 //! those of Mintun, Kirillov and Xie (2021), whose single constant is a severity number. The ImageNet elastic constants
-//! are multiples of 244 as published, the Tiny-ImageNet ones of 64, the CIFAR ones of 32.
+//! are multiples of 244 as published, the Tiny-ImageNet ones of 64, the CIFAR ones of 32. The last set is flipcast's own.
 
 use flipcast_images::Image;
 
 use super::lookup::Entry;
 use crate::c_bar::*;
+use crate::calibration::*;
 use crate::imagenet_c::*;
 use crate::job::Job;
-use crate::set::CorruptionSet::{self, CifarC, CifarCBar, ImageNetC, ImageNetCBar, TinyImageNetC};
+use crate::set::CorruptionSet::{self, Calibration, CifarC, CifarCBar, ImageNetC, ImageNetCBar, TinyImageNetC};
 
 const fn entry(
     set: CorruptionSet,
@@ -22,7 +23,7 @@ const fn entry(
 }
 
 #[rustfmt::skip]
-pub const TABLE: [Entry; 77] = [
+pub const TABLE: [Entry; 95] = [
     entry(ImageNetC, "gaussian_noise", gaussian_noise::run, [&[0.08], &[0.12], &[0.18], &[0.26], &[0.38]]),
     entry(ImageNetC, "shot_noise", shot_noise::run, [&[60.0], &[25.0], &[12.0], &[5.0], &[3.0]]),
     entry(ImageNetC, "impulse_noise", impulse_noise::run, [&[0.03], &[0.06], &[0.09], &[0.17], &[0.27]]),
@@ -100,4 +101,22 @@ pub const TABLE: [Entry; 77] = [
     entry(CifarCBar, "lines", lines::run, [&[0.5], &[1.0], &[1.5], &[2.0], &[2.5]]),
     entry(CifarCBar, "sparkles", sparkles::run, [&[0.7], &[3.5], &[5.6], &[6.3], &[7.0]]),
     entry(CifarCBar, "transverse_chromatic_abberation", transverse_chromatic_abberation::run, [&[1.0], &[2.0], &[5.0], &[9.0], &[10.0]]),
+    entry(Calibration, "rotate", rotate::run, [&[8.0], &[14.0], &[21.0], &[28.0], &[36.0]]),
+    entry(Calibration, "shear", shear::run, [&[0.2], &[0.35], &[0.5], &[0.68], &[0.9]]),
+    entry(Calibration, "zoom_out", zoom_out::run, [&[0.9], &[0.8], &[0.68], &[0.57], &[0.46]]),
+    entry(Calibration, "downscale", downscale::run, [&[1.2], &[1.4], &[1.7], &[2.1], &[2.7]]),
+    entry(Calibration, "median_blur", median_blur::run, [&[0.01], &[0.02], &[0.03], &[0.045], &[0.065]]),
+    entry(Calibration, "ghost", ghost::run, [&[0.2, 0.06], &[0.3, 0.1], &[0.4, 0.15], &[0.45, 0.22], &[0.5, 0.3]]),
+    entry(Calibration, "wavelet", wavelet::run, [&[2.0], &[3.5], &[6.0], &[10.0], &[16.0]]),
+    entry(Calibration, "colour_depth", colour_depth::run, [&[24.0], &[14.0], &[9.0], &[6.0], &[4.0]]),
+    entry(Calibration, "hue_shift", hue_shift::run, [&[30.0], &[60.0], &[90.0], &[130.0], &[180.0]]),
+    entry(Calibration, "colour_cast", colour_cast::run, [&[0.15], &[0.3], &[0.5], &[0.7], &[0.95]]),
+    entry(Calibration, "desaturate", desaturate::run, [&[0.4], &[0.6], &[0.75], &[0.88], &[1.0]]),
+    entry(Calibration, "solarize", solarize::run, [&[215.0], &[185.0], &[160.0], &[140.0], &[120.0]]),
+    entry(Calibration, "occlude", occlude::run, [&[0.03], &[0.07], &[0.13], &[0.21], &[0.32]]),
+    entry(Calibration, "vignette", vignette::run, [&[1.1], &[0.85], &[0.68], &[0.55], &[0.45]]),
+    entry(Calibration, "tile_shuffle", tile_shuffle::run, [&[0.04], &[0.1], &[0.18], &[0.3], &[0.5]]),
+    entry(Calibration, "sharpen", sharpen::run, [&[0.6], &[1.4], &[2.8], &[5.0], &[9.0]]),
+    entry(Calibration, "banding", banding::run, [&[3.0], &[7.0], &[12.0], &[19.0], &[28.0]]),
+    entry(Calibration, "film_grain", film_grain::run, [&[6.0], &[13.0], &[21.0], &[30.0], &[42.0]]),
 ];

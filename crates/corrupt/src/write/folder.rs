@@ -139,7 +139,10 @@ fn severity_folder(spec: &CorruptionSpec) -> String {
             let number = spec.entry().map_or(0.0, |entry| entry.rows[spec.severity.index()][0]);
             format!("{number:.2}")
         }
-        _ => spec.severity.to_string(),
+        CorruptionSet::ImageNetC
+        | CorruptionSet::TinyImageNetC
+        | CorruptionSet::CifarC
+        | CorruptionSet::Calibration => spec.severity.to_string(),
     }
 }
 

@@ -23,11 +23,14 @@ pub struct ResizeCropError {
 }
 
 impl ResizeCrop {
-    /// The rule the published set was made with.
+    /// The rule the set is made with.
     pub fn of(set: CorruptionSet) -> Self {
         match set {
             CorruptionSet::ImageNetC | CorruptionSet::ImageNetCBar => Self::Sides(256, 224),
-            CorruptionSet::TinyImageNetC | CorruptionSet::CifarC | CorruptionSet::CifarCBar => Self::None,
+            CorruptionSet::TinyImageNetC
+            | CorruptionSet::CifarC
+            | CorruptionSet::CifarCBar
+            | CorruptionSet::Calibration => Self::None,
         }
     }
 
