@@ -1,4 +1,5 @@
-//! Time of every estimator of one cell: `cargo bench -p flipcast-estimate --bench cell`, with `csv` for a table of all turns.
+//! Time of every estimator of one cell: `cargo bench -p flipcast-estimate --bench cell`. Arguments choose: `csv` prints a table of
+//! all turns, numbers are image counts, other words are parts of the names of what is timed.
 //!
 //! A cell has the source model's outputs, with embeddings and head as a ResNet-50 has them, and the adapted model's outputs.
 //! The logits are made up: a label raises its own logit by a clarity that differs from image to image and those of the classes
@@ -6,7 +7,7 @@
 
 use flipcast_estimate::{
     Anchor, CottThreshold, Embeddings, Evidence, Head, Learned, MarginalReference, Outputs, Probe, Reference, SCORES,
-    cot,
+    ScoreInfo,
 };
 use flipcast_ground::SplitMix64;
 use std::time::Instant;
@@ -16,7 +17,7 @@ const DIMS: usize = 2_048;
 /// Classes that are mistaken for each other.
 const GROUP: usize = 8;
 /// Turns over all estimators; the shortest time of each counts.
-const TURNS: usize = 5;
+const TURNS: usize = 3;
 
 fn labels(images: usize, seed: u64) -> Vec<usize> {
     let mut random = SplitMix64::new(seed);
@@ -58,14 +59,17 @@ fn anchor(outputs: &Outputs) -> Anchor {
     Anchor { classes: outputs.classes_predicted(), confidences: outputs.confidences() }
 }
 
-fn seconds(work: impl FnOnce()) -> f64 {
-    let started = Instant::now();
-    work();
-    started.elapsed().as_secs_f64()
+/// The same logits without anything an earlier turn may have left with them.
+fn forgetful(outputs: &Outputs) -> Outputs {
+    Outputs::new(outputs.rows().flatten().copied().collect(), CLASSES).expect("finite logits")
 }
 
 fn main() {
-    let csv = std::env::args().any(|argument| argument == "csv");
+    let mut arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let csv = arguments.iter().any(|word| word == "csv");
+    arguments.retain(|word| word != "csv");
+    let counts: Vec<usize> = arguments.iter().filter_map(|word| word.parse().ok()).collect();
+    let names: Vec<String> = arguments.into_iter().filter(|word| word.parse::<usize>().is_err()).collect();
     let clean_labels = labels(5_000, 1);
     let clean = outputs(&clean_labels, 2);
     let reference = Reference::fit(&clean, &clean_labels).expect("labels fit");
@@ -75,7 +79,7 @@ fn main() {
     let shares = vec![1.0 / CLASSES as f64; CLASSES];
     let head = head();
     println!("{}", if csv { "images,what,turn,seconds" } else { "images  what                  seconds  value" });
-    for images in [2_000, 10_000] {
+    for images in if counts.is_empty() { vec![2_000, 10_000] } else { counts } {
         let true_labels = labels(images, 3);
         let (source, adapted) = (outputs(&true_labels, 4), outputs(&true_labels, 7));
         let embeddings = embeddings(images);
@@ -86,43 +90,54 @@ fn main() {
             adapted: Some(adapted.classes_predicted()),
             flags: Vec::new(),
         };
-        let seen = Evidence {
-            outputs: &source,
-            shares: &shares,
-            learned: Some(learned),
-            embeddings: Some((&embeddings, &predicted)),
-            head: Some(&head),
-            probe: Some(&probe),
+        let of_source = |outputs: &Outputs, wanted: &dyn Fn(&ScoreInfo) -> bool| {
+            let seen = Evidence {
+                outputs,
+                shares: &shares,
+                learned: Some(learned),
+                embeddings: Some((&embeddings, &predicted)),
+                head: Some(&head),
+                probe: Some(&probe),
+            };
+            seen.scores(wanted).expect("evidence is sound")
         };
-        let after = Evidence { outputs: &adapted, embeddings: None, head: None, ..seen.clone() };
-        let half: Vec<f32> = source.rows().step_by(2).flatten().copied().collect();
-        let half = Outputs::new(half, CLASSES).expect("finite logits");
-        let report = |what: &str, value: f64, work: &dyn Fn()| {
-            let turns: Vec<f64> = (0..TURNS).map(|_| seconds(work)).collect();
-            if csv {
-                turns.iter().enumerate().for_each(|(turn, time)| println!("{images},{what},{turn},{time:.5}"));
-            } else {
-                let best = turns.iter().copied().fold(f64::INFINITY, f64::min);
+        let of_adapted = |outputs: &Outputs| {
+            let (shares, learned, probe) = (shares.as_slice(), Some(learned), Some(&probe));
+            let seen = Evidence { outputs, shares, learned, embeddings: None, head: None, probe };
+            seen.scores(|_| true).expect("evidence is sound")
+        };
+        let report = |what: &str, work: &dyn Fn(&Outputs, &Outputs) -> f64| {
+            if !names.is_empty() && !names.iter().any(|name| what.contains(name.as_str())) {
+                return;
+            }
+            let mut best = f64::INFINITY;
+            let mut value = 0.0;
+            for turn in 0..TURNS {
+                let (source, adapted) = (forgetful(&source), forgetful(&adapted));
+                let started = Instant::now();
+                value = work(&source, &adapted);
+                let seconds = started.elapsed().as_secs_f64();
+                best = best.min(seconds);
+                if csv {
+                    println!("{images},{what},{turn},{seconds:.5}");
+                }
+            }
+            if !csv {
                 println!("{images:6}  {what:20}  {best:7.4}  {value:.12}");
             }
         };
-        report("accuracy", source.accuracy(&true_labels).expect("labels fit"), &|| ());
+        report("accuracy", &|source, _| source.accuracy(&true_labels).expect("labels fit"));
         for info in SCORES {
-            let score = || seen.scores(|other| other.name == info.name).expect("evidence is sound");
-            let value = score().get(info.name).map_or(f64::NAN, |score| score.value);
-            report(info.name, value, &|| drop(score()));
+            report(info.name, &|source, _| {
+                let scores = of_source(source, &|other| other.name == info.name);
+                scores.get(info.name).map_or(f64::NAN, |score| score.value)
+            });
         }
-        report("cot of half", cot(&half, &shares).expect("shares fit").value, &|| drop(cot(&half, &shares)));
-        report("source", 0.0, &|| drop(seen.scores(|_| true)));
-        report("adapted", 0.0, &|| drop(after.scores(|_| true)));
-        report("source without aetta", 0.0, &|| drop(seen.scores(|info| info.name != "aetta")));
-        report("both without aetta", 0.0, &|| {
-            drop(seen.scores(|info| info.name != "aetta"));
-            drop(after.scores(|_| true));
+        report("source", &|source, _| of_source(source, &|_| true).len() as f64);
+        report("adapted", &|_, adapted| of_adapted(adapted).len() as f64);
+        report("both without aetta", &|source, adapted| {
+            (of_source(source, &|info| info.name != "aetta").len() + of_adapted(adapted).len()) as f64
         });
-        report("both", 0.0, &|| {
-            drop(seen.scores(|_| true));
-            drop(after.scores(|_| true));
-        });
+        report("both", &|source, adapted| (of_source(source, &|_| true).len() + of_adapted(adapted).len()) as f64);
     }
 }

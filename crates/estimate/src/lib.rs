@@ -31,11 +31,14 @@ mod marginal;
 mod mde;
 mod nuclear_norm;
 mod outputs;
+mod parallel;
+mod products;
 mod reference;
 mod registry;
 mod residual;
 mod score;
 mod score_fit;
+mod softmax;
 mod symmetric;
 mod temperature;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use crate::score::mean;
+use crate::softmax::RowSummary;
 use crate::{EstimateError, Outputs, Score};
-use flipcast_ground::log_softmax;
 use serde::{Deserialize, Serialize};
 
 /// Settings of [`mano`].
@@ -73,15 +73,8 @@ pub fn mano(outputs: &Outputs, config: &ManoConfig) -> Result<Score, EstimateErr
 
 /// Mean cross-entropy between uniform targets and the predictions, in nats.
 fn uniform_cross_entropy(outputs: &Outputs) -> f64 {
-    let mut log_probs = Vec::with_capacity(outputs.classes());
-    let sum: f64 = outputs
-        .rows()
-        .map(|row| {
-            log_softmax(row, &mut log_probs);
-            -mean(&log_probs)
-        })
-        .sum();
-    sum / outputs.images() as f64
+    let of_row = |row: &RowSummary| row.uniform_cross_entropy(outputs.classes());
+    outputs.summaries().iter().map(of_row).sum::<f64>() / outputs.images() as f64
 }
 
 /// Replaces `out` by the second-order expansion of the exponential, shifted to 0 and scaled to sum 1.

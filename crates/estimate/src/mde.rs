@@ -1,5 +1,5 @@
-use crate::outputs::largest;
 use crate::score::mean;
+use crate::softmax::RowSummary;
 use crate::{EstimateError, Outputs, Score};
 
 /// MDE: meta-distribution energy.
@@ -20,14 +20,16 @@ pub fn mde(outputs: &Outputs, temperature: f64) -> Result<Score, EstimateError> 
     if outputs.images() < 2 {
         return Err(EstimateError::TooFew { what: "images", found: outputs.images(), expected: 2 });
     }
-    let energies: Vec<f64> = outputs
-        .rows()
-        .map(|row| {
-            let largest = largest(row);
+    let energies: Vec<f64> = if temperature == 1.0 {
+        outputs.summaries().iter().map(|row| -row.log_sum_exp()).collect()
+    } else {
+        let energy = |(row, summary): (&[f32], &RowSummary)| {
+            let largest = summary.largest;
             let sum: f64 = row.iter().map(|&z| ((f64::from(z) - largest) / temperature).exp()).sum();
             -largest - temperature * sum.ln()
-        })
-        .collect();
+        };
+        outputs.rows().zip(outputs.summaries()).map(energy).collect()
+    };
     let top = energies.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let log_sum = energies.iter().map(|e| (e - top).exp()).sum::<f64>().ln();
     // -mean_i (E_i - top - log_sum), at least ln 2 for two images or more.

@@ -1,11 +1,15 @@
+use crate::parallel::map_ranges;
+use crate::products::{STRIP, StripRow, multiply_strips};
+use crate::softmax::write_probs;
 use crate::symmetric::symmetric_eigenvalues;
 use crate::{EstimateError, Outputs, Score};
+use std::sync::Mutex;
 
-/// Rows of the panels in which products are summed; a panel of 1,000 columns stays in a second-level cache.
-const DEPTH: usize = 256;
+/// Rows of a panel; two of its strips fit a first-level cache.
+const DEPTH: usize = 128;
 
-/// Columns of a strip.
-const STRIP: usize = 4;
+/// Panels that are filled before their products are summed.
+const PANELS: usize = 8;
 
 /// The largest smaller side; the matrix of products then takes 512 MiB.
 const MAX_SIDE: usize = 8192;
@@ -24,103 +28,83 @@ pub fn nuclear_norm(outputs: &Outputs) -> Result<Score, EstimateError> {
     if side > MAX_SIDE {
         return Err(EstimateError::TooMany { what: "images and classes", found: side, expected: MAX_SIDE });
     }
-    let mut gram = Gram::new(side);
-    if classes <= images {
-        sum_over_images(outputs, &mut gram);
-    } else {
-        sum_over_classes(outputs, &mut gram);
-    }
-    let size = gram.width;
-    let values = symmetric_eigenvalues(&mut gram.products, size)?;
+    let mut gram = match classes <= images {
+        true => sum_products(images, classes, |panel, range| fill_from_images(outputs, panel, range)),
+        false => sum_products(classes, images, |panel, range| fill_from_classes(outputs, panel, range)),
+    };
+    let values = symmetric_eigenvalues(&mut gram, side)?;
     let largest = values.iter().copied().fold(0.0, f64::max);
-    let least = largest * f64::EPSILON * size as f64;
+    let least = largest * f64::EPSILON * side as f64;
     let sum: f64 = values.iter().filter(|v| **v > least).map(|v| v.sqrt()).sum();
     let value = sum / (side as f64 * images as f64).sqrt();
     Ok(Score::of_images(value, images))
 }
 
-/// `P'P`: panels of images.
-fn sum_over_images(outputs: &Outputs, gram: &mut Gram) {
-    let mut probs = Vec::with_capacity(outputs.classes());
-    for image in 0..outputs.images() {
-        outputs.probs_into(image, &mut probs);
-        gram.push(probs.iter().copied());
-    }
-    gram.flush();
-}
-
-/// `PP'`: panels of classes.
-fn sum_over_classes(outputs: &Outputs, gram: &mut Gram) {
-    let (images, classes) = (outputs.images(), outputs.classes());
-    let mut all = Vec::with_capacity(images * classes);
-    let mut probs = Vec::with_capacity(classes);
-    for image in 0..images {
-        outputs.probs_into(image, &mut probs);
-        all.extend_from_slice(&probs);
-    }
-    for class in 0..classes {
-        gram.push(all[class..].iter().step_by(classes).copied());
-    }
-    gram.flush();
-}
-
-/// The sum of `row' row` over the rows pushed, in strips so that the inner loop reads what lies together.
-struct Gram {
-    /// Columns, rounded up to whole strips; those added hold zeros.
-    width: usize,
-    /// `width x width`; only blocks on and below the diagonal are filled.
-    products: Vec<f64>,
-    /// The current panel: per strip, `DEPTH` rows of `STRIP` columns.
-    panel: Vec<[f64; STRIP]>,
-    /// Rows in the panel.
+/// The sum of `row' row` over the rows of a matrix; only blocks on and below the diagonal are filled.
+///
+/// `fill` writes a range of at most [`DEPTH`] rows into a panel: per strip of columns, `DEPTH` rows, so that what is multiplied lies
+/// together. Entries it leaves alone are zero.
+fn sum_products(
     rows: usize,
+    columns: usize,
+    fill: impl Fn(&mut [StripRow], std::ops::Range<usize>) + Sync,
+) -> Vec<f64> {
+    let strips = columns.div_ceil(STRIP);
+    let mut gram = vec![0.0; columns * columns];
+    for start in (0..rows).step_by(PANELS * DEPTH) {
+        let count = (rows - start).min(PANELS * DEPTH);
+        let panels = map_ranges(0, count, DEPTH, |range| {
+            let mut panel = vec![[0.0; STRIP]; strips * DEPTH];
+            let depth = range.len();
+            fill(&mut panel, start + range.start..start + range.end);
+            (panel, depth)
+        });
+        let targets: Vec<Mutex<&mut [f64]>> = gram.chunks_mut(STRIP * columns).map(Mutex::new).collect();
+        map_ranges(0, strips, 1, |range| {
+            // The last strips have most products and come first.
+            let left = strips - 1 - range.start;
+            let mut target = targets[left].lock().expect("no thread panics");
+            for (panel, depth) in &panels {
+                add_products(&mut target, columns, panel, left, *depth);
+            }
+        });
+    }
+    gram
 }
 
-impl Gram {
-    fn new(columns: usize) -> Self {
-        let width = columns.next_multiple_of(STRIP);
-        Self { width, products: vec![0.0; width * width], panel: vec![[0.0; STRIP]; width / STRIP * DEPTH], rows: 0 }
-    }
-
-    /// Adds a row to the panel, and the panel to the products if it is full.
-    fn push(&mut self, row: impl Iterator<Item = f64>) {
-        for (column, value) in row.enumerate() {
-            self.panel[column / STRIP * DEPTH + self.rows][column % STRIP] = value;
+/// Adds the products of one strip with those up to it, over the first `depth` rows of a panel.
+fn add_products(target: &mut [f64], columns: usize, panel: &[StripRow], left: usize, depth: usize) {
+    let strip = |at: usize| &panel[at * DEPTH..][..depth];
+    for right in 0..=left {
+        let block = multiply_strips(strip(left), strip(right));
+        let width = STRIP.min(columns - right * STRIP);
+        for (row, sums) in target.chunks_exact_mut(columns).zip(&block) {
+            let sums = &sums[..width];
+            row[right * STRIP..][..width].iter_mut().zip(sums).for_each(|(t, s)| *t += s);
         }
-        self.rows += 1;
-        if self.rows == DEPTH {
-            self.flush();
-        }
-    }
-
-    /// Adds the panel to the products.
-    fn flush(&mut self) {
-        let strips: Vec<&[[f64; STRIP]]> = self.panel.chunks_exact(DEPTH).map(|strip| &strip[..self.rows]).collect();
-        for (i, left) in strips.iter().enumerate() {
-            for (j, right) in strips[..=i].iter().enumerate() {
-                let block = multiply_strips(left, right);
-                for (row, sums) in block.iter().enumerate() {
-                    let at = (i * STRIP + row) * self.width + j * STRIP;
-                    let target = self.products[at..at + STRIP].iter_mut();
-                    target.zip(sums).for_each(|(t, s)| *t += s);
-                }
-            }
-        }
-        self.rows = 0;
     }
 }
 
-/// The products of the columns of two strips.
-fn multiply_strips(left: &[[f64; STRIP]], right: &[[f64; STRIP]]) -> [[f64; STRIP]; STRIP] {
-    let mut sums = [[0.0; STRIP]; STRIP];
-    for (a, b) in left.iter().zip(right) {
-        for row in 0..STRIP {
-            for column in 0..STRIP {
-                sums[row][column] += a[row] * b[column];
-            }
+/// A panel whose rows are images.
+fn fill_from_images(outputs: &Outputs, panel: &mut [StripRow], images: std::ops::Range<usize>) {
+    let mut probs = vec![0.0; outputs.classes()];
+    for (at, image) in images.enumerate() {
+        write_probs(outputs.row(image), &outputs.summaries()[image], &mut probs);
+        for (strip, values) in probs.chunks(STRIP).enumerate() {
+            panel[strip * DEPTH + at][..values.len()].copy_from_slice(values);
         }
     }
-    sums
+}
+
+/// A panel whose rows are classes.
+fn fill_from_classes(outputs: &Outputs, panel: &mut [StripRow], classes: std::ops::Range<usize>) {
+    let mut probs = vec![0.0; classes.len()];
+    for (image, row) in outputs.rows().enumerate() {
+        write_probs(&row[classes.clone()], &outputs.summaries()[image], &mut probs);
+        for (at, p) in probs.iter().enumerate() {
+            panel[image / STRIP * DEPTH + at][image % STRIP] = *p;
+        }
+    }
 }
 
 #[cfg(test)]

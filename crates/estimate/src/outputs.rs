@@ -1,5 +1,10 @@
 use crate::EstimateError;
-use flipcast_ground::{argmax, log_softmax};
+use crate::parallel::map_ranges;
+use crate::softmax::{RowSummary, summarize, write_probs};
+use std::sync::OnceLock;
+
+/// Rows summarized by one thread at a time.
+const STEP: usize = 128;
 
 /// Logits of a network for a set of images, one row per image: at least one row, at least one class, all finite.
 ///
@@ -13,17 +18,25 @@ use flipcast_ground::{argmax, log_softmax};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Outputs {
     logits: Vec<f32>,
     classes: usize,
+    /// Filled when first asked for: many estimators ask.
+    summaries: OnceLock<Vec<RowSummary>>,
+}
+
+impl PartialEq for Outputs {
+    fn eq(&self, other: &Self) -> bool {
+        self.classes == other.classes && self.logits == other.logits
+    }
 }
 
 impl Outputs {
     /// Takes row-major logits; refuses NaN, infinity, incomplete rows, no classes and no images.
     pub fn new(logits: Vec<f32>, classes: usize) -> Result<Self, EstimateError> {
         check_rows("logits", &logits, classes)?;
-        Ok(Self { logits, classes })
+        Ok(Self { logits, classes, summaries: OnceLock::new() })
     }
 
     /// Number of images.
@@ -60,35 +73,23 @@ impl Outputs {
         );
         let largest = f64::from(f32::MAX);
         let scale = |&z: &f32| (f64::from(z) / temperature).clamp(-largest, largest) as f32;
-        Self { logits: self.logits.iter().map(scale).collect(), classes: self.classes }
+        let logits = self.logits.iter().map(scale).collect();
+        Self { logits, classes: self.classes, summaries: OnceLock::new() }
     }
 
     /// The class with the largest logit of each image, the first of several.
     pub fn classes_predicted(&self) -> Vec<usize> {
-        self.rows().map(argmax).collect()
+        self.summaries().iter().map(|row| row.class).collect()
     }
 
     /// The largest probability of each image.
     pub fn confidences(&self) -> Vec<f64> {
-        self.rows()
-            .map(|row| {
-                let largest = largest(row);
-                row.iter().map(|&z| (f64::from(z) - largest).exp()).sum::<f64>().recip()
-            })
-            .collect()
+        self.summaries().iter().map(RowSummary::confidence).collect()
     }
 
     /// The entropy of each image's probabilities in nats.
     pub fn entropies(&self) -> Vec<f64> {
-        let mut log_probs = Vec::with_capacity(self.classes);
-        self.rows()
-            .map(|row| {
-                log_softmax(row, &mut log_probs);
-                let sum: f64 = log_probs.iter().map(|&log_p| log_p.exp() * log_p).sum();
-                // Rounding may leave the sum a little above 0 for a certain prediction.
-                (-sum).max(0.0)
-            })
-            .collect()
+        self.summaries().iter().map(RowSummary::entropy).collect()
     }
 
     /// Replaces `out` by the probabilities of one image.
@@ -96,12 +97,17 @@ impl Outputs {
     /// # Panics
     /// If there is no such image.
     pub fn probs_into(&self, image: usize, out: &mut Vec<f64>) {
-        let row = self.row(image);
-        let largest = largest(row);
-        out.clear();
-        out.extend(row.iter().map(|&z| (f64::from(z) - largest).exp()));
-        let sum: f64 = out.iter().sum();
-        out.iter_mut().for_each(|p| *p /= sum);
+        out.resize(self.classes, 0.0);
+        write_probs(self.row(image), &self.summaries()[image], out);
+    }
+
+    /// What estimators ask about each image.
+    pub(crate) fn summaries(&self) -> &[RowSummary] {
+        self.summaries.get_or_init(|| {
+            let of_range = |range: std::ops::Range<usize>| range.map(|image| summarize(self.row(image))).collect();
+            let parts: Vec<Vec<RowSummary>> = map_ranges(0, self.images(), STEP, of_range);
+            parts.concat()
+        })
     }
 
     /// Refuses labels that do not fit: one per image, each below the number of classes.

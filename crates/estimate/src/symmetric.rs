@@ -1,85 +1,222 @@
-//! Eigenvalues of symmetric matrices: Householder reduction to three diagonals, then implicit QL steps.
+//! Eigenvalues of symmetric matrices: Householder reduction to three diagonals, then QL steps without square roots.
 
 use crate::EstimateError;
+use crate::products::{STRIP, StripRow, has_fused_multiply_add, multiply_strips};
+use multiversion::multiversion;
 
 /// QL steps per eigenvalue at most; two or three are usual.
 const MAX_STEPS: usize = 60;
 
+/// Reflections that are gathered before the rest of the matrix is brought up to date.
+const BLOCK: usize = 32;
+
+/// Sums that run side by side, so that they fit vector registers.
+const LANES: usize = 8;
+
+/// Rows whose products are summed in one pass over a vector.
+const ROWS: usize = 4;
+
 /// The eigenvalues of the symmetric matrix whose lower triangle, with diagonal, is stored in the rows of `matrix`, in no
 /// particular order. The matrix is overwritten.
+///
+/// *Reference.* Golub and Van Loan, "Matrix Computations", section 8.3, for the reduction in blocks; Parlett, "The Symmetric Eigenvalue
+/// Problem", section 8.15, for the rational QL step of Pal, Walker and Kahan.
 pub(crate) fn symmetric_eigenvalues(matrix: &mut [f64], size: usize) -> Result<Vec<f64>, EstimateError> {
-    let (mut diagonal, mut beside) = tridiagonalise(matrix, size);
+    let (mut diagonal, beside) = tridiagonalize(matrix, size);
+    let mut squares: Vec<f64> = beside.iter().map(|b| b * b).collect();
     for at in 0..size {
-        deflate(&mut diagonal, &mut beside, at)?;
+        deflate(&mut diagonal, &mut squares, at)?;
     }
     Ok(diagonal)
 }
 
+/// A reflection as the change it makes: `A - mirror image' - image mirror'` on the leading rows and columns.
+struct Reflection {
+    mirror: Vec<f64>,
+    image: Vec<f64>,
+}
+
 /// The diagonal and the entries beside it of a matrix with the same eigenvalues that has no others. The second starts at
 /// row 1 and ends with a 0, so both have `size` entries.
-fn tridiagonalise(matrix: &mut [f64], size: usize) -> (Vec<f64>, Vec<f64>) {
+fn tridiagonalize(matrix: &mut [f64], size: usize) -> (Vec<f64>, Vec<f64>) {
     let mut beside = vec![0.0; size];
-    let mut mirror = vec![0.0; size];
-    let mut image = vec![0.0; size];
-    for last in (1..size).rev() {
-        // Reflect the first `last` entries of row `last` to (0, ..., 0, alpha).
-        let (above, row) = matrix.split_at_mut(last * size);
-        let row = &row[..last];
-        let largest = row.iter().fold(0.0f64, |m, a| m.max(a.abs()));
-        if largest == 0.0 {
-            continue;
-        }
-        let norm = row.iter().map(|a| (a / largest).powi(2)).sum::<f64>().sqrt() * largest;
-        let alpha = -norm.copysign(row[last - 1]);
-        beside[last - 1] = alpha;
-        if row[..last - 1].iter().all(|a| *a == 0.0) {
-            beside[last - 1] = row[last - 1];
-            continue;
-        }
-        let mirror = &mut mirror[..last];
-        mirror.copy_from_slice(row);
-        mirror[last - 1] -= alpha;
-        let length = dot(mirror, mirror);
-        mirror.iter_mut().for_each(|m| *m /= length.sqrt());
-        // image = 2 A m - 2 (m . A m) m, so that the reflected matrix is A - m image' - image m'.
-        let image = &mut image[..last];
-        multiply(above, size, mirror, image);
-        let overlap = 2.0 * dot(mirror, image);
-        for (i, m) in image.iter_mut().zip(mirror.iter()) {
-            *i = 2.0 * *i - overlap * m;
-        }
-        for i in 0..last {
-            let (m, v) = (mirror[i], image[i]);
-            let row = &mut above[i * size..][..i + 1];
-            for (a, (mj, vj)) in row.iter_mut().zip(mirror.iter().zip(image.iter())) {
-                *a -= m * vj + v * mj;
+    let mut rows = size;
+    while rows > 1 {
+        let rest = rows - BLOCK.min(rows - 1);
+        let mut reflections: Vec<Reflection> = Vec::with_capacity(BLOCK);
+        for last in (rest..rows).rev() {
+            let row = &mut matrix[last * size..][..=last];
+            for earlier in &reflections {
+                subtract_outer(row, earlier, last);
+            }
+            let (alpha, mirror) = reflect(&row[..last]);
+            beside[last - 1] = alpha;
+            if let Some(mirror) = mirror {
+                let image = image_of(matrix, size, &mirror, &reflections);
+                reflections.push(Reflection { mirror, image });
             }
         }
+        update(matrix, size, rest, &reflections);
+        rows = rest;
     }
     let diagonal = (0..size).map(|i| matrix[i * size + i]).collect();
     (diagonal, beside)
 }
 
-/// `out = A x` for the leading part of a symmetric matrix given by its lower triangle.
-fn multiply(matrix: &[f64], size: usize, x: &[f64], out: &mut [f64]) {
-    out.fill(0.0);
-    for i in 0..x.len() {
-        let row = &matrix[i * size..][..i + 1];
-        out[i] += dot(&row[..i], &x[..i]) + row[i] * x[i];
-        let factor = x[i];
-        for (o, a) in out[..i].iter_mut().zip(row) {
-            *o += factor * a;
+/// Applies one reflection to the first entries of row `at`.
+fn subtract_outer(row: &mut [f64], reflection: &Reflection, at: usize) {
+    let (m, v) = (reflection.mirror[at], reflection.image[at]);
+    for (a, (mj, vj)) in row.iter_mut().zip(reflection.mirror.iter().zip(&reflection.image)) {
+        *a -= m * vj + v * mj;
+    }
+}
+
+/// The last entry that is left when `row` is reflected to `(0, ..., 0, alpha)`, and the unit vector that does it unless the
+/// row has this form already.
+fn reflect(row: &[f64]) -> (f64, Option<Vec<f64>>) {
+    let (&end, others) = row.split_last().expect("a row beside the diagonal has an entry");
+    if others.iter().all(|a| *a == 0.0) {
+        return (end, None);
+    }
+    let largest = row.iter().fold(0.0f64, |m, a| m.max(a.abs()));
+    let norm = row.iter().map(|a| (a / largest).powi(2)).sum::<f64>().sqrt() * largest;
+    let alpha = -norm.copysign(end);
+    let mut mirror = row.to_vec();
+    mirror[others.len()] -= alpha;
+    // Divided by the largest first, so that squares of small entries do not vanish.
+    mirror.iter_mut().for_each(|m| *m /= largest);
+    let length = dot(&mirror, &mirror).sqrt();
+    mirror.iter_mut().for_each(|m| *m /= length);
+    (alpha, Some(mirror))
+}
+
+/// `2 A m - 2 (m . A m) m`, where the matrix lacks the changes of `earlier` reflections.
+fn image_of(matrix: &[f64], size: usize, mirror: &[f64], earlier: &[Reflection]) -> Vec<f64> {
+    let mut image = vec![0.0; mirror.len()];
+    multiply(matrix, size, mirror, &mut image);
+    for Reflection { mirror: m, image: v } in earlier {
+        let (along_image, along_mirror) = (dot(v, mirror), dot(m, mirror));
+        for (i, (m, v)) in image.iter_mut().zip(m.iter().zip(v)) {
+            *i -= along_image * m + along_mirror * v;
+        }
+    }
+    let overlap = 2.0 * dot(mirror, &image);
+    image.iter_mut().zip(mirror).for_each(|(i, m)| *i = 2.0 * *i - overlap * m);
+    image
+}
+
+/// Applies reflections to the first `rows` rows.
+fn update(matrix: &mut [f64], size: usize, rows: usize, reflections: &[Reflection]) {
+    let strips = rows.div_ceil(STRIP);
+    let depth = 2 * reflections.len();
+    let mut left: Vec<StripRow> = vec![[0.0; STRIP]; strips * depth];
+    let mut right = left.clone();
+    for (at, Reflection { mirror, image }) in reflections.iter().enumerate() {
+        for row in 0..rows {
+            let (strip, column) = (row / STRIP * depth, row % STRIP);
+            left[strip + 2 * at][column] = mirror[row];
+            left[strip + 2 * at + 1][column] = image[row];
+            right[strip + 2 * at][column] = image[row];
+            right[strip + 2 * at + 1][column] = mirror[row];
+        }
+    }
+    if depth == 0 {
+        return;
+    }
+    for (i, left) in left.chunks_exact(depth).enumerate() {
+        for (j, right) in right.chunks_exact(depth).enumerate().take(i + 1) {
+            let block = multiply_strips(left, right);
+            let columns = j * STRIP..(j * STRIP + STRIP).min(rows);
+            for (row, sums) in (i * STRIP..rows).zip(&block) {
+                let target = &mut matrix[row * size..][columns.clone()];
+                target.iter_mut().zip(sums).for_each(|(t, s)| *t -= s);
+            }
         }
     }
 }
 
-/// A dot product in eight sums, which the compiler can keep in vector registers.
+/// `out = A x` for the leading part of a symmetric matrix given by its lower triangle.
+fn multiply(matrix: &[f64], size: usize, x: &[f64], out: &mut [f64]) {
+    if has_fused_multiply_add() {
+        multiply_fused(matrix, size, x, out);
+    } else {
+        multiply_unfused(matrix, size, x, out);
+    }
+}
+
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn multiply_fused(matrix: &[f64], size: usize, x: &[f64], out: &mut [f64]) {
+    multiply_rows(matrix, size, x, out, f64::mul_add);
+}
+
+fn multiply_unfused(matrix: &[f64], size: usize, x: &[f64], out: &mut [f64]) {
+    multiply_rows(matrix, size, x, out, |a, b, sum| a * b + sum);
+}
+
+#[inline(always)]
+fn multiply_rows(
+    matrix: &[f64],
+    size: usize,
+    x: &[f64],
+    out: &mut [f64],
+    multiply_add: impl Fn(f64, f64, f64) -> f64 + Copy,
+) {
+    out.fill(0.0);
+    for start in (0..x.len()).step_by(ROWS) {
+        let rows = ROWS.min(x.len() - start);
+        // What all of these rows have left of the diagonal block, in whole lanes.
+        let whole = if rows == ROWS { start / LANES * LANES } else { 0 };
+        if whole > 0 {
+            let factors = std::array::from_fn(|row| x[start + row]);
+            let parts: [&[f64]; ROWS] = std::array::from_fn(|row| &matrix[(start + row) * size..][..whole]);
+            let sums = multiply_lanes(parts, &factors, &x[..whole], &mut out[..whole], multiply_add);
+            (0..ROWS).for_each(|row| out[start + row] += sums[row]);
+        }
+        for row in start..start + rows {
+            let entries = &matrix[row * size..][..=row];
+            for column in whole..row {
+                out[row] = multiply_add(entries[column], x[column], out[row]);
+                out[column] = multiply_add(entries[column], x[row], out[column]);
+            }
+            out[row] = multiply_add(entries[row], x[row], out[row]);
+        }
+    }
+}
+
+/// Adds `factors` times the rows to `out`, and gives the products of the rows with `x`.
+#[inline(always)]
+fn multiply_lanes(
+    rows: [&[f64]; ROWS],
+    factors: &[f64; ROWS],
+    x: &[f64],
+    out: &mut [f64],
+    multiply_add: impl Fn(f64, f64, f64) -> f64,
+) -> [f64; ROWS] {
+    let rows = rows.map(|row| row.as_chunks::<LANES>().0);
+    let out = out.as_chunks_mut::<LANES>().0;
+    let mut sums = [[0.0; LANES]; ROWS];
+    let [first, second, third, fourth] = rows;
+    let quads = first.iter().zip(second).zip(third.iter().zip(fourth));
+    for ((((a, b), (c, d)), x), out) in quads.zip(x.as_chunks::<LANES>().0).zip(out) {
+        let entries = [a, b, c, d];
+        for row in 0..ROWS {
+            for lane in 0..LANES {
+                sums[row][lane] = multiply_add(entries[row][lane], x[lane], sums[row][lane]);
+                out[lane] = multiply_add(entries[row][lane], factors[row], out[lane]);
+            }
+        }
+    }
+    sums.map(|lanes| lanes.iter().sum())
+}
+
+/// A dot product in eight sums, which the compiler can keep in vector registers; the longer vector is cut.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut sums = [0.0; 8];
-    let (a_lanes, a_tail) = a.as_chunks::<8>();
-    let (b_lanes, b_tail) = b.as_chunks::<8>();
+    let length = a.len().min(b.len());
+    let mut sums = [0.0; LANES];
+    let (a_lanes, a_tail) = a[..length].as_chunks::<LANES>();
+    let (b_lanes, b_tail) = b[..length].as_chunks::<LANES>();
     for (a, b) in a_lanes.iter().zip(b_lanes) {
-        for lane in 0..8 {
+        for lane in 0..LANES {
             sums[lane] += a[lane] * b[lane];
         }
     }
@@ -87,46 +224,43 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + tail
 }
 
-/// Drives the entry beside `diagonal[at]` to 0 by QL steps with Wilkinson's shift.
-fn deflate(diagonal: &mut [f64], beside: &mut [f64], at: usize) -> Result<(), EstimateError> {
+/// Drives the square of the entry beside `diagonal[at]` to 0 by QL steps with Wilkinson's shift.
+fn deflate(diagonal: &mut [f64], squares: &mut [f64], at: usize) -> Result<(), EstimateError> {
     let size = diagonal.len();
     for _ in 0..MAX_STEPS {
-        let end = (at..size - 1)
-            .find(|&i| beside[i].abs() <= f64::EPSILON * (diagonal[i].abs() + diagonal[i + 1].abs()))
-            .unwrap_or(size - 1);
+        let is_small = |i: &usize| {
+            let least = f64::EPSILON * (diagonal[*i].abs() + diagonal[*i + 1].abs());
+            squares[*i] <= least * least
+        };
+        let end = (at..size - 1).find(is_small).unwrap_or(size - 1);
         if end == at {
             return Ok(());
         }
-        let half_gap = (diagonal[at + 1] - diagonal[at]) / (2.0 * beside[at]);
-        let root = half_gap.hypot(1.0).copysign(half_gap);
-        let mut bulge = diagonal[end] - diagonal[at] + beside[at] / (half_gap + root);
-        let (mut sine, mut cosine, mut carried) = (1.0, 1.0, 0.0);
-        let mut split = false;
+        let root = squares[at].sqrt();
+        let half_gap = (diagonal[at + 1] - diagonal[at]) / (2.0 * root);
+        let shift = diagonal[at] - root / (half_gap + half_gap.hypot(1.0).copysign(half_gap));
+        let (mut cosine, mut sine) = (1.0, 0.0);
+        let mut gamma = diagonal[end] - shift;
+        let mut product = gamma * gamma;
         for i in (at..end).rev() {
-            let f = sine * beside[i];
-            let b = cosine * beside[i];
-            let length = f.hypot(bulge);
-            beside[i + 1] = length;
-            if length == 0.0 {
-                // The matrix has come apart; start again with the smaller part.
-                diagonal[i + 1] -= carried;
-                beside[end] = 0.0;
-                split = true;
-                break;
+            let square = squares[i];
+            let sum = product + square;
+            if i + 1 < end {
+                squares[i + 1] = sine * sum;
             }
-            sine = f / length;
-            cosine = bulge / length;
-            let g = diagonal[i + 1] - carried;
-            let turn = (diagonal[i] - g) * sine + 2.0 * cosine * b;
-            carried = sine * turn;
-            diagonal[i + 1] = g + carried;
-            bulge = cosine * turn - b;
+            let old_cosine = cosine;
+            cosine = product / sum;
+            sine = square / sum;
+            let old_gamma = gamma;
+            let entry = diagonal[i];
+            gamma = cosine * (entry - shift) - sine * old_gamma;
+            diagonal[i + 1] = old_gamma + (entry - gamma);
+            product = if cosine == 0.0 { old_cosine * square } else { gamma * gamma / cosine };
         }
-        if !split {
-            diagonal[at] -= carried;
-            beside[at] = bulge;
-            beside[end] = 0.0;
-        }
+        squares[at] = sine * product;
+        diagonal[at] = shift + gamma;
+        // What lies beyond `end` is a matrix of its own.
+        squares[end] = 0.0;
     }
     Err(EstimateError::Undefined {
         what: "the set of eigenvalues",

@@ -1,5 +1,5 @@
-use crate::embed::parallel::map_ranges;
 use crate::embed::{Centres, EmbedError, Points};
+use crate::parallel::map_ranges;
 
 /// The mean of each class's points.
 ///

@@ -1,7 +1,7 @@
 use crate::embed::class_means::sum_points;
 use crate::embed::distance::{LANES, Panels, squared_of_points};
-use crate::embed::parallel::map_ranges;
 use crate::embed::{Centres, EmbedError, Points};
+use crate::parallel::map_ranges;
 use flipcast_ground::SplitMix64;
 use serde::{Deserialize, Serialize};
 

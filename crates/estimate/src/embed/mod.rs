@@ -13,7 +13,6 @@ mod class_means;
 mod distance;
 mod error;
 mod kmeans;
-mod parallel;
 mod points;
 mod principal;
 mod sample;

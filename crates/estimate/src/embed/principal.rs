@@ -1,5 +1,5 @@
 use crate::embed::Points;
-use crate::embed::parallel::map_ranges;
+use crate::parallel::map_ranges;
 use flipcast_ground::SplitMix64;
 
 /// Rounds of the search; a layout to start from need not be closer.

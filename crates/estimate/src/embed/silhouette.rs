@@ -1,7 +1,7 @@
 use crate::embed::distance::{LANES, Panels, Real};
-use crate::embed::parallel::map_ranges;
 use crate::embed::sample::sample_indices;
 use crate::embed::{EmbedError, Points};
+use crate::parallel::map_ranges;
 use flipcast_ground::SplitMix64;
 
 /// Points whose distances are computed together: enough to read the others rarely, few enough to stay in a cache.

@@ -1,6 +1,6 @@
 use crate::embed::distance::{LANES, Panels};
-use crate::embed::parallel::map_ranges;
 use crate::embed::{EmbedError, Points};
+use crate::parallel::map_ranges;
 
 /// Points looked at by one thread at a time.
 const STEP: usize = 96;

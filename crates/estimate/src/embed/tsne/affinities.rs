@@ -1,6 +1,6 @@
 use crate::embed::Points;
 use crate::embed::distance::{LANES, Panels};
-use crate::embed::parallel::map_ranges;
+use crate::parallel::map_ranges;
 
 /// Points whose neighbours are weighed by one thread at a time.
 const STEP: usize = 96;

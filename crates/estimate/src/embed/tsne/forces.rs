@@ -1,4 +1,4 @@
-use crate::embed::parallel::map_ranges;
+use crate::parallel::map_ranges;
 use multiversion::multiversion;
 
 /// Points whose forces one thread sums at a time.

@@ -1,10 +1,12 @@
 use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// `work` applied to consecutive ranges of at most `step` of `0..count`, on up to `threads` threads (0 means one per core); the
 /// results in order.
 ///
-/// What a range gives must not depend on other ranges, so neither do results depend on the number of threads.
+/// A thread takes the next range when it has done one, so long ranges should come first. What a range gives must not depend on
+/// other ranges, so neither do results depend on the number of threads.
 pub(crate) fn map_ranges<T: Send>(
     threads: usize,
     count: usize,
@@ -21,19 +23,25 @@ pub(crate) fn map_ranges<T: Send>(
     if threads <= 1 {
         return (0..ranges).map(|index| work(range(index))).collect();
     }
-    let share = ranges.div_ceil(threads);
-    let work = &work;
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|worker| {
-                scope.spawn(move || {
-                    let end = ((worker + 1) * share).min(ranges);
-                    (worker * share..end).map(|index| work(range(index))).collect::<Vec<T>>()
-                })
-            })
-            .collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("the work does not panic")).collect()
-    })
+    let next = AtomicUsize::new(0);
+    let take_turns = || {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= ranges {
+                return done;
+            }
+            done.push((index, work(range(index))));
+        }
+    };
+    let mut done: Vec<(usize, T)> = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(take_turns)).collect();
+        let own = take_turns();
+        let others = others.into_iter().flat_map(|worker| worker.join().expect("the work does not panic"));
+        own.into_iter().chain(others).collect()
+    });
+    done.sort_unstable_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(test)]
