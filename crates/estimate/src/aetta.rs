@@ -1,6 +1,10 @@
 use crate::outputs::check_rows;
+use crate::parallel::map_ranges;
+use crate::products::has_fused_multiply_add;
+use crate::softmax::add_probs;
 use crate::{Embeddings, EstimateError, Score};
-use flipcast_ground::{SplitMix64, argmax, log_softmax};
+use flipcast_ground::SplitMix64;
+use multiversion::multiversion;
 use serde::{Deserialize, Serialize};
 
 /// Power of the normalised entropy that errors are divided by, as published.
@@ -11,6 +15,15 @@ const KEPT: f64 = 0.6;
 
 /// A normalised entropy below this is that of a collapsed network whatever its exact size.
 const LEAST_ENTROPY: f64 = 1e-9;
+
+/// Classes whose logits are summed together, in registers.
+const TILE: usize = 64;
+
+/// Embedding values that are read together; which of them count is one word of bits, and their weights fit a first-level cache.
+const VALUES: usize = 64;
+
+/// Rows of logits that one thread keeps at a time.
+const ROWS: usize = 704;
 
 /// Settings of [`Aetta`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,9 +70,10 @@ impl AettaConfig {
 /// The last layer of a network: from an embedding to logits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    /// One row per embedding value, so that a dropped value skips a row.
-    columns: Vec<f32>,
+    /// Per tile of classes, one row per embedding value; classes added to fill the last tile weigh nothing.
+    tiles: Vec<[f32; TILE]>,
     bias: Vec<f32>,
+    dims: usize,
 }
 
 impl Head {
@@ -69,11 +83,15 @@ impl Head {
         check_rows("biases", &bias, classes)?;
         check_rows("head weights", weight, classes)?;
         let dims = weight.len() / classes;
-        let mut columns = Vec::with_capacity(weight.len());
-        for d in 0..dims {
-            columns.extend(weight[d..].iter().step_by(dims));
+        let mut tiles = vec![[0.0; TILE]; classes.div_ceil(TILE) * dims];
+        for (tile, rows) in tiles.chunks_exact_mut(dims).zip(weight.chunks(TILE * dims)) {
+            for (value, target) in tile.iter_mut().enumerate() {
+                for (class, row) in rows.chunks_exact(dims).enumerate() {
+                    target[class] = row[value];
+                }
+            }
         }
-        Ok(Self { columns, bias })
+        Ok(Self { tiles, bias, dims })
     }
 
     /// Number of classes.
@@ -83,7 +101,7 @@ impl Head {
 
     /// Values of an embedding.
     pub fn dims(&self) -> usize {
-        self.columns.len() / self.bias.len()
+        self.dims
     }
 }
 
@@ -120,28 +138,53 @@ impl Aetta {
             });
         }
         let rows: Vec<&[f32]> = embeddings.rows().collect();
-        self.step_rows(&rows, head)
+        let batches = self.pass_all(&rows, rows.len(), head)?;
+        let parts: Vec<PassSums> = batches.into_iter().flatten().collect();
+        Ok(self.judge(&parts, rows.len()))
     }
 
-    fn step_rows(&mut self, rows: &[&[f32]], head: &Head) -> Result<f64, EstimateError> {
-        let classes = head.classes();
-        let mut logits = vec![0.0f32; (self.config.passes + 1) * classes];
-        let mut log_probs = Vec::with_capacity(classes);
-        let mut average = vec![0.0f64; classes];
-        let mut changed = 0usize;
-        for row in rows {
-            self.pass_all(row, head, &mut logits)?;
-            let (plain, dropped) = logits.split_at(classes);
-            let class = argmax(plain);
-            for pass in dropped.chunks_exact(classes) {
-                changed += usize::from(argmax(pass) != class);
-                log_softmax(pass, &mut log_probs);
-                let probs = log_probs.iter().map(|log_p| log_p.exp());
-                average.iter_mut().zip(probs).for_each(|(a, p)| *a += p);
+    /// What the passes of these images give, in parts that do not reach over the end of a batch; the random numbers are used up.
+    fn pass_all(
+        &mut self,
+        rows: &[&[f32]],
+        batch_size: usize,
+        head: &Head,
+    ) -> Result<Vec<Vec<PassSums>>, EstimateError> {
+        let passes = self.config.passes;
+        let most = (ROWS / (passes + 1)).max(1);
+        let batches = rows.chunks(batch_size).enumerate();
+        let parts: Vec<(usize, usize, &[&[f32]])> = batches
+            .flat_map(|(batch, rows)| {
+                rows.chunks(most).enumerate().map(move |(at, part)| (batch, batch * batch_size + at * most, part))
+            })
+            .collect();
+        let draws = (head.dims() * passes) as u64;
+        let results = map_ranges(0, parts.len(), 1, |range| {
+            let (_, first, rows) = parts[range.start];
+            let mut random = self.random.clone();
+            random.skip(first as u64 * draws);
+            sum_passes(rows, head, &self.config, &random)
+        });
+        self.random.skip(rows.len() as u64 * draws);
+        let mut batches: Vec<Vec<PassSums>> = Vec::new();
+        for ((batch, ..), result) in parts.iter().zip(results) {
+            if *batch == batches.len() {
+                batches.push(Vec::new());
             }
+            batches[*batch].push(result?);
         }
-        let predictions = (rows.len() * self.config.passes) as f64;
-        let disagreement = changed as f64 / predictions;
+        Ok(batches)
+    }
+
+    /// The smoothed accuracy after a batch of so many images.
+    fn judge(&mut self, parts: &[PassSums], images: usize) -> f64 {
+        let predictions = (images * self.config.passes) as f64;
+        let classes = parts.first().map_or(1, |part| part.probs.len());
+        let mut average = vec![0.0f64; classes];
+        for part in parts {
+            average.iter_mut().zip(&part.probs).for_each(|(a, p)| *a += p);
+        }
+        let disagreement = parts.iter().map(|part| part.changed).sum::<usize>() as f64 / predictions;
         let entropy: f64 = average.iter().map(|sum| sum / predictions).filter(|p| *p > 0.0).map(|p| -p * p.ln()).sum();
         let error = if classes == 1 {
             0.0
@@ -152,33 +195,150 @@ impl Aetta {
         let old = self.error.unwrap_or(disagreement);
         let smoothed = KEPT * old + (1.0 - KEPT) * error;
         self.error = Some(smoothed);
-        Ok(1.0 - smoothed)
+        1.0 - smoothed
     }
+}
 
-    /// Logits of one image: without dropout, then of every pass.
-    fn pass_all(&mut self, row: &[f32], head: &Head, logits: &mut [f32]) -> Result<(), EstimateError> {
-        let classes = head.classes();
-        let kept_scale = (1.0 - self.config.dropout).recip() as f32;
-        for pass in logits.chunks_exact_mut(classes) {
-            pass.copy_from_slice(&head.bias);
-        }
-        for (&x, weights) in row.iter().zip(head.columns.chunks_exact(classes)) {
-            for (pass, sums) in logits.chunks_exact_mut(classes).enumerate() {
-                let factor = if pass == 0 {
-                    x
-                } else if self.random.uniform() < self.config.dropout {
-                    continue;
-                } else {
-                    x * kept_scale
-                };
-                sums.iter_mut().zip(weights).for_each(|(s, w)| *s += factor * w);
+/// What passes with dropout say of some images.
+struct PassSums {
+    /// Passes whose class is not the one without dropout.
+    changed: usize,
+    /// Probabilities, summed over images and passes.
+    probs: Vec<f64>,
+}
+
+/// All passes of some images. The first number drawn decides about the first value of the first image in the first pass, the next
+/// about the same value in the next pass.
+fn sum_passes(
+    rows: &[&[f32]],
+    head: &Head,
+    config: &AettaConfig,
+    random: &SplitMix64,
+) -> Result<PassSums, EstimateError> {
+    let (classes, sets) = (head.classes(), config.passes + 1);
+    let tiles = classes.div_ceil(TILE);
+    let kept_scale = (1.0 - config.dropout).recip() as f32;
+    // Per image and pass, all tiles: first the sum over all values, then per pass that over the values it drops.
+    let mut sums = vec![[0.0f32; TILE]; rows.len() * sets * tiles];
+    let masks = draw_masks(rows.len(), head.dims(), config, random);
+    let blocks = head.dims().div_ceil(VALUES);
+    for (tile, weights) in head.tiles.chunks_exact(head.dims()).enumerate() {
+        for (block, weights) in weights.chunks(VALUES).enumerate() {
+            for (image, row) in rows.iter().enumerate() {
+                let values = &row[block * VALUES..][..weights.len()];
+                let masks = &masks[(image * blocks + block) * sets..][..sets];
+                let targets = sums[image * sets * tiles..][..sets * tiles].chunks_exact_mut(tiles);
+                add_chosen(values, weights, masks, targets.map(|target| &mut target[tile]));
             }
         }
-        match logits.iter().position(|z| !z.is_finite()) {
-            Some(index) => Err(EstimateError::NotFinite { what: "logit", index, found: logits[index].into() }),
-            None => Ok(()),
+    }
+    let mut result = PassSums { changed: 0, probs: vec![0.0; classes] };
+    let mut ignored = vec![0.0; classes];
+    let mut weights = vec![0.0; classes];
+    let mut logits = vec![0.0f32; classes];
+    for image in sums.chunks_exact(sets * tiles) {
+        let (whole, dropped) = image.split_at(tiles);
+        let whole = whole.as_flattened();
+        logits.iter_mut().zip(whole).zip(&head.bias).for_each(|((z, s), b)| *z = b + s);
+        check_logits(&logits, 0)?;
+        let class = add_probs(&logits, &mut weights, &mut ignored);
+        for (pass, dropped) in dropped.chunks_exact(tiles).enumerate() {
+            let kept = whole.iter().zip(dropped.as_flattened()).map(|(whole, dropped)| kept_scale * (whole - dropped));
+            logits.iter_mut().zip(kept).zip(&head.bias).for_each(|((z, s), b)| *z = b + s);
+            check_logits(&logits, pass + 1)?;
+            result.changed += usize::from(add_probs(&logits, &mut weights, &mut result.probs) != class);
         }
     }
+    Ok(result)
+}
+
+fn check_logits(logits: &[f32], pass: usize) -> Result<(), EstimateError> {
+    match logits.iter().position(|z| !z.is_finite()) {
+        Some(at) => {
+            let index = pass * logits.len() + at;
+            Err(EstimateError::NotFinite { what: "logit", index, found: logits[at].into() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Per image and block of values: a word with all bits set, then one per pass with those of the values it drops.
+fn draw_masks(images: usize, dims: usize, config: &AettaConfig, random: &SplitMix64) -> Vec<u64> {
+    let passes = config.passes;
+    // A number is dropped below the rate: the 53 bits it is made of are then below this.
+    let limit = (config.dropout * (1_u64 << 53) as f64).ceil() as u64;
+    let mut masks = Vec::with_capacity(images * dims.div_ceil(VALUES) * (passes + 1));
+    let mut dropped = vec![0_u8; VALUES * passes];
+    for image in 0..images {
+        for start in (0..dims).step_by(VALUES) {
+            let values = VALUES.min(dims - start);
+            let dropped = &mut dropped[..values * passes];
+            draw_below(random, ((image * dims + start) * passes) as u64, limit, dropped);
+            masks.push(u64::MAX);
+            let words = masks.len();
+            masks.resize(words + passes, 0);
+            for (value, dropped) in dropped.chunks_exact(passes).enumerate() {
+                for (mask, &is_dropped) in masks[words..].iter_mut().zip(dropped) {
+                    *mask |= u64::from(is_dropped) << value;
+                }
+            }
+        }
+    }
+    masks
+}
+
+/// Whether each number drawn after `first` others is below `limit / 2^53`.
+#[multiversion(targets("x86_64+avx512f+avx512dq", "x86_64+avx2"))]
+fn draw_below(random: &SplitMix64, first: u64, limit: u64, out: &mut [u8]) {
+    for (at, out) in out.iter_mut().enumerate() {
+        *out = u8::from(random.peek_u64(first + at as u64) >> 11 < limit);
+    }
+}
+
+/// Adds to each target the weights of the values whose bits its mask has, times the values.
+fn add_chosen<'a>(
+    values: &[f32],
+    weights: &[[f32; TILE]],
+    masks: &[u64],
+    targets: impl Iterator<Item = &'a mut [f32; TILE]>,
+) {
+    let fused = has_fused_multiply_add();
+    let present = u64::MAX >> (VALUES - values.len());
+    for (mask, target) in masks.iter().zip(targets) {
+        match fused {
+            true => add_rows_fused(values, weights, mask & present, target),
+            false => add_rows_unfused(values, weights, mask & present, target),
+        }
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+fn add_rows_fused(values: &[f32], weights: &[[f32; TILE]], mask: u64, target: &mut [f32; TILE]) {
+    add_rows(values, weights, mask, target, f32::mul_add);
+}
+
+fn add_rows_unfused(values: &[f32], weights: &[[f32; TILE]], mask: u64, target: &mut [f32; TILE]) {
+    add_rows(values, weights, mask, target, |a, b, sum| a * b + sum);
+}
+
+#[inline(always)]
+fn add_rows(
+    values: &[f32],
+    weights: &[[f32; TILE]],
+    mut mask: u64,
+    target: &mut [f32; TILE],
+    multiply_add: impl Fn(f32, f32, f32) -> f32,
+) {
+    let mut sums = *target;
+    while mask != 0 {
+        let at = mask.trailing_zeros() as usize;
+        mask &= mask - 1;
+        let (value, weights) = (values[at], &weights[at]);
+        for lane in 0..TILE {
+            sums[lane] = multiply_add(value, weights[lane], sums[lane]);
+        }
+    }
+    *target = sums;
 }
 
 /// [`Aetta`] over a whole set, in its order: the mean over images of the smoothed accuracy of their batch.
@@ -192,10 +352,9 @@ pub fn aetta(embeddings: &Embeddings, head: &Head, config: &AettaConfig) -> Resu
         });
     }
     let rows: Vec<&[f32]> = embeddings.rows().collect();
-    let mut sum = 0.0;
-    for batch in rows.chunks(config.batch_size) {
-        sum += batch.len() as f64 * state.step_rows(batch, head)?;
-    }
+    let batches = state.pass_all(&rows, config.batch_size, head)?;
+    let sizes = rows.chunks(config.batch_size).map(<[_]>::len);
+    let sum: f64 = batches.iter().zip(sizes).map(|(batch, size)| size as f64 * state.judge(batch, size)).sum();
     let images = rows.len();
     Ok(Score::of_images(sum / images as f64, images))
 }

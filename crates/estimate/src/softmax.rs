@@ -51,16 +51,7 @@ impl RowSummary {
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn summarize(row: &[f32]) -> RowSummary {
     let (lanes, tail) = row.as_chunks::<LANES>();
-    let larger = |a: f32, b: f32| if b > a { b } else { a };
-    let mut largest = [f32::NEG_INFINITY; LANES];
-    for chunk in lanes {
-        for lane in 0..LANES {
-            largest[lane] = larger(largest[lane], chunk[lane]);
-        }
-    }
-    let largest = largest.iter().chain(tail).copied().fold(f32::NEG_INFINITY, larger);
-    let class = row.iter().position(|z| *z == largest).unwrap_or(0);
-    let largest = f64::from(largest);
+    let (class, largest) = find_largest(row);
     let (mut sum, mut weighted_gaps, mut gaps) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
     for chunk in lanes {
         for lane in 0..LANES {
@@ -96,6 +87,40 @@ pub(crate) fn write_single_probs(row: &[f32], summary: &RowSummary, probs: &mut 
     for (p, &z) in probs.iter_mut().zip(row) {
         *p = (exp(f64::from(z) - summary.largest) / summary.sum) as f32;
     }
+}
+
+/// Adds the probabilities of a row to `sums` and gives the class with the largest logit; `weights` is overwritten.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+pub(crate) fn add_probs(row: &[f32], weights: &mut [f64], sums: &mut [f64]) -> usize {
+    let (class, largest) = find_largest(row);
+    for (weight, &z) in weights.iter_mut().zip(row) {
+        *weight = exp(f64::from(z) - largest);
+    }
+    let (lanes, tail) = weights[..row.len()].as_chunks::<LANES>();
+    let mut total = [0.0; LANES];
+    for chunk in lanes {
+        (0..LANES).for_each(|lane| total[lane] += chunk[lane]);
+    }
+    let scale = (total.iter().sum::<f64>() + tail.iter().sum::<f64>()).recip();
+    for (sum, weight) in sums.iter_mut().zip(weights) {
+        *sum += *weight * scale;
+    }
+    class
+}
+
+/// The class with the largest logit, the first of several, and that logit.
+#[inline(always)]
+fn find_largest(row: &[f32]) -> (usize, f64) {
+    let (lanes, tail) = row.as_chunks::<LANES>();
+    let larger = |a: f32, b: f32| if b > a { b } else { a };
+    let mut largest = [f32::NEG_INFINITY; LANES];
+    for chunk in lanes {
+        for lane in 0..LANES {
+            largest[lane] = larger(largest[lane], chunk[lane]);
+        }
+    }
+    let largest = largest.iter().chain(tail).copied().fold(f32::NEG_INFINITY, larger);
+    (row.iter().position(|z| *z == largest).unwrap_or(0), f64::from(largest))
 }
 
 /// `exp(x)` of a number that is not positive, to within two units in the last place; no branch, so that loops over it become

@@ -30,6 +30,7 @@ impl SplitMix64 {
     }
 
     /// The generator's finaliser: a bijection that leaves no trace of its argument's order.
+    #[inline]
     pub fn mix(value: u64) -> u64 {
         let value = value.wrapping_add(STEP);
         let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -42,6 +43,17 @@ impl SplitMix64 {
         let bits = Self::mix(self.state);
         self.state = self.state.wrapping_add(STEP);
         bits
+    }
+
+    /// The 64 bits that come after `skipped` others; nothing is drawn.
+    #[inline]
+    pub fn peek_u64(&self, skipped: u64) -> u64 {
+        Self::mix(self.state.wrapping_add(STEP.wrapping_mul(skipped)))
+    }
+
+    /// Goes on as if `draws` more 64 bits had been drawn.
+    pub fn skip(&mut self, draws: u64) {
+        self.state = self.state.wrapping_add(STEP.wrapping_mul(draws));
     }
 
     /// A number in `[0, 1)`, in steps of 2^-53.
@@ -77,6 +89,15 @@ mod tests {
         let mut random = SplitMix64::new(1_234_567);
         assert_eq!(random.next_u64(), 6_457_827_717_110_365_317);
         assert_eq!(random.next_u64(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn skipped_draws_are_those_drawn_one_by_one() {
+        let (mut random, mut other) = (SplitMix64::new(7), SplitMix64::new(7));
+        let drawn: Vec<u64> = (0..9).map(|_| random.next_u64()).collect();
+        assert!((0..9).all(|at| other.peek_u64(at) == drawn[at as usize]));
+        other.skip(9);
+        assert_eq!(other.next_u64(), random.next_u64());
     }
 
     #[test]
