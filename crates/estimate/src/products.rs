@@ -2,11 +2,14 @@
 
 use multiversion::multiversion;
 
-/// Columns of a strip: three registers of four values, of which four rows fill twelve of sixteen registers.
-pub(crate) const STRIP: usize = 12;
+/// Columns of a strip: two registers of eight values or four of four.
+pub(crate) const STRIP: usize = 16;
 
-/// Rows of a tile.
-const TILE: usize = 4;
+/// Rows of a tile where there are 32 registers.
+const TILE_WIDE: usize = 4;
+
+/// Rows of a tile where there are 16.
+const TILE: usize = 2;
 
 /// One row of a strip: some columns of a matrix, stored together.
 pub(crate) type StripRow = [f64; STRIP];
@@ -19,10 +22,20 @@ pub(crate) fn has_fused_multiply_add() -> bool {
     return cfg!(target_arch = "aarch64");
 }
 
+/// Whether there are 32 registers of eight values. Older machines slow down when they use them.
+fn has_wide_registers() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return has_fused_multiply_add() && std::arch::is_x86_feature_detected!("avx512vbmi2");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
 /// `left' right` of two strips with equally many rows.
 pub(crate) fn multiply_strips(left: &[StripRow], right: &[StripRow]) -> [StripRow; STRIP] {
     let mut block = [[0.0; STRIP]; STRIP];
-    if has_fused_multiply_add() {
+    if has_wide_registers() {
+        multiply_wide(left, right, &mut block);
+    } else if has_fused_multiply_add() {
         multiply_fused(left, right, &mut block);
     } else {
         multiply_unfused(left, right, &mut block);
@@ -30,28 +43,33 @@ pub(crate) fn multiply_strips(left: &[StripRow], right: &[StripRow]) -> [StripRo
     block
 }
 
+#[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+fn multiply_wide(left: &[StripRow], right: &[StripRow], block: &mut [StripRow; STRIP]) {
+    multiply_tiles::<TILE_WIDE>(left, right, block, f64::mul_add);
+}
+
 #[multiversion(targets("x86_64+avx2+fma"))]
 fn multiply_fused(left: &[StripRow], right: &[StripRow], block: &mut [StripRow; STRIP]) {
-    multiply_tiles(left, right, block, f64::mul_add);
+    multiply_tiles::<TILE>(left, right, block, f64::mul_add);
 }
 
 fn multiply_unfused(left: &[StripRow], right: &[StripRow], block: &mut [StripRow; STRIP]) {
-    multiply_tiles(left, right, block, |a, b, sum| a * b + sum);
+    multiply_tiles::<TILE>(left, right, block, |a, b, sum| a * b + sum);
 }
 
 #[inline(always)]
-fn multiply_tiles(
+fn multiply_tiles<const ROWS: usize>(
     left: &[StripRow],
     right: &[StripRow],
     block: &mut [StripRow; STRIP],
     multiply_add: impl Fn(f64, f64, f64) -> f64,
 ) {
-    for (at, rows) in block.chunks_exact_mut(TILE).enumerate() {
-        let mut sums = [[0.0; STRIP]; TILE];
+    for (at, rows) in block.chunks_exact_mut(ROWS).enumerate() {
+        let mut sums = [[0.0; STRIP]; ROWS];
         for (a, b) in left.iter().zip(right) {
-            for row in 0..TILE {
+            for row in 0..ROWS {
                 for column in 0..STRIP {
-                    sums[row][column] = multiply_add(a[at * TILE + row], b[column], sums[row][column]);
+                    sums[row][column] = multiply_add(a[at * ROWS + row], b[column], sums[row][column]);
                 }
             }
         }

@@ -1,4 +1,8 @@
 use crate::Outputs;
+use crate::parallel::map_ranges;
+use crate::softmax::write_single_probs;
+use multiversion::multiversion;
+use std::sync::Mutex;
 
 /// Rounds end when the marginal moves by less than this in total variation.
 const STILL: f64 = 1e-5;
@@ -8,6 +12,12 @@ const MOST_ROUNDS: usize = 200;
 
 /// Sums that run side by side, so that they fit vector registers.
 const LANES: usize = 8;
+
+/// Images that are added up in one pass over the classes.
+const ROWS: usize = 4;
+
+/// Images whose probabilities one thread writes at a time.
+const STEP: usize = 128;
 
 /// The marginal under which the predicted probabilities are likeliest.
 ///
@@ -21,47 +31,50 @@ const LANES: usize = 8;
 ///
 /// The reference must be one share per class.
 pub(super) fn estimate_em(outputs: &Outputs, reference: &[f64]) -> Vec<f64> {
-    let images: Vec<usize> = (0..outputs.images()).collect();
-    estimate_em_of(outputs, &images, reference)
+    Probs::new(outputs).estimate(0, 1, reference)
 }
 
-/// The same for some of the images, at least one.
-pub(super) fn estimate_em_of(outputs: &Outputs, images: &[usize], reference: &[f64]) -> Vec<f64> {
-    let classes = outputs.classes();
-    let mut probs = Vec::with_capacity(images.len() * classes);
-    let mut row = Vec::with_capacity(classes);
-    for &image in images {
-        outputs.probs_into(image, &mut row);
-        probs.extend(row.iter().map(|&p| p as f32));
+/// Probabilities in single precision.
+pub(super) struct Probs {
+    values: Vec<f32>,
+    classes: usize,
+}
+
+impl Probs {
+    pub(super) fn new(outputs: &Outputs) -> Self {
+        let (classes, summaries) = (outputs.classes(), outputs.summaries());
+        let mut values = vec![0.0; outputs.images() * classes];
+        let targets: Vec<Mutex<&mut [f32]>> = values.chunks_mut(STEP * classes).map(Mutex::new).collect();
+        map_ranges(0, outputs.images(), STEP, |range| {
+            let mut target = targets[range.start / STEP].lock().expect("no thread panics");
+            for (image, probs) in range.zip(target.chunks_exact_mut(classes)) {
+                write_single_probs(outputs.row(image), &summaries[image], probs);
+            }
+        });
+        Self { values, classes }
     }
-    let mut shares = reference.to_vec();
-    for _ in 0..MOST_ROUNDS {
-        let next = next_shares(&probs, &shares, reference);
-        let moved = total_variation(&next, &shares);
-        shares = next;
-        if moved < STILL {
-            break;
+
+    /// The marginal of every `step`-th image from `first` on, at least one.
+    pub(super) fn estimate(&self, first: usize, step: usize, reference: &[f64]) -> Vec<f64> {
+        let rows: Vec<&[f32]> = self.values.chunks_exact(self.classes).skip(first).step_by(step).collect();
+        let mut shares = reference.to_vec();
+        for _ in 0..MOST_ROUNDS {
+            let next = next_shares(&rows, &shares, reference);
+            let moved = total_variation(&next, &shares);
+            shares = next;
+            if moved < STILL {
+                break;
+            }
         }
+        shares
     }
-    shares
 }
 
-fn next_shares(probs: &[f32], shares: &[f64], reference: &[f64]) -> Vec<f64> {
+fn next_shares(rows: &[&[f32]], shares: &[f64], reference: &[f64]) -> Vec<f64> {
     let ratios: Vec<f64> =
         shares.iter().zip(reference).map(|(share, old)| if *old > 0.0 { share / old } else { 0.0 }).collect();
     let mut sums = vec![0.0; shares.len()];
-    let mut unexplained = 0.0;
-    for row in probs.chunks_exact(shares.len()) {
-        let total = dot(row, &ratios);
-        if total > 0.0 {
-            let scale = total.recip();
-            for (sum, &p) in sums.iter_mut().zip(row) {
-                *sum += f64::from(p) * scale;
-            }
-        } else {
-            unexplained += 1.0;
-        }
-    }
+    let unexplained = sum_reweighed(rows, &ratios, &mut sums) as f64;
     // An image all of whose probability lies in excluded classes says nothing about the others.
     let mut next: Vec<f64> =
         sums.iter().zip(&ratios).zip(shares).map(|((sum, ratio), share)| sum * ratio + unexplained * share).collect();
@@ -70,6 +83,34 @@ fn next_shares(probs: &[f32], shares: &[f64], reference: &[f64]) -> Vec<f64> {
     next
 }
 
+/// Adds to `sums` each row over its product with `ratios`; gives how many rows have none.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+fn sum_reweighed(rows: &[&[f32]], ratios: &[f64], sums: &mut [f64]) -> usize {
+    let mut unexplained = 0;
+    for rows in rows.chunks(ROWS) {
+        // Rows without a product, and those missing from the last group, add zeros.
+        let mut scales = [0.0; ROWS];
+        let mut group = [rows[0]; ROWS];
+        for (at, row) in rows.iter().enumerate() {
+            let total = dot(row, ratios);
+            unexplained += usize::from(total <= 0.0);
+            scales[at] = if total > 0.0 { total.recip() } else { 0.0 };
+            group[at] = row;
+        }
+        let [a, b, c, d] = group;
+        let quads = a.iter().zip(b).zip(c.iter().zip(d));
+        for (sum, ((&a, &b), (&c, &d))) in sums.iter_mut().zip(quads) {
+            let mut all = *sum + f64::from(a) * scales[0];
+            all += f64::from(b) * scales[1];
+            all += f64::from(c) * scales[2];
+            all += f64::from(d) * scales[3];
+            *sum = all;
+        }
+    }
+    unexplained
+}
+
+#[inline(always)]
 fn dot(row: &[f32], ratios: &[f64]) -> f64 {
     let (rows, row_tail) = row.as_chunks::<LANES>();
     let (weights, weight_tail) = ratios.as_chunks::<LANES>();

@@ -1,4 +1,5 @@
-use super::em::{estimate_em, estimate_em_of, total_variation};
+use super::em::{Probs, total_variation};
+use crate::parallel::map_ranges;
 use crate::transport::check_shares;
 use crate::{EstimateError, Flag, Outputs};
 
@@ -45,15 +46,20 @@ pub fn measure_mismatch(
 ) -> Result<MarginalMismatch, EstimateError> {
     check_shares(assumed, outputs.classes())?;
     check_shares(reference, outputs.classes())?;
-    let half = |rest: usize| -> Vec<usize> { (rest..outputs.images()).step_by(2).collect() };
-    let (even, odd) = (half(0), half(1));
-    let noise = if odd.is_empty() {
-        1.0
-    } else {
-        let even = estimate_em_of(outputs, &even, reference);
-        total_variation(&even, &estimate_em_of(outputs, &odd, reference)) / 2.0
-    };
-    Ok(MarginalMismatch { distance: total_variation(&estimate_em(outputs, reference), assumed), noise })
+    let probs = Probs::new(outputs);
+    // All images, then the even and the odd ones.
+    let parts = if outputs.images() > 1 { &[(0, 1), (0, 2), (1, 2)][..] } else { &[(0, 1)] };
+    let estimates = map_ranges(0, parts.len(), 1, |range| {
+        let (first, step) = parts[range.start];
+        probs.estimate(first, step, reference)
+    });
+    Ok(MarginalMismatch {
+        distance: total_variation(&estimates[0], assumed),
+        noise: match &estimates[1..] {
+            [even, odd] => total_variation(even, odd) / 2.0,
+            _ => 1.0,
+        },
+    })
 }
 
 #[cfg(test)]
