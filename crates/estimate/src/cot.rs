@@ -1,4 +1,4 @@
-use crate::transport::plan_shares;
+use crate::transport::{ProbRows, Problem, Share, check_shares, plan_shares, solve};
 use crate::{EstimateError, Outputs, Score};
 
 /// COT: confidence under optimal transport to the class marginal.
@@ -27,11 +27,62 @@ use crate::{EstimateError, Outputs, Score};
 /// # Errors
 /// When `marginal` has not one share per class, or the shares are negative or do not add up to one.
 pub fn cot(outputs: &Outputs, marginal: &[f64]) -> Result<Score, EstimateError> {
-    let mut terms = vec![0.0; outputs.images()];
-    for share in plan_shares(outputs, marginal)? {
+    Ok(score_plan(&plan_shares(outputs, marginal)?, outputs.images()))
+}
+
+/// [`cot`] of many subsets of the same images, for resampling: the probabilities are computed once, and a subset costs its transport
+/// alone.
+///
+/// ```
+/// use flipcast_estimate::{Outputs, SubsetCot, cot};
+///
+/// # fn main() -> Result<(), flipcast_estimate::EstimateError> {
+/// let outputs = Outputs::new(vec![3.0, 0.0, 1.0, 0.0, 0.0, 2.0], 2)?;
+/// let subsets = SubsetCot::new(&outputs);
+/// let all = subsets.estimate(&[0, 1, 2], &[0.5, 0.5])?;
+/// assert_eq!(all, cot(&outputs, &[0.5, 0.5])?);
+/// // The second image twice, as bootstrap samples have it.
+/// assert!(subsets.estimate(&[1, 1, 2], &[0.5, 0.5])?.value < all.value);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct SubsetCot {
+    probs: ProbRows,
+}
+
+impl SubsetCot {
+    /// Computes the probabilities, eight bytes for each.
+    pub fn new(outputs: &Outputs) -> Self {
+        let images: Vec<usize> = (0..outputs.images()).collect();
+        Self { probs: ProbRows::new(outputs, &images) }
+    }
+
+    /// COT of these images, of which one may be named several times; always solved as one problem.
+    ///
+    /// # Errors
+    /// As [`cot`], and when no image is named or one that is not there.
+    pub fn estimate(&self, images: &[usize], marginal: &[f64]) -> Result<Score, EstimateError> {
+        check_shares(marginal, self.probs.classes())?;
+        if images.is_empty() {
+            return Err(EstimateError::Empty { what: "images of the subset" });
+        }
+        if let Some(&found) = images.iter().find(|&&image| image >= self.probs.images()) {
+            let expected = "a position among the images, counted from 0";
+            return Err(EstimateError::Setting { setting: "the number of an image", found: found as f64, expected });
+        }
+        let plan = solve(&Problem::new(&self.probs, images.into(), marginal));
+        Ok(score_plan(&plan.shares, images.len()))
+    }
+}
+
+/// COT of a plan.
+pub(crate) fn score_plan(plan: &[Share], images: usize) -> Score {
+    let mut terms = vec![0.0; images];
+    for share in plan {
         terms[share.image] += share.mass * share.prob;
     }
-    Ok(Score::from_terms(terms))
+    Score::from_terms(terms)
 }
 
 #[cfg(test)]
@@ -102,6 +153,20 @@ mod tests {
         let found = cot(&outputs, &marginal).unwrap().value;
         let confidence = crate::score::mean(&outputs.confidences());
         assert!((found - confidence).abs() < 1e-12);
+    }
+
+    #[test]
+    fn subsets_are_as_if_they_were_all() {
+        let (outputs, _) = labelled_outputs(&mut SplitMix64::new(10), 90, 7, 2.0);
+        let subsets = SubsetCot::new(&outputs);
+        let images: Vec<usize> = (0..60).map(|at| at * at % 90).collect();
+        let rows: Vec<f32> = images.iter().flat_map(|&image| outputs.row(image)).copied().collect();
+        let expected = cot(&Outputs::new(rows, 7).unwrap(), &uniform(7)).unwrap();
+        assert_eq!(subsets.estimate(&images, &uniform(7)).unwrap(), expected);
+        for broken in [&[][..], &[90]] {
+            assert!(subsets.estimate(broken, &uniform(7)).is_err());
+        }
+        assert!(subsets.estimate(&images, &uniform(6)).is_err());
     }
 
     #[test]

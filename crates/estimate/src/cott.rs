@@ -20,20 +20,24 @@ const MASS_ROUNDING: f64 = 1e-6;
 /// # Errors
 /// When `marginal` has not one share per class, or they are not shares, or the threshold is NaN or infinite.
 pub fn cott(outputs: &Outputs, marginal: &[f64], threshold: f64) -> Result<Score, EstimateError> {
-    if !threshold.is_finite() {
-        return Err(EstimateError::Setting {
-            setting: "the threshold of COTT",
-            found: threshold,
-            expected: "a finite number",
-        });
+    check_threshold(threshold)?;
+    Ok(threshold_plan(&plan_shares(outputs, marginal)?, outputs.images(), threshold))
+}
+
+/// Refuses a threshold that is NaN or infinite.
+pub(crate) fn check_threshold(threshold: f64) -> Result<(), EstimateError> {
+    let refused =
+        EstimateError::Setting { setting: "the threshold of COTT", found: threshold, expected: "a finite number" };
+    if threshold.is_finite() { Ok(()) } else { Err(refused) }
+}
+
+/// COTT of a plan.
+pub(crate) fn threshold_plan(plan: &[Share], images: usize, threshold: f64) -> Score {
+    let mut terms = vec![0.0; images];
+    for share in plan.iter().filter(|share| share.prob >= threshold) {
+        terms[share.image] += share.mass;
     }
-    let mut terms = vec![0.0; outputs.images()];
-    for share in plan_shares(outputs, marginal)? {
-        if share.prob >= threshold {
-            terms[share.image] += share.mass;
-        }
-    }
-    Ok(Score::from_terms(terms))
+    Score::from_terms(terms)
 }
 
 /// How the threshold of [`cott`] is read off the labelled images' own plan, whose capacities are their label counts.

@@ -52,7 +52,7 @@ pub use atc::{AtcScore, atc};
 pub use bootstrap::{bootstrap_standard_error, standard_error};
 pub use combined::Combination;
 pub use correlation::{pearson, spearman};
-pub use cot::cot;
+pub use cot::{SubsetCot, cot};
 pub use cott::{CottThreshold, cott};
 pub use curve::{
     Curve, CurveKind, CurveShape, Direction, MonotoneSpline, PUBLISHED_CURVES, Polynomial, Prediction, PublishedCurve,

@@ -1,13 +1,18 @@
 //! Every estimator, one row each, and what it may look at.
 
+use crate::cot::score_plan;
+use crate::cott::{check_threshold, threshold_plan};
 use crate::dispersion::dispersion_of_a_thousand;
 use crate::mde::mde_of_a_thousand;
+use crate::parallel::map_ranges;
+use crate::transport::{Share, plan_shares};
 use crate::{
     AettaConfig, AtcScore, CurveKind, Direction, Embeddings, EstimateError, Flag, Head, ManoConfig, MarginalReference,
-    Outputs, Reference, Score, ac, aetta, atc, cot, cott, doc, flips, im, mano, measure_mismatch, nuclear_norm,
-    weighted_flips,
+    Outputs, Reference, Score, ac, aetta, atc, doc, flips, im, mano, measure_mismatch, nuclear_norm, weighted_flips,
 };
 use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::OnceLock;
 
 /// Scores by name.
 pub type Scores = BTreeMap<&'static str, Score>;
@@ -75,8 +80,30 @@ impl Probe {
     }
 }
 
+/// Evidence, and what several estimators make of it alike.
+struct Seen<'a> {
+    evidence: &'a Evidence<'a>,
+    plan: OnceLock<Result<Vec<Share>, EstimateError>>,
+}
+
+impl<'a> Deref for Seen<'a> {
+    type Target = Evidence<'a>;
+
+    fn deref(&self) -> &Evidence<'a> {
+        self.evidence
+    }
+}
+
+impl Seen<'_> {
+    /// What each image gives to which class under optimal transport.
+    fn plan(&self) -> Result<&[Share], EstimateError> {
+        let plan = self.plan.get_or_init(|| plan_shares(self.outputs, self.shares));
+        plan.as_deref().map_err(EstimateError::clone)
+    }
+}
+
 /// Gives one estimator's score; `None` where its evidence is missing.
-type ScoreFn = fn(&Evidence) -> Option<Result<Score, EstimateError>>;
+type ScoreFn = fn(&Seen) -> Option<Result<Score, EstimateError>>;
 
 /// One estimator.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +174,7 @@ pub const SCORES: &[ScoreInfo] = &[
         Some(atc(seen.outputs, seen.learned?.reference, AtcScore::NegativeEntropy))
     }),
     accuracy("cott", "COTT", "confidence under optimal transport, thresholded", |seen| {
-        Some(cott(seen.outputs, seen.shares, seen.learned?.cott_threshold))
+        Some(thresholded(seen, seen.learned?.cott_threshold))
     }),
     accuracy("im", "IM", "importance re-weighting by confidence", |seen| {
         Some(im(seen.outputs, seen.learned?.reference))
@@ -179,10 +206,21 @@ impl Evidence<'_> {
     /// # Errors
     /// When an estimator fails for any other reason.
     pub fn scores(&self, wanted: impl Fn(&ScoreInfo) -> bool) -> Result<Scores, EstimateError> {
+        let seen = Seen { evidence: self, plan: OnceLock::new() };
+        let wanted: Vec<&ScoreInfo> = SCORES.iter().filter(|info| wanted(info)).collect();
+        // The long ones first, and apart what waits for the other's plan, so that all threads have work to the end.
+        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        order.sort_by_key(|&at| LONGEST.iter().position(|name| *name == wanted[at].name).unwrap_or(LONGEST.len()));
+        let threads = if self.outputs.images() * self.outputs.classes() < FEW_LOGITS { 1 } else { 0 };
+        let mut results = map_ranges(threads, order.len(), 1, |range| {
+            let at = order[range.start];
+            (at, (wanted[at].score)(&seen))
+        });
+        results.sort_unstable_by_key(|(at, _)| *at);
         let mut scores = Scores::new();
-        for info in SCORES.iter().filter(|info| wanted(info)) {
-            match (info.score)(self) {
-                Some(Ok(score)) => drop(scores.insert(info.name, score)),
+        for (at, result) in results {
+            match result {
+                Some(Ok(score)) => drop(scores.insert(wanted[at].name, score)),
                 None | Some(Err(EstimateError::TooFew { .. } | EstimateError::Undefined { .. })) => {}
                 Some(Err(error)) => return Err(error),
             }
@@ -191,14 +229,26 @@ impl Evidence<'_> {
     }
 }
 
+/// Estimators that take longest, in the order in which they are started.
+const LONGEST: [&str; 3] = ["nuclear_norm", "cot", "aetta"];
+
+/// With fewer logits than this a second thread takes longer to start than to help.
+const FEW_LOGITS: usize = 50_000;
+
 /// COT, with a doubt where the classes seem to have other shares than assumed.
-fn transported(seen: &Evidence) -> Result<Score, EstimateError> {
-    let mut score = cot(seen.outputs, seen.shares)?;
+fn transported(seen: &Seen) -> Result<Score, EstimateError> {
+    let mut score = score_plan(seen.plan()?, seen.outputs.images());
     if let Some(learned) = seen.learned {
         let mismatch = measure_mismatch(seen.outputs, seen.shares, &learned.marginals.marginal)?;
         mismatch.flag().into_iter().for_each(|flag| score.raise(flag));
     }
     Ok(score)
+}
+
+/// COTT.
+fn thresholded(seen: &Seen, threshold: f64) -> Result<Score, EstimateError> {
+    check_threshold(threshold)?;
+    Ok(threshold_plan(seen.plan()?, seen.outputs.images(), threshold))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ const STILL: f64 = 1e-5;
 const MOST_ROUNDS: usize = 200;
 
 /// Sums that run side by side, so that they fit vector registers.
-const LANES: usize = 8;
+const LANES: usize = 32;
 
 /// Images that are added up in one pass over the classes.
 const ROWS: usize = 4;

@@ -1,5 +1,5 @@
 use super::plan::Share;
-use super::problem::Problem;
+use super::problem::{ProbRows, Problem};
 use super::solve::solve;
 use crate::{EstimateError, Outputs};
 use flipcast_ground::SplitMix64;
@@ -21,7 +21,8 @@ pub(crate) fn plan_shares(outputs: &Outputs, shares: &[f64]) -> Result<Vec<Share
     check_shares(shares, outputs.classes())?;
     let mut found = Vec::with_capacity(outputs.images());
     for batch in batches(outputs.images()) {
-        let plan = solve(&Problem::new(outputs, &batch, shares));
+        let probs = ProbRows::new(outputs, &batch);
+        let plan = solve(&Problem::of_all(&probs, shares));
         found.extend(plan.shares.into_iter().map(|share| Share { image: batch[share.image], ..share }));
     }
     found.sort_by_key(|share| (share.image, share.class));

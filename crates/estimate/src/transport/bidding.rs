@@ -1,4 +1,8 @@
 use super::problem::Problem;
+use multiversion::multiversion;
+
+/// Classes that are compared side by side, so that they fit vector registers.
+const LANES: usize = 32;
 
 /// Rows read before bidding gives up, per image: enough for outputs of networks; price wars are settled by paths instead.
 const ROWS_PER_IMAGE: usize = 20;
@@ -41,13 +45,13 @@ pub(super) fn bid(problem: &Problem) -> Bids {
 }
 
 struct Market<'a> {
-    problem: &'a Problem,
+    problem: &'a Problem<'a>,
     bids: Bids,
 }
 
 impl<'a> Market<'a> {
     /// All prices zero and every image in its likeliest class.
-    fn new(problem: &'a Problem) -> Self {
+    fn new(problem: &'a Problem<'a>) -> Self {
         let mut market = Self {
             problem,
             bids: Bids { prices: vec![0.0; problem.classes()], members: vec![Vec::new(); problem.classes()] },
@@ -66,16 +70,21 @@ impl<'a> Market<'a> {
     /// The class where `p - price` is largest; of several, the one with most room.
     fn best_class(&self, image: u32) -> usize {
         let row = self.problem.row(image as usize);
-        let mut best = 0;
-        let mut best_worth = f64::NEG_INFINITY;
-        for (class, (p, price)) in row.iter().zip(&self.bids.prices).enumerate() {
-            let worth = p - price;
-            if worth > best_worth || (worth == best_worth && self.room(class) > self.room(best)) {
-                best = class;
-                best_worth = worth;
+        let prices = &self.bids.prices;
+        let worth = largest_worth(row, prices);
+        let mut best = None;
+        for start in (0..row.len()).step_by(LANES) {
+            let end = (start + LANES).min(row.len());
+            if !has_worth(&row[start..end], &prices[start..end], worth) {
+                continue;
+            }
+            for class in (start..end).filter(|&class| row[class] - prices[class] == worth) {
+                if best.is_none_or(|best| self.room(class) > self.room(best)) {
+                    best = Some(class);
+                }
             }
         }
-        best
+        best.unwrap_or(0)
     }
 
     fn room(&self, class: usize) -> isize {
@@ -104,10 +113,29 @@ impl<'a> Market<'a> {
     fn attachment(&self, image: u32, class: usize) -> f64 {
         let row = self.problem.row(image as usize);
         let prices = &self.bids.prices;
-        let worth = |from: usize, to: usize| {
-            row[from..to].iter().zip(&prices[from..to]).fold(f64::NEG_INFINITY, |best, (p, price)| best.max(p - price))
-        };
-        let others = worth(0, class).max(worth(class + 1, row.len()));
+        let (below, above) = (largest_worth(&row[..class], &prices[..class]), class + 1);
+        let others = below.max(largest_worth(&row[above..], &prices[above..]));
         row[class] - prices[class] - others
     }
+}
+
+/// Whether some `p - price` is this one; of a few classes, without a branch for each.
+fn has_worth(row: &[f64], prices: &[f64], worth: f64) -> bool {
+    row.iter().zip(prices).fold(false, |found, (p, price)| found | (p - price == worth))
+}
+
+/// The largest `p - price`; minus infinity of nothing.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+fn largest_worth(row: &[f64], prices: &[f64]) -> f64 {
+    let larger = |a: f64, b: f64| if b > a { b } else { a };
+    let (row_lanes, row_tail) = row.as_chunks::<LANES>();
+    let (price_lanes, price_tail) = prices.as_chunks::<LANES>();
+    let mut best = [f64::NEG_INFINITY; LANES];
+    for (p, price) in row_lanes.iter().zip(price_lanes) {
+        for lane in 0..LANES {
+            best[lane] = larger(best[lane], p[lane] - price[lane]);
+        }
+    }
+    let tail = row_tail.iter().zip(price_tail).map(|(p, price)| p - price);
+    best.into_iter().chain(tail).fold(f64::NEG_INFINITY, larger)
 }

@@ -13,7 +13,7 @@ struct Member {
 ///
 /// At the prices, no mass gains by moving to another class. Once every class holds its capacity, that makes the flow a best one.
 pub(super) struct Flow<'a> {
-    problem: &'a Problem,
+    problem: &'a Problem<'a>,
     members: Vec<Vec<Member>>,
     /// Mass above its target of each class, negative where there is room.
     excess: Vec<i64>,
@@ -24,7 +24,7 @@ pub(super) struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    pub(super) fn new(problem: &'a Problem, bids: Bids) -> Self {
+    pub(super) fn new(problem: &'a Problem<'a>, bids: Bids) -> Self {
         let members: Vec<Vec<Member>> = bids
             .members
             .into_iter()

@@ -15,3 +15,5 @@ mod solve;
 
 pub(crate) use batches::{check_shares, plan_shares};
 pub(crate) use plan::Share;
+pub(crate) use problem::{ProbRows, Problem};
+pub(crate) use solve::solve;

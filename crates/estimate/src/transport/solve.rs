@@ -48,12 +48,14 @@ mod tests {
     use super::*;
     use crate::Outputs;
     use crate::testing::labelled_outputs;
+    use crate::transport::ProbRows;
     use flipcast_ground::SplitMix64;
 
     /// Holds a plan to its conditions: mass one per image, the capacity per class, and no better plan possible.
     fn check(outputs: &Outputs, shares: &[f64]) {
         let images: Vec<usize> = (0..outputs.images()).collect();
-        let plan = solve(&Problem::new(outputs, &images, shares));
+        let probs = ProbRows::new(outputs, &images);
+        let plan = solve(&Problem::of_all(&probs, shares));
         let mut of_image = vec![0.0; outputs.images()];
         let mut of_class = vec![0.0; outputs.classes()];
         for share in &plan.shares {
