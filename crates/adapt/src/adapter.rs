@@ -1,6 +1,6 @@
 use crate::AdaptError;
 use flipcast_executor::loss::mean_entropy;
-use flipcast_executor::{Executor, Logits, NormMode, StepResult};
+use flipcast_executor::{Executor, Logits, StepResult};
 use flipcast_tensor::Batch;
 
 /// What one step saw and did.
@@ -42,8 +42,6 @@ pub trait Adapter {
         let _ = (net, clean);
         Ok(())
     }
-    /// The statistics batch norms use in its forward passes.
-    fn norm_mode(&self) -> NormMode;
 }
 
 /// The predictions of a step, kept so that the network is free to go on.

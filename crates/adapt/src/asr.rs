@@ -1,8 +1,8 @@
 use crate::method::{Method, Recipe, SharedSettings};
-use crate::minimizer::{LossMethod, Minimizer, Objective};
+use crate::minimizer::{LossMethod, Minimizer};
 use crate::{AdaptError, Adapter, EtaConfig, OptimizerConfig, SgdConfig, StepOutput, TentConfig};
 use flipcast_executor::loss::log_softmax_entropy;
-use flipcast_executor::{Executor, Logits, NormMode};
+use flipcast_executor::{Executor, Logits, StepLoss};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -21,10 +21,17 @@ pub enum AsrStep {
 }
 
 impl AsrStep {
-    fn objective(&self, num_classes: usize) -> Objective<'_> {
+    fn loss(&self, num_classes: usize) -> StepLoss {
         match self {
-            Self::Eta(config) => config.objective(num_classes, None),
-            Self::Tent(config) => config.objective(num_classes),
+            Self::Eta(config) => config.loss(num_classes),
+            Self::Tent(config) => config.loss(num_classes),
+        }
+    }
+
+    fn settings(&mut self) -> SharedSettings<'_> {
+        match self {
+            Self::Eta(config) => config.settings(),
+            Self::Tent(config) => config.settings(),
         }
     }
 }
@@ -81,14 +88,6 @@ impl AsrConfig {
             Recipe::ImageNet | Recipe::ImageNetVit => Self::imagenet(),
             Recipe::Cifar10 => Self::cifar10(),
             Recipe::Cifar100 => Self::cifar100(),
-        }
-    }
-
-    /// The statistics batch norms use in its forward passes.
-    pub fn norm_mode(&self) -> NormMode {
-        match &self.step {
-            AsrStep::Eta(config) => config.norm_mode,
-            AsrStep::Tent(config) => config.norm_mode,
         }
     }
 
@@ -153,8 +152,8 @@ impl Asr {
     pub fn new(config: AsrConfig) -> Result<Self, AdaptError> {
         config.check()?;
         Ok(Self {
+            minimizer: Minimizer::new(&config.step.clone().settings()),
             config,
-            minimizer: Minimizer::default(),
             penalty: Penalty::default(),
             threshold: None,
             saved: Vec::new(),
@@ -192,11 +191,11 @@ impl Asr {
 
 impl Adapter for Asr {
     fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
-        let objective = self.config.step.objective(net.num_classes());
-        let penalty = &mut self.penalty;
-        let result = self.minimizer.step_penalized(net, batch, &objective, |affine, gradient| {
-            penalty.see(affine, gradient);
-            penalty.add_gradient(affine, gradient);
+        let loss = self.config.step.loss(net.num_classes());
+        let run = self.minimizer.run_on(net, loss, None)?;
+        let result = run.step_on_host(net, batch, |affine, gradient| {
+            self.penalty.see(affine, gradient);
+            self.penalty.add_gradient(affine, gradient);
         })?;
         if result.used == 0 {
             // A step without a loss has a gradient of zeros, as in the published code.
@@ -228,10 +227,6 @@ impl Adapter for Asr {
         self.threshold = None;
         Ok(())
     }
-
-    fn norm_mode(&self) -> NormMode {
-        self.config.norm_mode()
-    }
 }
 
 impl Method for AsrConfig {
@@ -240,10 +235,7 @@ impl Method for AsrConfig {
     }
 
     fn shared(&mut self) -> Option<SharedSettings<'_>> {
-        match &mut self.step {
-            AsrStep::Eta(config) => config.shared(),
-            AsrStep::Tent(config) => config.shared(),
-        }
+        Some(self.step.settings())
     }
 
     fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {

@@ -65,7 +65,7 @@ impl Adapter for Bn {
         if !net.affine_table().has_batch_norm() {
             return Err(AdaptError::NoStatistics { method: "bn" });
         }
-        net.set_norm_mode(self.norm_mode())?;
+        net.set_norm_mode(self.config.norm_mode())?;
         self.kept.keep(net.forward(batch)?);
         Ok(StepOutput::unchanged(self.kept.logits()))
     }
@@ -73,10 +73,6 @@ impl Adapter for Bn {
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
         net.reset_affine();
         Ok(())
-    }
-
-    fn norm_mode(&self) -> NormMode {
-        self.config.norm_mode()
     }
 }
 

@@ -77,10 +77,6 @@ impl Adapter for BnCumulative {
         self.seen = 0.0;
         Ok(())
     }
-
-    fn norm_mode(&self) -> NormMode {
-        self.config.mode_after(self.seen, 1)
-    }
 }
 
 impl Method for BnCumulativeConfig {

@@ -1,57 +1,26 @@
 use crate::method::{Recipe, SharedSettings};
-use crate::minimizer::{LossMethod, Minimize, Objective};
-use crate::{AdaptError, OptimizerConfig, ParamRule, Target};
-use flipcast_executor::{NormMode, StepLoss};
+use crate::minimizer::{LossMethod, Minimize};
+use crate::{AdaptError, Target, TentConfig};
+use flipcast_executor::StepLoss;
 use serde::{Deserialize, Serialize};
 
-/// Settings of [`Come`].
+/// Settings of [`Come`]: Tent's, with another loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(transparent)]
 pub struct ComeConfig {
-    /// What moves the scales and shifts.
-    #[serde(rename = "optimiser")]
-    pub optimizer: OptimizerConfig,
-    /// Which statistics batch norms use while adapting.
-    pub norm_mode: NormMode,
-    /// Which norm layers adapt.
-    #[serde(default, skip_serializing_if = "ParamRule::is_all")]
-    pub param_rule: ParamRule,
+    /// The settings it shares with [`Tent`](crate::Tent).
+    pub tent: TentConfig,
 }
 
 impl ComeConfig {
-    /// Tent's settings for ImageNet: SGD 2.5e-4, momentum 0.9, batches of 64.
-    pub fn imagenet() -> Self {
-        Self { optimizer: OptimizerConfig::sgd(2.5e-4), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
-    }
-
-    /// Tent's settings for CIFAR: Adam 1e-3, batches of 200.
-    pub fn cifar() -> Self {
-        Self { optimizer: OptimizerConfig::adam(1e-3), norm_mode: NormMode::Batch, param_rule: ParamRule::AllNorm }
-    }
-
-    /// Tent's settings for a ViT-B: SGD 1e-3, momentum 0.9, batches of 64.
-    pub fn imagenet_vit() -> Self {
-        Self { optimizer: OptimizerConfig::sgd(1e-3), ..Self::imagenet() }
-    }
-
     /// Tent's settings for the data of `recipe`.
     pub fn published(recipe: Recipe) -> Self {
-        match recipe {
-            Recipe::ImageNet => Self::imagenet(),
-            Recipe::ImageNetVit => Self::imagenet_vit(),
-            Recipe::Cifar10 | Recipe::Cifar100 => Self::cifar(),
-        }
+        Self { tent: TentConfig::published(recipe) }
     }
 
-    /// The settings this crate proposes for `target`.
+    /// Tent's settings for `target`.
     pub fn for_target(target: Target) -> Self {
-        let published = Self::imagenet();
-        Self { optimizer: target.optimizer(published.optimizer), ..published }
-    }
-
-    /// Refuses settings outside their range.
-    pub fn check(&self) -> Result<(), AdaptError> {
-        Ok(self.optimizer.check()?)
+        Self { tent: TentConfig::for_target(target) }
     }
 }
 
@@ -72,21 +41,15 @@ impl LossMethod for ComeConfig {
     const NAME: &'static str = "come";
 
     fn check(&self) -> Result<(), AdaptError> {
-        ComeConfig::check(self)
+        self.tent.check()
     }
 
-    fn objective(&self, _num_classes: usize) -> Objective<'_> {
-        Objective {
-            loss: StepLoss::OpinionEntropy,
-            optimizer: self.optimizer,
-            norm_mode: self.norm_mode,
-            param_rule: &self.param_rule,
-            pull: None,
-        }
+    fn loss(&self, _num_classes: usize) -> StepLoss {
+        StepLoss::OpinionEntropy
     }
 
     fn settings(&mut self) -> SharedSettings<'_> {
-        SharedSettings::new(&mut self.optimizer, &mut self.param_rule, &mut self.norm_mode)
+        self.tent.settings()
     }
 }
 
@@ -100,6 +63,6 @@ mod tests {
     #[test]
     fn steps_lower_the_loss_reset_restores_and_runs_repeat() {
         let loss = |logits: Logits| opinion_entropy_gradient(logits, &mut Vec::new());
-        assert_adapts(|| Box::new(Come::new(ComeConfig::imagenet()).unwrap()), loss);
+        assert_adapts(|| Box::new(Come::new(ComeConfig::published(Recipe::ImageNet)).unwrap()), loss);
     }
 }

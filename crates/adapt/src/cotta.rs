@@ -256,10 +256,6 @@ impl Adapter for Cotta {
         self.steps = 0;
         Ok(())
     }
-
-    fn norm_mode(&self) -> NormMode {
-        self.config.norm_mode
-    }
 }
 
 impl Method for CottaConfig {

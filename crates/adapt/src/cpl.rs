@@ -1,5 +1,5 @@
 use crate::method::{Recipe, SharedSettings};
-use crate::minimizer::{LossMethod, Minimize, Objective};
+use crate::minimizer::{LossMethod, Minimize};
 use crate::{AdaptError, OptimizerConfig, ParamRule};
 use flipcast_executor::{NormMode, SgdConfig, StepLoss};
 use serde::{Deserialize, Serialize};
@@ -48,13 +48,6 @@ impl CplConfig {
             Recipe::Cifar10 | Recipe::Cifar100 => Self::cifar(),
         }
     }
-
-    /// Refuses settings outside their range.
-    pub fn check(&self) -> Result<(), AdaptError> {
-        let ok = (0.0..=1e3).contains(&self.epsilon);
-        AdaptError::unless(ok, "epsilon", self.epsilon, "a number from 0 to 1000")?;
-        Ok(self.optimizer.check()?)
-    }
 }
 
 impl Default for CplConfig {
@@ -79,17 +72,13 @@ impl LossMethod for CplConfig {
     const NAME: &'static str = "cpl";
 
     fn check(&self) -> Result<(), AdaptError> {
-        CplConfig::check(self)
+        let ok = (0.0..=1e3).contains(&self.epsilon);
+        AdaptError::unless(ok, "epsilon", self.epsilon, "a number from 0 to 1000")?;
+        Ok(self.optimizer.check()?)
     }
 
-    fn objective(&self, _num_classes: usize) -> Objective<'_> {
-        Objective {
-            loss: StepLoss::ConjugatePoly { epsilon: self.epsilon },
-            optimizer: self.optimizer,
-            norm_mode: self.norm_mode,
-            param_rule: &self.param_rule,
-            pull: None,
-        }
+    fn loss(&self, _num_classes: usize) -> StepLoss {
+        StepLoss::ConjugatePoly { epsilon: self.epsilon }
     }
 
     fn settings(&mut self) -> SharedSettings<'_> {

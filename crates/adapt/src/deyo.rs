@@ -205,10 +205,6 @@ impl Adapter for Deyo {
         self.steps = 0;
         Ok(())
     }
-
-    fn norm_mode(&self) -> NormMode {
-        self.config.norm_mode
-    }
 }
 
 impl Method for DeyoConfig {

@@ -1,8 +1,8 @@
 use crate::method::{Method, Recipe, SharedSettings};
-use crate::minimizer::Minimizer;
+use crate::minimizer::{LossMethod, Minimizer};
 use crate::{AdaptError, Adapter, EtaConfig, StepOutput, Target};
+use flipcast_executor::Executor;
 use flipcast_executor::loss::Predictions;
-use flipcast_executor::{Executor, NormMode};
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Eata {
     /// An adapter with these settings.
     pub fn new(config: EataConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        Ok(Self { config, minimizer: Minimizer::default(), pull: Arc::default() })
+        Ok(Self { minimizer: Minimizer::new(&config.eta.clone().settings()), config, pull: Arc::default() })
     }
 }
 
@@ -94,8 +94,10 @@ impl Adapter for Eata {
         if self.pull.len() != net.affine().len() {
             return Err(AdaptError::NotPrepared { method: "eata" });
         }
-        let objective = self.config.eta.objective(net.num_classes(), Some(&self.pull));
-        self.minimizer.step(net, batch, &objective)
+        let loss = self.config.eta.loss(net.num_classes());
+        let run = self.minimizer.run_on(net, loss, Some(&self.pull))?;
+        let result = net.step(run, batch)?;
+        Ok(StepOutput::new(run.logits(), result))
     }
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
@@ -125,10 +127,6 @@ impl Adapter for Eata {
         let slope = 2.0 * self.config.fisher_alpha;
         self.pull = fisher.into_iter().map(|f| slope * f).collect();
         Ok(())
-    }
-
-    fn norm_mode(&self) -> NormMode {
-        self.config.eta.norm_mode
     }
 }
 

@@ -1,9 +1,8 @@
 use crate::method::{Recipe, SharedSettings};
-use crate::minimizer::{LossMethod, Minimize, Objective};
+use crate::minimizer::{LossMethod, Minimize};
 use crate::{AdaptError, EntropyMargin, OptimizerConfig, ParamRule, RedundancyMargin, Target};
 use flipcast_executor::{NormMode, StepLoss};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// Settings of [`Eta`], and of the methods built on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,27 +74,6 @@ impl EtaConfig {
         let default = Self::default();
         Self { optimizer: target.optimizer(default.optimizer), ..default }
     }
-
-    /// Refuses settings outside their range.
-    pub fn check(&self) -> Result<(), AdaptError> {
-        self.entropy_margin.check()?;
-        self.redundancy_margin.check()?;
-        Ok(self.optimizer.check()?)
-    }
-
-    /// What it minimises in a network of `num_classes` classes.
-    pub(crate) fn objective<'a>(&'a self, num_classes: usize, pull: Option<&'a Arc<[f64]>>) -> Objective<'a> {
-        Objective {
-            loss: StepLoss::SelectedEntropy {
-                entropy_margin: self.entropy_margin.nats(num_classes),
-                cosine_margin: self.redundancy_margin.cosine(num_classes),
-            },
-            optimizer: self.optimizer,
-            norm_mode: self.norm_mode,
-            param_rule: &self.param_rule,
-            pull,
-        }
-    }
 }
 
 impl Default for EtaConfig {
@@ -122,11 +100,16 @@ impl LossMethod for EtaConfig {
     const NAME: &'static str = "eta";
 
     fn check(&self) -> Result<(), AdaptError> {
-        EtaConfig::check(self)
+        self.entropy_margin.check()?;
+        self.redundancy_margin.check()?;
+        Ok(self.optimizer.check()?)
     }
 
-    fn objective(&self, num_classes: usize) -> Objective<'_> {
-        EtaConfig::objective(self, num_classes, None)
+    fn loss(&self, num_classes: usize) -> StepLoss {
+        StepLoss::SelectedEntropy {
+            entropy_margin: self.entropy_margin.nats(num_classes),
+            cosine_margin: self.redundancy_margin.cosine(num_classes),
+        }
     }
 
     fn settings(&mut self) -> SharedSettings<'_> {

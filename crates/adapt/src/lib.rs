@@ -58,7 +58,7 @@ pub use guard::{
     ClassMeans, DriftMeter, Guard, GuardAction, GuardConfig, GuardReason, GuardReport, GuardState, Observation,
 };
 pub use method::{METHODS, Method, MethodConfig, MethodInfo, Recipe, SharedSettings};
-pub use minimizer::Minimize;
+pub use minimizer::{LossMethod, Minimize};
 pub use norms::{Norms, Target};
 pub use param_rule::ParamRule;
 pub use prior_correction::PriorCorrection;

@@ -2,56 +2,60 @@
 
 use crate::method::{Method, SharedSettings};
 use crate::{AdaptError, Adapter, ParamRule, StepOutput};
-use flipcast_executor::{Executor, Logits, NormMode, OptimizerConfig, StepLoss, StepRequest, StepResult, StepRun};
+use flipcast_executor::{Executor, Logits, NormMode, OptimizerConfig, StepLoss, StepRequest, StepRun};
 use flipcast_tensor::Batch;
 use std::sync::Arc;
 
-/// What a method minimises, and how.
-#[derive(Debug)]
-pub struct Objective<'a> {
-    /// The loss.
-    pub loss: StepLoss,
-    /// What moves the parameters.
-    pub optimizer: OptimizerConfig,
-    /// Which statistics batch norms use.
-    pub norm_mode: NormMode,
-    /// Which norm layers adapt.
-    pub param_rule: &'a ParamRule,
-    /// Weights of a pull to the source.
-    pub pull: Option<&'a Arc<[f64]>>,
-}
-
 /// A method's run of steps on the network that it was last asked to adapt.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Minimizer {
+    optimizer: OptimizerConfig,
+    norm_mode: NormMode,
+    param_rule: ParamRule,
     run: Option<StepRun>,
     /// Classes and parameters of the network that the run was made for.
     extents: [usize; 2],
 }
 
 impl Minimizer {
-    /// One step towards `objective`.
-    pub fn step(
-        &mut self,
-        net: &mut dyn Executor,
-        batch: &Batch,
-        objective: &Objective<'_>,
-    ) -> Result<StepOutput<'_>, AdaptError> {
-        let run = self.run_on(net, objective)?;
-        let result = net.step(run, batch)?;
-        Ok(StepOutput::new(run.logits(), result))
+    /// Of a method with these settings, before its first step.
+    pub fn new(settings: &SharedSettings<'_>) -> Self {
+        Self {
+            optimizer: *settings.optimizer,
+            norm_mode: *settings.norm_mode,
+            param_rule: settings.param_rule.clone(),
+            run: None,
+            extents: [0; 2],
+        }
     }
 
-    /// The same with a penalty, which sees the affine vector and adds to the gradient. It is made on the host.
-    pub fn step_penalized(
+    /// The run of steps towards less `loss` on `net`, whose norm mode is set; a new one if the last was made for a network of other
+    /// extents. `pull` holds the weights of a pull to the source.
+    pub fn run_on(
         &mut self,
         net: &mut dyn Executor,
-        batch: &Batch,
-        objective: &Objective<'_>,
-        penalize: impl FnOnce(&[f32], &mut [f32]),
-    ) -> Result<StepResult, AdaptError> {
-        let run = self.run_on(net, objective)?;
-        Ok(run.step_on_host(net, batch, penalize)?)
+        loss: StepLoss,
+        pull: Option<&Arc<[f64]>>,
+    ) -> Result<&mut StepRun, AdaptError> {
+        net.set_norm_mode(self.norm_mode)?;
+        let extents = [net.num_classes(), net.affine_table().len()];
+        let run = match self.run.take() {
+            Some(run) if self.extents == extents => run,
+            _ => {
+                self.param_rule.check(net)?;
+                StepRun::new(StepRequest {
+                    mask: self.param_rule.open(net),
+                    pull: pull.cloned(),
+                    ..StepRequest::new(loss, self.optimizer)
+                })
+            }
+        };
+        self.extents = extents;
+        let run = self.run.insert(run);
+        if let Some(pull) = pull {
+            run.set_pull(Arc::clone(pull));
+        }
+        Ok(run)
     }
 
     /// The logits of the last step, from before its update.
@@ -73,29 +77,6 @@ impl Minimizer {
             run.forget_average();
         }
     }
-
-    /// The run of steps on `net`; a new one if the last was made for a network of other extents.
-    fn run_on(&mut self, net: &mut dyn Executor, objective: &Objective<'_>) -> Result<&mut StepRun, AdaptError> {
-        net.set_norm_mode(objective.norm_mode)?;
-        let extents = [net.num_classes(), net.affine_table().len()];
-        let run = match self.run.take() {
-            Some(run) if self.extents == extents => run,
-            _ => {
-                objective.param_rule.check(net)?;
-                StepRun::new(StepRequest {
-                    mask: objective.param_rule.open(net),
-                    pull: objective.pull.cloned(),
-                    ..StepRequest::new(objective.loss, objective.optimizer)
-                })
-            }
-        };
-        self.extents = extents;
-        let run = self.run.insert(run);
-        if let Some(pull) = objective.pull {
-            run.set_pull(Arc::clone(pull));
-        }
-        Ok(run)
-    }
 }
 
 /// The settings of a method that does nothing but minimise one loss of the logits.
@@ -107,7 +88,7 @@ pub trait LossMethod: Clone + std::fmt::Debug + Send + 'static {
     fn check(&self) -> Result<(), AdaptError>;
 
     /// What it minimises in a network of `num_classes` classes.
-    fn objective(&self, num_classes: usize) -> Objective<'_>;
+    fn loss(&self, num_classes: usize) -> StepLoss;
 
     /// The settings that all such methods have.
     fn settings(&mut self) -> SharedSettings<'_>;
@@ -130,14 +111,16 @@ impl<C: LossMethod> Minimize<C> {
     /// An adapter with these settings.
     pub fn new(config: C) -> Result<Self, AdaptError> {
         config.check()?;
-        Ok(Self { config, minimizer: Minimizer::default() })
+        Ok(Self { minimizer: Minimizer::new(&config.clone().settings()), config })
     }
 }
 
 impl<C: LossMethod> Adapter for Minimize<C> {
     fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
-        let objective = self.config.objective(net.num_classes());
-        self.minimizer.step(net, batch, &objective)
+        let loss = self.config.loss(net.num_classes());
+        let run = self.minimizer.run_on(net, loss, None)?;
+        let result = net.step(run, batch)?;
+        Ok(StepOutput::new(run.logits(), result))
     }
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
@@ -146,10 +129,6 @@ impl<C: LossMethod> Adapter for Minimize<C> {
             self.minimizer.forget_average();
         }
         Ok(())
-    }
-
-    fn norm_mode(&self) -> NormMode {
-        *self.config.clone().settings().norm_mode
     }
 }
 

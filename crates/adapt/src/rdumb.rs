@@ -1,7 +1,7 @@
 use crate::method::{Method, Recipe, SharedSettings};
-use crate::minimizer::Minimizer;
+use crate::minimizer::{LossMethod, Minimizer};
 use crate::{AdaptError, Adapter, EtaConfig, RedundancyMargin, StepOutput, Target};
-use flipcast_executor::{Executor, NormMode};
+use flipcast_executor::Executor;
 use flipcast_tensor::Batch;
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,8 @@ impl Rdumb {
     /// An adapter with these settings.
     pub fn new(config: RdumbConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        Ok(Self { minimizer: Minimizer::default(), counter: config.start, config, is_fresh: true })
+        let minimizer = Minimizer::new(&config.eta.clone().settings());
+        Ok(Self { minimizer, counter: config.start, config, is_fresh: true })
     }
 
     fn restore(&mut self, net: &mut dyn Executor) {
@@ -95,11 +96,12 @@ impl Adapter for Rdumb {
         if reset {
             self.restore(net);
         }
-        let objective = self.config.eta.objective(net.num_classes(), None);
-        let output = self.minimizer.step(net, batch, &objective)?;
+        let loss = self.config.eta.loss(net.num_classes());
+        let run = self.minimizer.run_on(net, loss, None)?;
+        let result = net.step(run, batch)?;
         self.counter = self.counter.wrapping_add(1);
         self.is_fresh = false;
-        Ok(StepOutput { reset, ..output })
+        Ok(StepOutput { reset, ..StepOutput::new(run.logits(), result) })
     }
 
     fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
@@ -107,10 +109,6 @@ impl Adapter for Rdumb {
         self.counter = self.config.start;
         self.is_fresh = true;
         Ok(())
-    }
-
-    fn norm_mode(&self) -> NormMode {
-        self.config.eta.norm_mode
     }
 }
 

@@ -274,10 +274,6 @@ impl Adapter for Roid {
         self.steps = 0;
         Ok(())
     }
-
-    fn norm_mode(&self) -> NormMode {
-        self.config.norm_mode
-    }
 }
 
 impl Method for RoidConfig {

@@ -1,5 +1,5 @@
 use crate::method::{Recipe, SharedSettings};
-use crate::minimizer::{LossMethod, Minimize, Objective};
+use crate::minimizer::{LossMethod, Minimize};
 use crate::{AdaptError, OptimizerConfig, ParamRule};
 use flipcast_executor::{NormMode, StepLoss};
 use serde::{Deserialize, Serialize};
@@ -43,13 +43,6 @@ impl RplConfig {
             Recipe::Cifar10 | Recipe::Cifar100 => Self::cifar(),
         }
     }
-
-    /// Refuses settings outside their range.
-    pub fn check(&self) -> Result<(), AdaptError> {
-        let ok = self.q > 0.0 && self.q <= 1.0;
-        AdaptError::unless(ok, "q", self.q, "more than 0, and at most 1")?;
-        Ok(self.optimizer.check()?)
-    }
 }
 
 impl Default for RplConfig {
@@ -72,17 +65,13 @@ impl LossMethod for RplConfig {
     const NAME: &'static str = "rpl";
 
     fn check(&self) -> Result<(), AdaptError> {
-        RplConfig::check(self)
+        let ok = self.q > 0.0 && self.q <= 1.0;
+        AdaptError::unless(ok, "q", self.q, "more than 0, and at most 1")?;
+        Ok(self.optimizer.check()?)
     }
 
-    fn objective(&self, _num_classes: usize) -> Objective<'_> {
-        Objective {
-            loss: StepLoss::GeneralizedCrossEntropy { power: self.q },
-            optimizer: self.optimizer,
-            norm_mode: self.norm_mode,
-            param_rule: &self.param_rule,
-            pull: None,
-        }
+    fn loss(&self, _num_classes: usize) -> StepLoss {
+        StepLoss::GeneralizedCrossEntropy { power: self.q }
     }
 
     fn settings(&mut self) -> SharedSettings<'_> {

@@ -249,10 +249,6 @@ impl Adapter for Sar {
         self.average_loss = None;
         Ok(())
     }
-
-    fn norm_mode(&self) -> NormMode {
-        self.config.norm_mode
-    }
 }
 
 impl Method for SarConfig {

@@ -38,10 +38,6 @@ impl Adapter for Source {
         net.reset_affine();
         Ok(())
     }
-
-    fn norm_mode(&self) -> NormMode {
-        NormMode::Running
-    }
 }
 
 impl Method for SourceConfig {

@@ -1,5 +1,5 @@
 use crate::method::{Recipe, SharedSettings};
-use crate::minimizer::{LossMethod, Minimize, Objective};
+use crate::minimizer::{LossMethod, Minimize};
 use crate::{AdaptError, OptimizerConfig, ParamRule, Target};
 use flipcast_executor::{NormMode, StepLoss};
 use serde::{Deserialize, Serialize};
@@ -49,11 +49,6 @@ impl TentConfig {
         let published = Self::imagenet();
         Self { optimizer: target.optimizer(published.optimizer), ..published }
     }
-
-    /// Refuses settings outside their range.
-    pub fn check(&self) -> Result<(), AdaptError> {
-        Ok(self.optimizer.check()?)
-    }
 }
 
 /// Tent: entropy minimisation on every image.
@@ -69,17 +64,11 @@ impl LossMethod for TentConfig {
     const NAME: &'static str = "tent";
 
     fn check(&self) -> Result<(), AdaptError> {
-        TentConfig::check(self)
+        Ok(self.optimizer.check()?)
     }
 
-    fn objective(&self, _num_classes: usize) -> Objective<'_> {
-        Objective {
-            loss: StepLoss::MeanEntropy,
-            optimizer: self.optimizer,
-            norm_mode: self.norm_mode,
-            param_rule: &self.param_rule,
-            pull: None,
-        }
+    fn loss(&self, _num_classes: usize) -> StepLoss {
+        StepLoss::MeanEntropy
     }
 
     fn settings(&mut self) -> SharedSettings<'_> {

@@ -57,7 +57,7 @@ pub fn collect_flips(
         len: probe_images,
         chunk,
         net: &mut *probe_net,
-        mode: adapter.norm_mode(),
+        mode: protocol.method.norm_mode(),
     };
     let (indices, initial) = probe.predict(None)?;
     let mut evidence = FlipEvidence { probe: indices, initial, stops: Vec::new(), adaptation: Adaptation::default() };

@@ -112,10 +112,9 @@ impl ModelRun<'_> {
         method: &MethodConfig,
         request: CellRequest<'b>,
     ) -> Result<Clean<'b>, Trouble> {
-        let adapter = method.build(request.seed).map_err(flipcast_run::RunError::from)?;
         let settings = CleanSettings {
             images: entry.images,
-            statistics: adapter.norm_mode(),
+            statistics: method.norm_mode(),
             chunk: entry.chunk,
             restriction: entry.restriction,
         };

@@ -24,7 +24,7 @@ pub struct AdaptOutcome {
 pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<AdaptOutcome, RunError> {
     job.check()?;
     let mut adapter = job.method.build(job.seed)?;
-    let mut batches = Batches::new(&job, job.smallest_batch(adapter.norm_mode()))?;
+    let mut batches = Batches::new(&job, job.smallest_batch(job.method.norm_mode()))?;
     let largest = batches.largest().max(most_images(&job.clean));
     let mut net = job.device.network(job.model, Purpose::Adapt, largest)?;
     let mut source = match job.source {
