@@ -1,3 +1,4 @@
+use crate::commands::numbers::parse_count;
 use crate::commands::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
@@ -59,8 +60,8 @@ pub struct Args {
     /// and `none` for the others if not given
     #[arg(long, value_name = "R,C")]
     resize_crop: Option<ResizeCrop>,
-    /// Only the first N images; for `ccc` the first N of the stream
-    #[arg(long, value_name = "N")]
+    /// Use at most N images, an even sample of all of them drawn by --seed; of a stream, and of what `ccc` makes, the first
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     limit: Option<usize>,
     #[command(flatten)]
     stream: StreamArgs,
@@ -121,7 +122,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let (corruptor, frost) = corruptor(args, seed)?;
     let resize_crop = args.resize_crop.unwrap_or_else(|| ResizeCrop::of(set));
-    let source = clean_images(args, resize_crop.rule()?, args.limit)?;
+    let source = clean_images(args, resize_crop.rule()?, args.limit, seed)?;
     note_size(&source, set)?;
     if layout == Layout::Npy && !source.is_labelled() {
         eprintln!("note: not every image has a label, so that `labels.npy` is not written");
@@ -244,14 +245,14 @@ fn corruptor(args: &Args, seed: u64) -> Result<(Corruptor, String)> {
     Ok((corruptor.with_frost(textures), format!("files {:016x}", seen.get())))
 }
 
-fn clean_images(args: &Args, rule: Option<Preprocess>, limit: Option<usize>) -> Result<Source> {
+fn clean_images(args: &Args, rule: Option<Preprocess>, limit: Option<usize>, seed: u64) -> Result<Source> {
     let spec: DataSpec = args.data.parse().with_context(|| format!("cannot understand `{}`", args.data))?;
     if spec.corruption.is_some() {
         bail!("--data is `{}`, but clean images were expected; name the corruption with --corruption", args.data);
     }
     refuse_inside(Path::new(&spec.path), &args.out)?;
     let dataset = open(&spec.path).with_context(|| format!("cannot open `{}`", spec.path))?;
-    Source::new(dataset, rule, limit).with_context(|| format!("cannot read `{}`", spec.path))
+    Source::new(dataset, rule, limit, seed).with_context(|| format!("cannot read `{}`", spec.path))
 }
 
 /// A corrupted copy below its own original would be read as part of it the next time.

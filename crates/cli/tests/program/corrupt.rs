@@ -74,6 +74,26 @@ fn a_folder_written_with_other_settings_is_refused() {
 }
 
 #[test]
+fn a_limit_is_an_even_sample_with_the_bytes_of_the_whole_set() {
+    let scratch = Scratch::with_pictures("limit", 32);
+    let (data, part) = (scratch.path("data"), scratch.path("part"));
+    let noise = ["--corruption", "gaussian_noise", "--severity", "3", "--layout", "folder"];
+    corrupt(&scratch, "cifar-c", &noise).expect(0, &[]).prints(&["wrote 4 of 4 images"]);
+    let fixed = ["corrupt", "--data", &data, "--out", &part, "--set", "cifar-c", "--limit", "2"];
+    flipcast(&[&fixed[..], &noise].concat()).expect(0, &["clean images: 2"]).prints(&["wrote 2 of 2 images"]);
+    let images = |folder: &str| {
+        let root = scratch.path(&format!("{folder}/gaussian_noise/3"));
+        let files = scratch.files(folder).into_iter();
+        let below = files.filter_map(|(path, bytes)| Some((path.strip_prefix(&root).ok()?.to_owned(), bytes)));
+        below.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let (whole, part) = (images("out"), images("part"));
+    let classes: Vec<_> = part.keys().filter_map(|path| path.parent()).collect();
+    assert_eq!(classes, [Path::new("cat"), Path::new("dog")]);
+    assert!(part.iter().all(|(path, bytes)| whole[path] == *bytes));
+}
+
+#[test]
 fn folders_of_others_are_left_alone() {
     let scratch = Scratch::with_pictures("foreign", 32);
     scratch.write("out/fog/1/cat/a.JPEG", b"published");
@@ -96,7 +116,7 @@ fn requests_that_cannot_be_met_are_refused_before_anything_is_written() {
     refused("cifar-c", &["--severity", "3"], &["all five severities", "--layout folder"]);
     refused("cifar-c", &["--resize-crop", "224,256"], &["`224,256` found", "256,224"]);
     refused("cifar-c", &["--threads", "5000"], &["--threads is 5000", "0 to 1024"]);
-    refused("cifar-c", &["--limit", "0"], &["--limit is 0"]);
+    refused("cifar-c", &["--limit", "0"], &["at least 1"]);
     refused("cifar-c", &["--frost", "no-such-folder"], &["frost1.png", "hint: "]);
     refused("cifar-d", &[], &["cifar-c"]);
     refused("ccc", &[], &["without `--accuracy-tables FILE`", "hint: measure your own"]);

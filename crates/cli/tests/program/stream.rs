@@ -95,7 +95,7 @@ fn streams_that_cannot_be_made_are_refused_before_anything_is_written() {
     for (more, part) in [
         (["--severity", "3"], "--severity is given"),
         (["--layout", "npy"], "--layout is given"),
-        (["--limit", "0"], "--limit is 0"),
+        (["--limit", "0"], "at least 1"),
         (["--seed", "5000000000"], "--seed is 5000000000"),
         (["--speed", "3000"], "1000, 2000, 5000"),
     ] {

@@ -155,10 +155,9 @@ impl Array<'_> {
                 expected_height: self.size.1,
             });
         }
-        self.corruptor.corrupt(&image, &self.plan[severity], index as u64).map_err(|cause| WriteError::Corrupt {
-            index,
-            path: self.source.relative_path(index),
-            source: cause,
-        })
+        let number = self.source.stored_index(index) as u64;
+        let path = || self.source.relative_path(index);
+        let corrupted = self.corruptor.corrupt(&image, &self.plan[severity], number);
+        corrupted.map_err(|source| WriteError::Corrupt { index, path: path(), source })
     }
 }

@@ -104,7 +104,7 @@ impl Run<'_> {
         for (spec, output) in missing {
             let corrupted = self
                 .corruptor
-                .corrupt_unstored(&image, spec, index as u64)
+                .corrupt_unstored(&image, spec, self.source.stored_index(index) as u64)
                 .map_err(|source| WriteError::Corrupt { index, path: path(), source })?;
             let file = encode(&corrupted, STORED_QUALITY).map_err(|source| WriteError::Encode {
                 index,

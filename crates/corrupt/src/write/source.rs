@@ -14,6 +14,12 @@ pub trait ImageSource: Sync {
         self.len() == 0
     }
 
+    /// The number that an image has in the random draws. It is that of the whole dataset where this is a part of one, so that a
+    /// part has the bytes of the whole.
+    fn stored_index(&self, index: usize) -> usize {
+        index
+    }
+
     /// The path of an image below the dataset, with `/` between folders: `n01440764/ILSVRC2012_val_00000293.JPEG`.
     fn relative_path(&self, index: usize) -> String;
 

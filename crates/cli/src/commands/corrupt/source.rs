@@ -1,18 +1,18 @@
 //! The clean images: an opened dataset, brought to size, with the paths and labels the written dataset gets.
 
-use anyhow::{Result, ensure};
 use flipcast_corrupt::write::ImageSource;
 use flipcast_images::Image;
-use flipcast_images::dataset::{Dataset, Layout};
+use flipcast_images::dataset::{DataError, Dataset, Layout, Subset, spread_evenly};
 use flipcast_images::decode::DecodeOptions;
 use flipcast_images::preprocess::Preprocess;
 use std::collections::HashMap;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// A dataset whose images are resized and cropped as they are read.
 pub struct Source {
-    dataset: Box<dyn Dataset>,
+    dataset: Subset,
     /// Path of each image below a severity folder.
     paths: Vec<String>,
     labels: Vec<Option<i64>>,
@@ -20,10 +20,21 @@ pub struct Source {
 }
 
 impl Source {
-    /// The first `limit` images of `dataset`, resized and cropped by `rule` if there is one.
-    pub fn new(dataset: Box<dyn Dataset>, rule: Option<Preprocess>, limit: Option<usize>) -> Result<Self> {
-        let len = dataset.len().min(limit.unwrap_or(usize::MAX));
-        ensure!(len > 0, "--limit is 0, expected at least 1");
+    /// The images of `dataset`, resized and cropped by `rule` if there is one. At most `limit` of them: an even sample drawn by
+    /// `seed`, or the first of a stream.
+    pub fn new(
+        dataset: Box<dyn Dataset>,
+        rule: Option<Preprocess>,
+        limit: Option<usize>,
+        seed: u64,
+    ) -> Result<Self, DataError> {
+        let count = limit.unwrap_or(usize::MAX).min(dataset.len());
+        let indices = match dataset.is_stream() {
+            true => (0..count).collect(),
+            false => spread_evenly(dataset.len(), count, seed),
+        };
+        let dataset = Subset::new(Arc::from(dataset), indices)?;
+        let len = dataset.len();
         let ids: Vec<String> = (0..len).map(|index| dataset.id(index)).collect();
         let in_folders = matches!(dataset.layout(), Layout::ClassFolders | Layout::FlatFolder | Layout::Tar);
         let (paths, labels) = if in_folders {
@@ -71,6 +82,10 @@ impl Source {
 impl ImageSource for Source {
     fn len(&self) -> usize {
         self.paths.len()
+    }
+
+    fn stored_index(&self, index: usize) -> usize {
+        self.dataset.stored_index(index)
     }
 
     fn relative_path(&self, index: usize) -> String {

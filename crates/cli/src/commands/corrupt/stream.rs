@@ -81,7 +81,6 @@ pub fn run(args: &Args) -> Result<()> {
         ],
         "is given, but `ccc` fixes it: pairs, severities, crops and shards follow from the stream",
     )?;
-    ensure!(args.limit != Some(0), "--limit is 0, expected at least 1");
     let seed = args.seed.unwrap_or(FIRST_SEED);
     let threads = thread_count(args.threads)?;
     let Some(file) = &args.stream.accuracy_tables else {
@@ -103,7 +102,7 @@ pub fn run(args: &Args) -> Result<()> {
         tables: &tables,
     };
     let (corruptor, frost) = corruptor(args, seed)?;
-    let source = clean_images(args, None, None)?;
+    let source = clean_images(args, None, None, seed)?;
     let folder = stream_folder(&args.out, &plan);
     let refused = || format!("cannot write to `{}`", folder.display());
     let total = stream_images(&source, &plan, args.limit).with_context(refused)?;
