@@ -4,18 +4,19 @@
 //! launched by name on the device's stream:
 //!
 //! ```text
-//! kernels.launch("gelu", [blocks, 1, 1], [256, 1, 1], 0, &[Arg::Slice(x), Arg::Slice(y), Arg::I32(count)])?;
+//! Call::new(kernels, "gelu").slice("the input", x, count).slice("the result", y, count).counts([count]).over(count)?;
 //! ```
 //!
-//! A launch wrapper in `launch/` takes [`Kernels`], [`DeviceSlice`]s and extents, compares lengths with the extents
-//! ([`expect_len`]), and launches. Nothing waits: work is queued, also while a graph is being captured, so a wrapper never
-//! allocates and never reads back. In the source, `element` is `float` or a brain float as the precision says, and
+//! A launch wrapper in `launch/` takes [`Kernels`], [`DeviceSlice`]s and extents, and makes a `Call`, which compares lengths with the
+//! extents. Nothing waits: work is queued, also while a graph is being captured, so a wrapper never allocates on the
+//! device and never reads back. In the source, `element` is `float` or a brain float as the precision says, and
 //! `element.cuh` loads and stores both as `float`, one by one or 16 bytes at a time.
 
 use crate::compile::{self, SOURCES};
 use crate::device::{Device, DeviceSlice};
 use crate::error::CudaError;
 use crate::gate;
+use crate::launch::Queue;
 use crate::precision::Precision;
 use crate::sys::driver::{FUNCTION_MAX_DYNAMIC_SHARED, Handle};
 use std::collections::HashMap;
@@ -104,9 +105,10 @@ impl Kernels {
         }
         Ok(kernels)
     }
+}
 
-    /// Queues a kernel. An empty grid does nothing.
-    pub fn launch(
+impl Queue for Kernels {
+    fn launch(
         &self,
         name: &str,
         grid: [u32; 3],
@@ -146,6 +148,18 @@ impl Kernels {
             )
         })
     }
+
+    fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    fn multiprocessors(&self) -> usize {
+        self.device.multiprocessors
+    }
+
+    fn shared_bytes(&self) -> usize {
+        self.device.shared_bytes
+    }
 }
 
 impl Drop for Kernels {
@@ -158,17 +172,4 @@ impl Drop for Kernels {
             }
         }
     }
-}
-
-/// Compares the length of an argument with what the extents ask for; longer is fine.
-pub(crate) fn expect_len(
-    kernel: &'static str,
-    what: &'static str,
-    slice: DeviceSlice,
-    expected: usize,
-) -> Result<(), CudaError> {
-    if slice.len >= expected {
-        return Ok(());
-    }
-    Err(CudaError::Argument { kernel, what, found: slice.len, expected: format!("at least {expected} elements") })
 }

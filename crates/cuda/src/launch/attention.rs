@@ -1,9 +1,9 @@
 //! Self-attention.
 
-use super::{Queue, Target, wide};
+use super::{Call, Queue, Target, expect_len, wide};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
-use crate::module::{Arg, expect_len};
+use crate::module::Arg;
 use crate::precision::Precision;
 use flipcast_graph::{Attention, Dims};
 
@@ -104,46 +104,47 @@ impl AttentionLayer {
         kept: Option<KeptAttention>,
     ) -> Result<(), CudaError> {
         self.check(images, values)?;
-        expect_len("attention_forward", "the result", out, self.len(images))?;
         let (mut output, mut log_sums) = (None, None);
         if let Some(kept) = kept {
             self.check_kept(images, kept)?;
             (output, log_sums) = (Some(kept.output), Some(kept.log_sums));
         }
-        let args = [
-            &[Arg::Slice(values)],
-            self.tables().as_slice(),
-            &[Arg::Slice(out), Arg::optional(output), Arg::optional(log_sums)],
-            &self.extents(),
-        ]
-        .concat();
+        let call = Call::new(queue, "attention_forward")
+            .slices([values])
+            .args(&self.tables())
+            .slice("the result", out, self.len(images))
+            .args(&[output, log_sums].map(Arg::optional))
+            .args(&self.extents());
         let places = [Some(values), Some(out), output];
         let tensor = self.shared_tensor(queue, &places);
         // Queries, keys and values of a block.
         let plain = 4 * BLOCK * (3 * self.head_channels + 2);
-        self.launch(queue, images, "attention_forward", tensor, plain, &args)
+        self.launch(call, images, "attention_forward", tensor, plain)
     }
 
     /// The gradient of queries, keys and values.
     pub fn backward(&self, queue: &dyn Queue, images: usize, of: AttentionGradient) -> Result<(), CudaError> {
-        let name = "attention_backward";
         self.check(images, of.values)?;
         self.check_kept(images, of.kept)?;
-        expect_len(name, "the gradient", of.gradient, self.len(images))?;
-        expect_len(name, "the scratch", of.pulls, self.rows(images))?;
-        expect_len(name, "the result", of.target.slice, 3 * self.len(images))?;
-        let (values, tables, extents) = ([Arg::Slice(of.values)], self.tables(), self.extents());
-        let add = [of.target.add()];
-        let slice = Arg::Slice;
-        let log_sums = slice(of.kept.log_sums);
-        let places = [slice(of.kept.output), slice(of.gradient), log_sums, slice(of.pulls), slice(of.target.slice)];
         let all = [of.values, of.kept.output, of.gradient, of.target.slice].map(Some);
         let tensor = self.shared_tensor(queue, &all);
         let plain = 4 * BLOCK * (4 * self.head_channels + 2);
-        let args = [values.as_slice(), &tables, &places, &extents, &add].concat();
-        self.launch(queue, images, "attention_backward_queries", tensor, plain, &args)?;
-        let args = [values.as_slice(), &tables, &places[1..], &extents, &add].concat();
-        self.launch(queue, images, "attention_backward_keys", tensor, plain, &args)
+        // The gradients of keys and values need no result.
+        let output = [Arg::Slice(of.kept.output)];
+        for (kernel, output) in [("attention_backward_queries", output.as_slice()), ("attention_backward_keys", &[])] {
+            let call = Call::new(queue, kernel)
+                .slices([of.values])
+                .args(&self.tables())
+                .args(output)
+                .slice("the gradient", of.gradient, self.len(images))
+                .slices([of.kept.log_sums])
+                .slice("the scratch", of.pulls, self.rows(images))
+                .slice("the result", of.target.slice, 3 * self.len(images))
+                .args(&self.extents())
+                .flag(of.target.accumulate);
+            self.launch(call, images, kernel, tensor, plain)?;
+        }
+        Ok(())
     }
 
     fn check(&self, images: usize, values: DeviceSlice) -> Result<(), CudaError> {
@@ -203,12 +204,11 @@ impl AttentionLayer {
 
     fn launch(
         &self,
-        queue: &dyn Queue,
+        call: Call<'_>,
         images: usize,
         name: &str,
         tensor: Option<usize>,
         plain: usize,
-        args: &[Arg],
     ) -> Result<(), CudaError> {
         let units = (images * self.tokens / self.group * self.heads) as u32;
         match tensor {
@@ -216,11 +216,11 @@ impl AttentionLayer {
                 let tiles = self.group.div_ceil(TILE);
                 let warps = tiles.min(WARPS) as u32;
                 let name = format!("{name}_tensor_{}", self.head_channels);
-                queue.launch(&name, [units, 1, 1], [32 * warps, 1, 1], shared, args)
+                call.launch_variant(&name, [units, 1, 1], [32 * warps, 1, 1], shared)
             }
             None => {
                 let grid = [units, self.group.div_ceil(BLOCK) as u32, 1];
-                queue.launch(name, grid, [256, 1, 1], plain, args)
+                call.launch(grid, [256, 1, 1], plain)
             }
         }
     }

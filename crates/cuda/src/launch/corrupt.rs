@@ -1,9 +1,9 @@
 //! Corruptions of whole sets of byte images.
 
-use super::{Queue, blocks, double};
+use super::{Queue, blocks, double, expect_len};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
-use crate::module::{Arg, expect_len};
+use crate::module::Arg;
 use flipcast_tensor::ByteRecipe;
 
 /// By how much a logarithm, an exponential or a sine may be off without any difference, for an image to be taken as it is. Host

@@ -1,9 +1,8 @@
 //! Layer norm.
 
-use super::{Queue, Target, wide};
+use super::{Call, Queue, Target, wide};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
-use crate::module::{Arg, expect_len};
 
 /// Warps of a block in the backward pass.
 const WARPS: usize = 4;
@@ -35,23 +34,17 @@ pub(crate) fn forward(
     out: DeviceSlice,
 ) -> Result<(), CudaError> {
     let LayerNormShape { tokens, channels, eps } = shape;
-    expect_len("layer_norm", "the input", values, tokens * channels)?;
-    expect_len("layer_norm", "the result", out, tokens * channels)?;
-    expect_len("layer_norm", "the scale", scale, channels)?;
-    expect_len("layer_norm", "the shift", shift, channels)?;
     let runs = runs(queue, channels, &[values, scale, shift, out]);
     let grid = tokens.div_ceil(8).min(16 * queue.multiprocessors()) as u32;
-    let args = [
-        Arg::Slice(values),
-        Arg::Slice(scale),
-        Arg::Slice(shift),
-        Arg::Slice(out),
-        Arg::count(tokens),
-        Arg::count(channels),
-        Arg::F32(eps),
-        Arg::count(runs),
-    ];
-    queue.launch("layer_norm", [grid, 1, 1], [256, 1, 1], 0, &args)
+    Call::new(queue, "layer_norm")
+        .slice("the input", values, tokens * channels)
+        .slice("the scale", scale, channels)
+        .slice("the shift", shift, channels)
+        .slice("the result", out, tokens * channels)
+        .counts([tokens, channels])
+        .floats([eps])
+        .counts([runs])
+        .launch([grid, 1, 1], [256, 1, 1], 0)
 }
 
 /// What [`backward`] reads and writes.
@@ -72,40 +65,29 @@ pub(crate) struct LayerNormGradient {
 
 /// Gradients of scale and shift, and of the input if it is wanted.
 pub(crate) fn backward(queue: &dyn Queue, shape: LayerNormShape, of: LayerNormGradient) -> Result<(), CudaError> {
-    let name = "layer_norm_backward";
     let LayerNormShape { tokens, channels, eps } = shape;
-    expect_len(name, "the input", of.values, tokens * channels)?;
-    expect_len(name, "the gradient", of.gradient, tokens * channels)?;
-    expect_len(name, "the scale", of.scale, channels)?;
-    expect_len(name, "the affine gradient", of.affine, 2 * channels)?;
-    expect_len(name, "the partial sums", of.partials, partials_len(queue, shape))?;
     let mut slices = vec![of.values, of.gradient, of.scale];
-    if let Some(target) = of.target {
-        expect_len(name, "the result", target.slice, tokens * channels)?;
-        slices.push(target.slice);
-    }
+    slices.extend(of.target.map(|target| target.slice));
     let runs = runs(queue, channels, &slices);
     let (warps, rows) = match runs {
         0 => (1, tokens.min(8 * queue.multiprocessors())),
         _ => (WARPS, tokens.div_ceil(WARPS).min(RESIDENT * queue.multiprocessors())),
     };
-    let args = [
-        Arg::Slice(of.values),
-        Arg::Slice(of.gradient),
-        Arg::Slice(of.scale),
-        Arg::optional(of.target.map(|target| target.slice)),
-        Arg::Slice(of.partials),
-        Arg::count(tokens),
-        Arg::count(channels),
-        Arg::F32(eps),
-        of.target.map_or(Arg::I32(0), Target::add),
-        Arg::count(runs),
-    ];
-    let threads = 32 * warps as u32;
-    queue.launch(name, [rows as u32, 1, 1], [threads, 1, 1], 8 * channels, &args)?;
-    let args = [Arg::Slice(of.partials), Arg::Slice(of.affine), Arg::count(rows), Arg::count(2 * channels)];
+    Call::new(queue, "layer_norm_backward")
+        .expect("the affine gradient", of.affine, 2 * channels)
+        .slice("the input", of.values, tokens * channels)
+        .slice("the gradient", of.gradient, tokens * channels)
+        .slice("the scale", of.scale, channels)
+        .optional("the result", of.target.map(|target| target.slice), tokens * channels)
+        .slice("the partial sums", of.partials, partials_len(queue, shape))
+        .counts([tokens, channels])
+        .floats([eps])
+        .flag(of.target.is_some_and(|target| target.accumulate))
+        .counts([runs])
+        .launch([rows as u32, 1, 1], [32 * warps as u32, 1, 1], 8 * channels)?;
     let columns = (2 * channels).div_ceil(32) as u32;
-    queue.launch("sum_rows", [columns, 1, 1], [32, 8, 1], 0, &args)
+    let sums = Call::new(queue, "sum_rows").slices([of.partials, of.affine]).counts([rows, 2 * channels]);
+    sums.launch([columns, 1, 1], [32, 8, 1], 0)
 }
 
 /// Vectors of 16 bytes that a lane keeps of a token: a power of two, or 0 when it would be too many or they are not aligned.

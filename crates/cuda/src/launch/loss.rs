@@ -1,9 +1,9 @@
 //! Losses without labels, with their gradients, counters and memory.
 
-use super::{Queue, double};
+use super::{Call, Queue, double};
 use crate::device::{Device, DeviceMemory, DeviceSlice};
 use crate::error::CudaError;
-use crate::module::{Arg, expect_len};
+use crate::module::Arg;
 use crate::precision::Element;
 use flipcast_executor::{StepLoss, StepResult};
 use std::sync::Arc;
@@ -110,38 +110,22 @@ pub(crate) fn loss(
     gradient: DeviceSlice,
     places: LossPlaces,
 ) -> Result<(), CudaError> {
-    expect_len("loss", "the logits", logits, images * classes)?;
-    expect_len("loss", "the gradient", gradient, images * classes)?;
-    expect_len("loss", "the average", places.average, classes)?;
-    expect_len("loss", "the rows", places.rows, 4 * images)?;
-    expect_len("loss", "the state", places.state, 2)?;
-    expect_len("loss", "the result", places.result, RESULT_WORDS / 2)?;
-    expect_len("loss", "the step counter", places.steps, 1)?;
-    let args = [
-        Arg::Slice(logits),
-        Arg::count(classes),
-        Arg::I32(loss.number),
-        double(loss.setting),
-        double(loss.cosine_margin),
-        Arg::Slice(places.average),
-        Arg::Slice(places.state),
-        Arg::Slice(places.rows),
-    ];
-    queue.launch("loss_rows", [images as u32, 1, 1], [256, 1, 1], 0, &args)?;
+    Call::new(queue, "loss_rows")
+        .slice("the logits", logits, images * classes)
+        .counts([classes])
+        .args(&[Arg::I32(loss.number), double(loss.setting), double(loss.cosine_margin)])
+        .slice("the average", places.average, classes)
+        .slice("the state", places.state, 2)
+        .slice("the rows", places.rows, 4 * images)
+        .launch([images as u32, 1, 1], [256, 1, 1], 0)?;
     let averaging = if loss.averages { classes.div_ceil(256) } else { 0 };
-    let args = [
-        Arg::Slice(logits),
-        Arg::Slice(places.rows),
-        Arg::count(images),
-        Arg::count(classes),
-        Arg::I32(loss.number),
-        double(loss.setting),
-        Arg::Slice(places.average),
-        Arg::Slice(places.state),
-        Arg::Slice(gradient),
-        Arg::Slice(places.result),
-        Arg::Slice(places.steps),
-    ];
-    let grid = [(images + averaging) as u32, 1, 1];
-    queue.launch("loss_gradient", grid, [256, 1, 1], 0, &args)
+    Call::new(queue, "loss_gradient")
+        .slices([logits, places.rows])
+        .counts([images, classes])
+        .args(&[Arg::I32(loss.number), double(loss.setting)])
+        .slices([places.average, places.state])
+        .slice("the gradient", gradient, images * classes)
+        .slice("the result", places.result, RESULT_WORDS / 2)
+        .slice("the step counter", places.steps, 1)
+        .launch([(images + averaging) as u32, 1, 1], [256, 1, 1], 0)
 }

@@ -24,8 +24,7 @@ pub(crate) mod tokens;
 #[path = "../../tests/emulator/mod.rs"]
 mod emulator;
 
-pub(crate) use queue::{Queue, Target};
-pub(crate) use queue::{blocks, double, wide};
+pub(crate) use queue::{Call, Queue, Target, blocks, double, expect_len, wide};
 
 /// The number of an activation in `activation.cuh`.
 pub(crate) fn activation_code(activation: flipcast_graph::Activation) -> i32 {

@@ -1,10 +1,10 @@
 //! Batch and group norms, and joins of what they normalise.
 
 use super::rows::RowGrid;
-use super::{Queue, activation_code};
+use super::{Call, Queue, activation_code, expect_len};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
-use crate::module::{Arg, expect_len};
+use crate::module::Arg;
 use flipcast_graph::Activation;
 use flipcast_graph::Extent;
 
@@ -98,25 +98,21 @@ pub(crate) fn join(
     out: DeviceSlice,
     mask: Option<DeviceSlice>,
 ) -> Result<(), CudaError> {
-    expect_len("join", "the result", out, extent.len())?;
     let mut slices = vec![out];
-    for term in terms {
-        expect_len("join", "a term", term.values, extent.len())?;
-        slices.push(term.values);
-    }
+    slices.extend(terms.iter().map(|term| term.values));
     let rows = extent.images * extent.pixels;
     let grid = RowGrid::new(queue, [1, rows, extent.channels], PASS_WAVES, &slices);
     let absent = [Arg::Null, Arg::Null, Arg::Null, Arg::I32(0), Arg::I32(0)];
     let of = |at: usize| terms.get(at).map_or(absent, |term| term.args(extent.pixels));
-    let rest = [
-        Arg::I32(activation_code(activation)),
-        Arg::Slice(out),
-        Arg::optional(mask),
-        Arg::count(rows),
-        Arg::count(extent.channels),
-    ];
-    let args = [of(0).as_slice(), &of(1), &rest].concat();
-    queue.launch(&grid.name("join"), grid.grid, grid.block, 0, &args)
+    let call =
+        terms.iter().fold(Call::new(queue, "join"), |call, term| call.expect("a term", term.values, extent.len()));
+    call.args(&of(0))
+        .args(&of(1))
+        .activation(activation)
+        .slice("the result", out, extent.len())
+        .args(&[Arg::optional(mask)])
+        .counts([rows, extent.channels])
+        .launch_rows(&grid, 0)
 }
 
 /// Bytes of a join's mask.
@@ -140,8 +136,8 @@ pub(super) fn partials(
     kinds: usize,
 ) -> Result<[DeviceSlice; 2], CudaError> {
     let slots = grid.parts() * grid.grid[2] as usize;
-    expect_len(name, "the partial sums", workspace, (kinds * channels + 1) * slots)?;
     let sums = kinds * channels * slots;
+    expect_len(name, "the partial sums", workspace, sums + slots)?;
     Ok([workspace.first(sums), workspace.part(sums..sums + slots)])
 }
 
@@ -185,21 +181,16 @@ pub(super) fn batch_finish(
     (places, parts): ([DeviceSlice; 2], usize),
 ) -> Result<(), CudaError> {
     let channels = of.extent.channels;
-    let args = [
-        Arg::Slice(places[0]),
-        Arg::Slice(places[1]),
-        Arg::count(parts),
-        Arg::Slice(running[0]),
-        Arg::Slice(running[1]),
-        Arg::Slice(of.affine[0]),
-        Arg::Slice(of.affine[1]),
-        Arg::F32(of.eps),
-        Arg::F32(source_weight),
-        Arg::I32(unbiased.into()),
-        Arg::Slice(of.tables.slice),
-        Arg::count(channels),
-    ];
-    queue.launch("batch_tables", [channels.div_ceil(MERGED) as u32, 1, 1], [MERGED as u32, SLICES, 1], 0, &args)
+    Call::new(queue, "batch_tables")
+        .slices(places)
+        .counts([parts])
+        .slices(running)
+        .slices(of.affine)
+        .floats([of.eps, source_weight])
+        .flag(unbiased)
+        .slices([of.tables.slice])
+        .counts([channels])
+        .launch([channels.div_ceil(MERGED) as u32, 1, 1], [MERGED as u32, SLICES, 1], 0)
 }
 
 /// Tables of a group norm.
@@ -210,33 +201,25 @@ pub(crate) fn group_tables(queue: &dyn Queue, of: Statistics, groups: usize) -> 
     };
     let grid = gather(queue, of, values, images)?;
     let places = partials("statistics", of.workspace, &grid, channels, 2)?;
-    let args = [
-        Arg::Slice(places[0]),
-        Arg::Slice(places[1]),
-        Arg::count(grid.parts()),
-        Arg::Slice(of.affine[0]),
-        Arg::Slice(of.affine[1]),
-        Arg::F32(of.eps),
-        Arg::Slice(of.tables.slice),
-        Arg::count(of.tables.len),
-        Arg::count(channels),
-    ];
-    queue.launch("group_tables", [images as u32, groups as u32, 1], [128, 1, 1], 0, &args)
+    Call::new(queue, "group_tables")
+        .slices(places)
+        .counts([grid.parts()])
+        .slices(of.affine)
+        .floats([of.eps])
+        .slices([of.tables.slice])
+        .counts([of.tables.len, channels])
+        .launch([images as u32, groups as u32, 1], [128, 1, 1], 0)
 }
 
 fn gather(queue: &dyn Queue, of: Statistics, values: DeviceSlice, images: usize) -> Result<RowGrid, CudaError> {
     let extent = of.extent;
-    expect_len("statistics", "the input", values, extent.len())?;
     let rows = extent.images * extent.pixels / images;
     let grid = RowGrid::reducing(queue, [images, rows, extent.channels], STATISTICS_WAVES, &[values]);
     let places = partials("statistics", of.workspace, &grid, extent.channels, 2)?;
-    let args = [
-        Arg::Slice(values),
-        Arg::Slice(places[0]),
-        Arg::Slice(places[1]),
-        Arg::count(rows),
-        Arg::count(extent.channels),
-    ];
-    queue.launch(&grid.name("statistics"), grid.grid, grid.block, grid.shared(2), &args)?;
+    Call::new(queue, "statistics")
+        .slice("the input", values, extent.len())
+        .slices(places)
+        .counts([rows, extent.channels])
+        .launch_rows(&grid, grid.shared(2))?;
     Ok(grid)
 }

@@ -2,10 +2,10 @@
 
 use super::norm::{MERGED, PASS_WAVES, SLICES, Tables, Term, partials};
 use super::rows::RowGrid;
-use super::{Queue, Target, activation_code};
+use super::{Call, Queue, Target};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
-use crate::module::{Arg, expect_len};
+use crate::module::Arg;
 use flipcast_graph::Activation;
 use flipcast_graph::Extent;
 
@@ -51,29 +51,20 @@ pub(crate) fn group_sums(
     let Extent { images, pixels, channels } = of.extent;
     let grid = sums(queue, of, gradient, values, activation, images)?;
     let [workspace, _] = partials("norm_sums", of.workspace, &grid, channels, 2)?;
-    expect_len("group_finish", "the merged sums", merged, 2 * images * channels)?;
-    let tables = [Arg::Slice(of.tables.slice), Arg::count(of.tables.len)];
-    let args = [
-        Arg::Slice(workspace),
-        Arg::count(grid.parts()),
-        Arg::Slice(scale),
-        tables[0],
-        tables[1],
-        Arg::Slice(merged),
-        Arg::count(channels),
-        Arg::count(pixels),
-    ];
-    queue.launch("group_finish", [images as u32, groups as u32, 1], [128, 1, 1], 0, &args)?;
-    let args = [
-        Arg::Slice(merged),
-        tables[0],
-        tables[1],
-        Arg::Slice(of.affine[0]),
-        Arg::Slice(of.affine[1]),
-        Arg::count(images),
-        Arg::count(channels),
-    ];
-    queue.launch("group_affine", [channels.div_ceil(128) as u32, 1, 1], [128, 1, 1], 0, &args)
+    Call::new(queue, "group_finish")
+        .slices([workspace])
+        .counts([grid.parts()])
+        .slices([scale, of.tables.slice])
+        .counts([of.tables.len])
+        .slice("the merged sums", merged, 2 * images * channels)
+        .counts([channels, pixels])
+        .launch([images as u32, groups as u32, 1], [128, 1, 1], 0)?;
+    Call::new(queue, "group_affine")
+        .slices([merged, of.tables.slice])
+        .counts([of.tables.len])
+        .slices(of.affine)
+        .counts([images, channels])
+        .launch([channels.div_ceil(128) as u32, 1, 1], [128, 1, 1], 0)
 }
 
 fn sums(
@@ -85,23 +76,19 @@ fn sums(
     images: usize,
 ) -> Result<RowGrid, CudaError> {
     let extent = of.extent;
-    expect_len("norm_sums", "the gradient", gradient, extent.len())?;
-    expect_len("norm_sums", "the input", values, extent.len())?;
     let rows = extent.images * extent.pixels / images;
     let slices = [gradient, values];
     let grid = RowGrid::reducing(queue, [images, rows, extent.channels], SUMS_WAVES, &slices);
     let [workspace, _] = partials("norm_sums", of.workspace, &grid, extent.channels, 2)?;
-    let args = [
-        Arg::Slice(gradient),
-        Arg::Slice(values),
-        Arg::Slice(of.tables.slice),
-        Arg::count(of.tables.len),
-        Arg::I32(activation_code(activation)),
-        Arg::Slice(workspace),
-        Arg::count(rows),
-        Arg::count(extent.channels),
-    ];
-    queue.launch(&grid.name("norm_sums"), grid.grid, grid.block, grid.shared(1), &args)?;
+    Call::new(queue, "norm_sums")
+        .slice("the gradient", gradient, extent.len())
+        .slice("the input", values, extent.len())
+        .slices([of.tables.slice])
+        .counts([of.tables.len])
+        .activation(activation)
+        .slices([workspace])
+        .counts([rows, extent.channels])
+        .launch_rows(&grid, grid.shared(1))?;
     Ok(grid)
 }
 
@@ -113,18 +100,14 @@ pub(super) fn batch_finish(
     parts: usize,
 ) -> Result<(), CudaError> {
     let channels = of.extent.channels;
-    let args = [
-        Arg::Slice(sums),
-        Arg::Slice(products),
-        Arg::count(parts),
-        Arg::F32(of.of_batch[0]),
-        Arg::F32(of.of_batch[1]),
-        Arg::Slice(of.tables.slice),
-        Arg::Slice(of.affine[0]),
-        Arg::Slice(of.affine[1]),
-        Arg::count(channels),
-    ];
-    queue.launch("batch_finish", [channels.div_ceil(MERGED) as u32, 1, 1], [MERGED as u32, SLICES, 1], 0, &args)
+    Call::new(queue, "batch_finish")
+        .slices([sums, products])
+        .counts([parts])
+        .floats(of.of_batch)
+        .slices([of.tables.slice])
+        .slices(of.affine)
+        .counts([channels])
+        .launch([channels.div_ceil(MERGED) as u32, 1, 1], [MERGED as u32, SLICES, 1], 0)
 }
 
 /// The gradient of a join on its way.
@@ -148,35 +131,47 @@ pub(crate) fn join_backward(
     norms: &[(NormGradient, DeviceSlice)],
 ) -> Result<(), CudaError> {
     let JoinGradient { extent, gradient, .. } = of;
-    expect_len("join_back", "the gradient", gradient, extent.len())?;
     let mut slices = vec![gradient];
     slices.extend(of.other);
-    for (_, values) in norms {
-        expect_len("join_back", "the input of a norm", *values, extent.len())?;
-        slices.push(*values);
-    }
+    slices.extend(norms.iter().map(|(_, values)| *values));
     let rows = extent.images * extent.pixels;
     let grid = RowGrid::reducing(queue, [1, rows, extent.channels], JOIN_WAVES, &slices);
     let [workspace, _] = partials("join_back", of.workspace, &grid, extent.channels, 3)?;
-    let norm = |at: usize| match norms.get(at) {
-        Some((of, values)) => [Arg::Slice(*values), Arg::Slice(of.tables.centre())],
-        None => [Arg::Null, Arg::Null],
-    };
-    let args = [
-        [Arg::Slice(gradient), Arg::optional(of.other), Arg::optional(of.mask)].as_slice(),
-        &norm(0),
-        &norm(1),
-        &[Arg::Slice(workspace), Arg::count(rows), Arg::count(extent.channels)],
-    ]
-    .concat();
-    let name = if of.other.is_some() { "join_back_other" } else { "join_back" };
-    queue.launch(&grid.name(name), grid.grid, grid.block, grid.shared(1), &args)?;
+    let kernel = if of.other.is_some() { "join_back_other" } else { "join_back" };
+    let call = Call::new(queue, kernel)
+        .slice("the gradient", gradient, extent.len())
+        .args(&[of.other, of.mask].map(Arg::optional));
+    joined(call, norms, extent.len())
+        .slices([workspace])
+        .counts([rows, extent.channels])
+        .launch_rows(&grid, grid.shared(1))?;
+    finish_norms(queue, norms, workspace, grid.parts())
+}
+
+/// Finishes the norms of a join: `workspace` holds the sums that so many blocks left, then the products of each norm.
+pub(super) fn finish_norms(
+    queue: &dyn Queue,
+    norms: &[(NormGradient, DeviceSlice)],
+    workspace: DeviceSlice,
+    parts: usize,
+) -> Result<(), CudaError> {
     let third = workspace.len / 3;
     for (at, (of, _)) in norms.iter().enumerate() {
         let products = workspace.part((1 + at) * third..(2 + at) * third);
-        batch_finish(queue, *of, [workspace.first(third), products], grid.parts())?;
+        batch_finish(queue, *of, [workspace.first(third), products], parts)?;
     }
     Ok(())
+}
+
+/// Adds what up to two norms of a join normalised, each at least `len` elements, with the means they used.
+pub(super) fn joined<'a>(mut call: Call<'a>, norms: &[(NormGradient, DeviceSlice)], len: usize) -> Call<'a> {
+    for at in 0..2 {
+        call = match norms.get(at) {
+            Some((of, values)) => call.slice("the input of a norm", *values, len).slices([of.tables.centre()]),
+            None => call.args(&[Arg::Null, Arg::Null]),
+        };
+    }
+    call
 }
 
 /// Carries the gradient of the derived value `of` to what it is derived from.
@@ -187,23 +182,18 @@ pub(crate) fn through(
     gradient: DeviceSlice,
     to: Target,
 ) -> Result<(), CudaError> {
-    expect_len("through_norm", "the gradient", gradient, extent.len())?;
-    expect_len("through_norm", "the input", of.values, extent.len())?;
-    expect_len("through_norm", "the result", to.slice, extent.len())?;
     let rows = extent.images * extent.pixels;
     let slices = [gradient, of.values, to.slice];
     let grid = RowGrid::new(queue, [1, rows, extent.channels], PASS_WAVES, &slices);
-    let args = [
-        Arg::Slice(gradient),
-        Arg::Slice(of.values),
-        Arg::optional(of.tables.map(|tables| tables.slice)),
-        Arg::count(of.tables.map_or(0, |tables| tables.len)),
-        Arg::I32(activation_code(of.activation)),
-        Tables::pixels(of.tables, extent.pixels),
-        Arg::Slice(to.slice),
-        to.add(),
-        Arg::count(rows),
-        Arg::count(extent.channels),
-    ];
-    queue.launch(&grid.name("through_norm"), grid.grid, grid.block, 0, &args)
+    Call::new(queue, "through_norm")
+        .slice("the gradient", gradient, extent.len())
+        .slice("the input", of.values, extent.len())
+        .args(&[Arg::optional(of.tables.map(|tables| tables.slice))])
+        .counts([of.tables.map_or(0, |tables| tables.len)])
+        .activation(of.activation)
+        .args(&[Tables::pixels(of.tables, extent.pixels)])
+        .slice("the result", to.slice, extent.len())
+        .flag(to.accumulate)
+        .counts([rows, extent.channels])
+        .launch_rows(&grid, 0)
 }

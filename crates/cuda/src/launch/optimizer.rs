@@ -1,9 +1,8 @@
 //! Optimizers of the adapted vector.
 
-use super::{Queue, blocks};
+use super::{Call, Queue};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
-use crate::module::{Arg, expect_len};
 use flipcast_executor::{AdamConfig, OptimizerConfig, SgdConfig};
 
 /// What an optimizer reads and moves: 32-bit floats, one per parameter each.
@@ -37,42 +36,31 @@ pub(crate) struct Pull {
 /// Queues one step: the pull joins the gradient, and unless that is broken the parameters move.
 pub(crate) fn step(queue: &dyn Queue, optimizer: OptimizerConfig, places: OptimizerPlaces) -> Result<(), CudaError> {
     let count = places.params.len;
-    expect_len("optimizer", "the gradient", places.gradient, count)?;
-    expect_len("optimizer", "the memory", places.first, count)?;
-    expect_len("optimizer", "the step counter", places.steps, 1)?;
-    expect_len("optimizer", "the result of the loss", places.result, 3)?;
-    if let Some(mask) = places.mask {
-        expect_len("optimizer", "the mask", mask, count)?;
-    }
-    if let Some(pull) = places.pull {
-        expect_len("optimizer", "the pull", pull.weights, count)?;
-        expect_len("optimizer", "the source", pull.source, count)?;
-    }
-    let grid = [blocks(queue, count), 1, 1];
-    let args = [
-        Arg::Slice(places.params),
-        Arg::optional(places.pull.map(|pull| pull.source)),
-        Arg::optional(places.pull.map(|pull| pull.weights)),
-        Arg::Slice(places.gradient),
-        Arg::Slice(places.result),
-        Arg::count(count),
-    ];
-    queue.launch("settle_gradient", grid, [256, 1, 1], 0, &args)?;
-    let moved =
-        [Arg::Slice(places.params), Arg::Slice(places.gradient), Arg::optional(places.mask), Arg::Slice(places.first)];
-    let counted = [Arg::Slice(places.steps), Arg::Slice(places.result), Arg::count(count)];
-    let (name, args) = match optimizer {
+    Call::new(queue, "settle_gradient")
+        .slices([places.params])
+        .optional("the source", places.pull.map(|pull| pull.source), count)
+        .optional("the pull", places.pull.map(|pull| pull.weights), count)
+        .slice("the gradient", places.gradient, count)
+        .slice("the result of the loss", places.result, 3)
+        .counts([count])
+        .over(count)?;
+    let moved = |kernel| {
+        Call::new(queue, kernel)
+            .slices([places.params, places.gradient])
+            .optional("the mask", places.mask, count)
+            .slice("the memory", places.first, count)
+    };
+    match optimizer {
         OptimizerConfig::Sgd(SgdConfig { lr, momentum, nesterov }) => {
-            let settings = [Arg::F32(lr), Arg::F32(momentum), Arg::I32(i32::from(nesterov))];
-            ("sgd", [&moved, counted.as_slice(), &settings].concat())
+            counted(moved("sgd"), places).floats([lr, momentum]).flag(nesterov).over(count)
         }
         OptimizerConfig::Adam(AdamConfig { lr, betas: [beta1, beta2], eps }) => {
-            expect_len("optimizer", "the mean squares", places.second, count)?;
-            let second = [Arg::Slice(places.second)];
-            let settings = [lr, beta1, beta2, eps].map(Arg::F32);
-            let args = [moved.as_slice(), &second, &counted, &settings].concat();
-            ("adam", args)
+            let call = moved("adam").slice("the mean squares", places.second, count);
+            counted(call, places).floats([lr, beta1, beta2, eps]).over(count)
         }
-    };
-    queue.launch(name, grid, [256, 1, 1], 0, &args)
+    }
+}
+
+fn counted<'a>(call: Call<'a>, places: OptimizerPlaces) -> Call<'a> {
+    call.slice("the step counter", places.steps, 1).slices([places.result]).counts([places.params.len])
 }

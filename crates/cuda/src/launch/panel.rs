@@ -4,10 +4,10 @@
 use super::norm::{self, Tables, Term};
 use super::norm_backward::{NormGradient, batch_finish};
 use super::pointwise::Forward;
-use super::{Queue, Target, activation_code};
+use super::{Call, Queue, Target, activation_code, expect_len};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
-use crate::module::{Arg, expect_len};
+use crate::module::Arg;
 use flipcast_graph::{ConvShape, Extent};
 
 /// Compute capability of the GPUs that can.
@@ -114,11 +114,11 @@ pub(crate) fn pack(
     packed: DeviceSlice,
     [ins, outs]: [usize; 2],
 ) -> Result<(), CudaError> {
-    expect_len("panel_pack", "the weights", weights, ins * outs)?;
-    expect_len("panel_pack", "the packed weights", packed, ins * outs)?;
-    let args = [Arg::Slice(weights), Arg::Slice(packed), Arg::count(ins), Arg::count(outs)];
-    let blocks = (ins * outs).div_ceil(256) as u32;
-    queue.launch("panel_pack", [blocks, 1, 1], [256, 1, 1], 0, &args)
+    Call::new(queue, "panel_pack")
+        .slice("the weights", weights, ins * outs)
+        .slice("the packed weights", packed, ins * outs)
+        .counts([ins, outs])
+        .launch([(ins * outs).div_ceil(256) as u32, 1, 1], [256, 1, 1], 0)
 }
 
 /// Runs a pointwise convolution whose weights are packed, and makes the tables of the norm on top of it.
@@ -182,26 +182,21 @@ fn run(
 ) -> Result<(), CudaError> {
     let extent = of.statistics.extent;
     let (rows, outs) = (extent.images * extent.pixels, extent.channels);
-    expect_len("panel_forward", "the weights", of.weights, outs * of.ins)?;
-    expect_len("panel_forward", "the result", of.out, rows * outs)?;
     let grid = layout.grid(queue, rows, outs);
     let parts = grid[1] as usize;
     let sums = 2 * parts * outs;
     let workspace = of.statistics.workspace;
     expect_len("panel_forward", "the sums", workspace, sums + parts)?;
     let places = [workspace.first(sums), workspace.part(sums..sums + parts)];
-    let common = [
-        Arg::Slice(of.weights),
-        Arg::Slice(of.out),
-        Arg::Slice(places[0]),
-        Arg::Slice(places[1]),
-        Arg::count(rows),
-        Arg::count(of.ins),
-        Arg::count(outs),
-    ];
-    let values = [Arg::Slice(of.source.values)];
-    let args = [values.as_slice(), after_values, &common, at_end].concat();
-    queue.launch(name, grid, layout.block(), layout.shared, &args)?;
+    Call::new(queue, "panel_forward")
+        .slices([of.source.values])
+        .args(after_values)
+        .slice("the weights", of.weights, outs * of.ins)
+        .slice("the result", of.out, rows * outs)
+        .slices(places)
+        .counts([rows, of.ins, outs])
+        .args(at_end)
+        .launch_variant(name, grid, layout.block(), layout.shared)?;
     norm::batch_finish(queue, of.statistics, running, mixture, (places, parts))
 }
 
@@ -234,52 +229,32 @@ pub(crate) fn packed_len(wide: usize, few: usize) -> usize {
 pub(crate) fn back(queue: &dyn Queue, layout: Layout, of: Back) -> Result<(), CudaError> {
     let (rows, few) = (of.extent.images * of.extent.pixels, of.extent.channels);
     let wide = of.above.len;
-    let name = "narrow_back";
-    expect_len(name, "the gradient", of.gradient, rows * wide)?;
-    expect_len(name, "the input", of.source.values, rows * few)?;
-    expect_len(name, "the weights", of.weights, wide * few)?;
-    expect_len(name, "the packed weights", of.packed, packed_len(wide, few))?;
-    expect_len(name, "the constants", of.constant, few)?;
-    expect_len(name, "the result", of.to.slice, rows * few)?;
     let grid = layout.grid(queue, rows, few);
     let parts = grid[1] as usize;
-    expect_len(name, "the sums", of.workspace, BACK_KINDS * parts * few)?;
-    let args = [
-        Arg::Slice(of.weights),
-        Arg::Slice(of.above.slice),
-        Arg::Slice(of.packed),
-        Arg::Slice(of.constant),
-        Arg::count(wide),
-        Arg::count(few),
-    ];
     let edges = few / EDGE;
-    queue.launch(
-        "panel_pull",
-        [edges as u32, (edges + SCALING) as u32, 1],
-        [(EDGE * EDGE) as u32, 1, 1],
-        pull_shared(wide),
-        &args,
-    )?;
+    Call::new(queue, "panel_pull")
+        .slice("the weights", of.weights, wide * few)
+        .slices([of.above.slice])
+        .slice("the packed weights", of.packed, packed_len(wide, few))
+        .slice("the constants", of.constant, few)
+        .counts([wide, few])
+        .launch([edges as u32, (edges + SCALING) as u32, 1], [(EDGE * EDGE) as u32, 1, 1], pull_shared(wide))?;
     let kernel = match (of.below, of.source.tables) {
         (Some(_), _) => "narrow_back_sums",
         (None, Some(_)) => "narrow_back_normed",
         (None, None) => "narrow_back_stored",
     };
-    let args = [
-        Arg::Slice(of.gradient),
-        Arg::Slice(of.source.values),
-        Arg::optional(of.source.tables.map(|tables| tables.slice)),
-        Arg::I32(activation_code(of.source.activation)),
-        Arg::Slice(of.packed),
-        Arg::Slice(of.constant),
-        Arg::Slice(of.to.slice),
-        of.to.add(),
-        Arg::Slice(of.workspace),
-        Arg::count(rows),
-        Arg::count(wide),
-        Arg::count(few),
-    ];
-    queue.launch(kernel, grid, layout.block(), layout.shared, &args)?;
+    Call::new(queue, kernel)
+        .slice("the gradient", of.gradient, rows * wide)
+        .slice("the input", of.source.values, rows * few)
+        .args(&[Arg::optional(of.source.tables.map(|tables| tables.slice))])
+        .activation(of.source.activation)
+        .slices([of.packed, of.constant])
+        .slice("the result", of.to.slice, rows * few)
+        .flag(of.to.accumulate)
+        .slice("the sums", of.workspace, BACK_KINDS * parts * few)
+        .counts([rows, wide, few])
+        .launch(grid, layout.block(), layout.shared)?;
     match of.below {
         Some(norm) => {
             let len = parts * few;

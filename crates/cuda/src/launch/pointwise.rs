@@ -1,11 +1,11 @@
 //! Pointwise convolutions and their gradients together with the norms around them.
 
-use super::norm::{self, Statistics, Tables, Term};
-use super::norm_backward::{NormGradient, batch_finish};
-use super::{Queue, Target, activation_code};
+use super::norm::{self, Statistics, Term};
+use super::norm_backward::{NormGradient, finish_norms, joined};
+use super::{Call, Queue, Target, expect_len};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
-use crate::module::{Arg, expect_len};
+use crate::module::Arg;
 use crate::precision::Precision;
 use flipcast_graph::Activation;
 use flipcast_graph::Extent;
@@ -52,37 +52,26 @@ pub(crate) fn forward(
 ) -> Result<(), CudaError> {
     let extent = of.statistics.extent;
     let (rows, outs) = (extent.images * extent.pixels, extent.channels);
-    expect_len("pointwise", "the input", of.source.values, rows * of.ins)?;
-    expect_len("pointwise", "the weights", of.weights, outs * of.ins)?;
-    expect_len("pointwise", "the result", of.out, rows * outs)?;
     let parts = rows.div_ceil(ROWS);
     let workspace = of.statistics.workspace;
     expect_len("pointwise", "the sums", workspace, partials_len(extent))?;
     let sums = 2 * parts * outs;
     let places = [workspace.first(sums), workspace.part(sums..sums + parts)];
     let columns = columns_of(outs);
-    let [values, scale, shift, activation, _] = of.source.args(0);
-    let args = [
-        values,
-        scale,
-        shift,
-        activation,
-        Arg::Slice(of.weights),
-        Arg::Slice(of.out),
-        Arg::Slice(places[0]),
-        Arg::Slice(places[1]),
-        Arg::count(rows),
-        Arg::count(of.ins),
-        Arg::count(outs),
-    ];
     let element = of.out.element.bytes();
-    queue.launch(
-        &format!("pointwise_{columns}"),
-        [(outs / columns) as u32, parts as u32, 1],
-        [256, 1, 1],
-        shared_bytes(element, [columns, SLICE / element], columns),
-        &args,
-    )?;
+    Call::new(queue, "pointwise")
+        .expect("the input", of.source.values, rows * of.ins)
+        .args(&of.source.args(0)[..4])
+        .slice("the weights", of.weights, outs * of.ins)
+        .slice("the result", of.out, rows * outs)
+        .slices(places)
+        .counts([rows, of.ins, outs])
+        .launch_variant(
+            &format!("pointwise_{columns}"),
+            [(outs / columns) as u32, parts as u32, 1],
+            [256, 1, 1],
+            shared_bytes(element, [columns, SLICE / element], columns),
+        )?;
     norm::batch_finish(queue, of.statistics, running, mixture, (places, parts))
 }
 
@@ -122,80 +111,43 @@ pub(crate) fn back(queue: &dyn Queue, of: Back, end: End<'_>) -> Result<(), Cuda
     let (rows, ins) = (of.extent.images * of.extent.pixels, of.extent.channels);
     let Some(tables) = of.above.tables else { unreachable!("only gradients of norms are carried this way") };
     let len = rows * of.outs;
-    expect_len("pointwise_back", "the gradient", of.gradient, len)?;
-    expect_len("pointwise_back", "the values", of.above.values, len)?;
-    expect_len("pointwise_back", "the weights", of.weights, of.outs * ins)?;
-    expect_len("pointwise_back", "the result", of.to.slice, rows * ins)?;
     let parts = rows.div_ceil(ROWS);
-    expect_len("pointwise_back", "the sums", of.workspace, partials_len(of.extent))?;
     let third = parts * ins;
     let columns = columns_of(ins);
-    let absent = [Arg::Null, Arg::Null];
+    let summed;
     let (name, mask, norms, below) = match end {
-        End::Plain => ("plain", None, [absent; 2], None),
+        End::Plain => ("plain", None, [].as_slice(), None),
         End::Sums(norm, activation, values) => {
-            let first = [Arg::Slice(values), Arg::Slice(norm.tables.centre())];
-            let term = below(norm.tables, activation, values);
-            ("sums", None, [first, absent], Some(term))
+            summed = [(norm, values)];
+            ("sums", None, summed.as_slice(), Some(Term { values, tables: Some(norm.tables), activation }))
         }
-        End::Join(mask, norms) => {
-            let norm = |at: usize| match norms.get(at) {
-                Some((norm, values)) => [Arg::Slice(*values), Arg::Slice(norm.tables.centre())],
-                None => absent,
-            };
-            ("join", mask, [norm(0), norm(1)], None)
-        }
+        End::Join(mask, norms) => ("join", mask, norms, None),
     };
-    let [_, scale, shift, activation, _] = below.map_or([Arg::Null; 5], |term| term.args(0));
-    let activation = if below.is_some() { activation } else { Arg::I32(0) };
-    let args = [
-        Arg::Slice(of.gradient),
-        Arg::Slice(of.above.values),
-        Arg::Slice(tables.slice),
-        Arg::I32(activation_code(of.above.activation)),
-        Arg::Slice(of.weights),
-        Arg::Slice(of.to.slice),
-        of.to.add(),
-        Arg::optional(mask),
-        norms[0][0],
-        norms[0][1],
-        norms[1][0],
-        norms[1][1],
-        scale,
-        shift,
-        activation,
-        Arg::Slice(of.workspace),
-        Arg::count(rows),
-        Arg::count(of.outs),
-        Arg::count(ins),
-    ];
+    let below = below.map_or([Arg::Null, Arg::Null, Arg::I32(0)], |term| {
+        let [_, scale, shift, activation, _] = term.args(0);
+        [scale, shift, activation]
+    });
+    let call = Call::new(queue, "pointwise_back")
+        .slice("the gradient", of.gradient, len)
+        .slice("the values", of.above.values, len)
+        .slices([tables.slice])
+        .activation(of.above.activation)
+        .slice("the weights", of.weights, of.outs * ins)
+        .slice("the result", of.to.slice, rows * ins)
+        .flag(of.to.accumulate)
+        .args(&[Arg::optional(mask)]);
     let element = of.to.slice.element.bytes();
-    queue.launch(
-        &format!("pointwise_back_{name}_{columns}"),
-        [(ins / columns) as u32, parts as u32, 1],
-        [256, 1, 1],
-        shared_bytes(element, [SLICE / element, columns], columns),
-        &args,
-    )?;
-    let sums = of.workspace.first(third);
-    let finish = |at: usize, norm: NormGradient| {
-        let products = of.workspace.part((1 + at) * third..(2 + at) * third);
-        batch_finish(queue, norm, [sums, products], parts)
-    };
-    match end {
-        End::Plain => {}
-        End::Sums(norm, ..) => finish(0, norm)?,
-        End::Join(_, norms) => {
-            for (at, (norm, _)) in norms.iter().enumerate() {
-                finish(at, *norm)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn below(tables: Tables, activation: Activation, values: DeviceSlice) -> Term {
-    Term { values, tables: Some(tables), activation }
+    joined(call, norms, rows * ins)
+        .args(&below)
+        .slice("the sums", of.workspace, partials_len(of.extent))
+        .counts([rows, of.outs, ins])
+        .launch_variant(
+            &format!("pointwise_back_{name}_{columns}"),
+            [(ins / columns) as u32, parts as u32, 1],
+            [256, 1, 1],
+            shared_bytes(element, [SLICE / element, columns], columns),
+        )?;
+    finish_norms(queue, norms, of.workspace.first(3 * third), parts)
 }
 
 /// Two stages of both factors, the second of so many rows and columns, or the result as 32-bit floats. Rows of the first factor, and of

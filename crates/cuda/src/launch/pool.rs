@@ -3,10 +3,10 @@
 use super::norm::{Term, partials};
 use super::norm_backward::{NormGradient, batch_finish};
 use super::rows::RowGrid;
-use super::{Queue, Target, activation_code, blocks, wide};
+use super::{Call, Queue, Target, blocks, expect_len, wide};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
-use crate::module::{Arg, expect_len};
+use crate::module::Arg;
 use flipcast_graph::Activation;
 use flipcast_graph::{Extent, PoolShape};
 
@@ -27,7 +27,7 @@ pub(crate) enum PoolKind {
     Mean,
 }
 
-fn window(shape: PoolShape) -> [Arg; 8] {
+fn window(shape: PoolShape) -> [usize; 8] {
     [
         shape.input[0],
         shape.input[1],
@@ -38,7 +38,6 @@ fn window(shape: PoolShape) -> [Arg; 8] {
         shape.stride,
         shape.padding,
     ]
-    .map(Arg::count)
 }
 
 fn lens(images: usize, shape: PoolShape) -> [usize; 2] {
@@ -67,17 +66,16 @@ fn max_pool_strips(
     source: Term,
     out: DeviceSlice,
 ) -> Result<(), CudaError> {
-    let args = [
-        source.args(shape.input[0] * shape.input[1]).as_slice(),
-        &[Arg::Slice(out), Arg::Slice(choices), Arg::count(images), Arg::count(STRIP_ROWS)],
-        &window(shape),
-    ]
-    .concat();
     let pack = 16 / queue.precision().element().bytes();
     let columns = images * shape.output[0].div_ceil(STRIP_ROWS) * shape.output[1];
     let blocks = (columns * shape.channels / pack).div_ceil(256) as u32;
-    let name = format!("max_pool_{}_{}", shape.kernel, shape.stride);
-    queue.launch(&name, [blocks, 1, 1], [256, 1, 1], 0, &args)
+    let variant = format!("max_pool_{}_{}", shape.kernel, shape.stride);
+    Call::new(queue, "max_pool")
+        .args(&source.args(shape.input[0] * shape.input[1]))
+        .slices([out, choices])
+        .counts([images, STRIP_ROWS])
+        .counts(window(shape))
+        .launch_variant(&variant, [blocks, 1, 1], [256, 1, 1], 0)
 }
 
 /// One value per window.
@@ -102,15 +100,14 @@ pub(crate) fn pool(
             return max_pool_strips(queue, images, shape, choices, source, out);
         }
     }
-    let (name, pack) = variant(name, shape.channels, &[source.values, out]);
-    let args = [
-        source.args(shape.input[0] * shape.input[1]).as_slice(),
-        &[Arg::Slice(out), Arg::optional(choices), Arg::count(images)],
-        &window(shape),
-    ]
-    .concat();
-    let blocks = blocks(queue, to / pack);
-    queue.launch(&name, [blocks, 1, 1], [256, 1, 1], 0, &args)
+    let (variant, pack) = variant(name, shape.channels, &[source.values, out]);
+    Call::new(queue, name)
+        .args(&source.args(shape.input[0] * shape.input[1]))
+        .slices([out])
+        .args(&[Arg::optional(choices)])
+        .counts([images])
+        .counts(window(shape))
+        .launch_variant(&variant, [blocks(queue, to / pack), 1, 1], [256, 1, 1], 0)
 }
 
 /// The gradient of [`pool`].
@@ -123,20 +120,19 @@ pub(crate) fn pool_backward(
     to: Target,
 ) -> Result<(), CudaError> {
     let [out, from] = lens(images, shape);
-    expect_len("pool_back", "the gradient", gradient, from)?;
-    expect_len("pool_back", "the result", to.slice, out)?;
     let choices = match kind {
         PoolKind::Max(choices) => Some(choices),
         PoolKind::Mean => None,
     };
-    let (name, pack) = variant("pool_back", shape.channels, &[gradient, to.slice]);
-    let args = [
-        [Arg::Slice(gradient), Arg::optional(choices), Arg::Slice(to.slice), to.add(), Arg::count(images)].as_slice(),
-        &window(shape),
-    ]
-    .concat();
-    let blocks = blocks(queue, out / pack);
-    queue.launch(&name, [blocks, 1, 1], [256, 1, 1], 0, &args)
+    let (variant, pack) = variant("pool_back", shape.channels, &[gradient, to.slice]);
+    Call::new(queue, "pool_back")
+        .slice("the gradient", gradient, from)
+        .args(&[Arg::optional(choices)])
+        .slice("the result", to.slice, out)
+        .flag(to.accumulate)
+        .counts([images])
+        .counts(window(shape))
+        .launch_variant(&variant, [blocks(queue, out / pack), 1, 1], [256, 1, 1], 0)
 }
 
 /// Gathers the sums of the batch norm below a max pool and makes what its gradient needs: as [`pool_backward`] and the norm's own
@@ -151,9 +147,6 @@ pub(crate) fn max_pool_sums(
 ) -> Result<(), CudaError> {
     let (images, channels) = (of.extent.images, shape.channels);
     let [from, to] = lens(images, shape);
-    expect_len("max_pool_sums", "the input", source.values, from)?;
-    expect_len("max_pool_sums", "the gradient", gradient, to)?;
-    expect_len("max_pool_sums", "the choices", choices, to)?;
     let along = channels.clamp(1, SUMS_THREADS);
     let tiles = channels.div_ceil(along);
     let most = (SUMS_WAVES * queue.multiprocessors()).div_ceil(tiles);
@@ -164,22 +157,16 @@ pub(crate) fn max_pool_sums(
         grid: [rows.min(most) as u32, tiles as u32, 1],
     };
     let [workspace, _] = partials("max_pool_sums", of.workspace, &grid, channels, 2)?;
-    let args = [
-        [
-            Arg::Slice(gradient),
-            Arg::Slice(choices),
-            Arg::Slice(source.values),
-            Arg::Slice(of.tables.slice),
-            Arg::I32(activation_code(source.activation)),
-            Arg::Slice(workspace),
-            Arg::count(images),
-        ]
-        .as_slice(),
-        &window(shape),
-    ]
-    .concat();
-    let shared = grid.shared(1);
-    queue.launch("max_pool_sums", grid.grid, grid.block, shared, &args)?;
+    Call::new(queue, "max_pool_sums")
+        .slice("the gradient", gradient, to)
+        .slice("the choices", choices, to)
+        .slice("the input", source.values, from)
+        .slices([of.tables.slice])
+        .activation(source.activation)
+        .slices([workspace])
+        .counts([images])
+        .counts(window(shape))
+        .launch(grid.grid, grid.block, grid.shared(1))?;
     let half = workspace.len / 2;
     let sums = [workspace.first(half), workspace.part(half..workspace.len)];
     batch_finish(queue, of, sums, grid.parts())
@@ -187,16 +174,14 @@ pub(crate) fn max_pool_sums(
 
 /// Mean over all pixels of an image.
 pub(crate) fn global_mean(queue: &dyn Queue, extent: Extent, source: Term, out: DeviceSlice) -> Result<(), CudaError> {
-    expect_len("global_mean", "the input", source.values, extent.len())?;
-    expect_len("global_mean", "the result", out, extent.images * extent.channels)?;
     let rows = RowGrid::new(queue, [1, 1, extent.channels], 1, &[source.values, out]);
-    let grid = [extent.images as u32, rows.grid[1], 1];
-    let args = [
-        source.args(extent.pixels).as_slice(),
-        &[Arg::Slice(out), Arg::count(extent.pixels), Arg::count(extent.channels)],
-    ]
-    .concat();
-    queue.launch(&rows.name("global_mean"), grid, rows.block, rows.shared(1), &args)
+    let grid = RowGrid { grid: [extent.images as u32, rows.grid[1], 1], ..rows };
+    Call::new(queue, "global_mean")
+        .expect("the input", source.values, extent.len())
+        .args(&source.args(extent.pixels))
+        .slice("the result", out, extent.images * extent.channels)
+        .counts([extent.pixels, extent.channels])
+        .launch_rows(&grid, rows.shared(1))
 }
 
 /// The gradient of [`global_mean`].
@@ -206,17 +191,12 @@ pub(crate) fn global_mean_backward(
     gradient: DeviceSlice,
     to: Target,
 ) -> Result<(), CudaError> {
-    expect_len("global_mean_back", "the gradient", gradient, extent.images * extent.channels)?;
-    expect_len("global_mean_back", "the result", to.slice, extent.len())?;
     let rows = extent.images * extent.pixels;
     let grid = RowGrid::new(queue, [1, rows, extent.channels], 16, &[gradient, to.slice]);
-    let args = [
-        Arg::Slice(gradient),
-        Arg::Slice(to.slice),
-        to.add(),
-        Arg::count(extent.pixels),
-        Arg::count(rows),
-        Arg::count(extent.channels),
-    ];
-    queue.launch(&grid.name("global_mean_back"), grid.grid, grid.block, 0, &args)
+    Call::new(queue, "global_mean_back")
+        .slice("the gradient", gradient, extent.images * extent.channels)
+        .slice("the result", to.slice, extent.len())
+        .flag(to.accumulate)
+        .counts([extent.pixels, rows, extent.channels])
+        .launch_rows(&grid, 0)
 }

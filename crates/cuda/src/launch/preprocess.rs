@@ -1,9 +1,8 @@
 //! Batches as the first layer reads them.
 
-use super::{Queue, wide};
+use super::{Call, Queue, wide};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
-use crate::module::{Arg, expect_len};
 use flipcast_graph::Dims;
 
 /// 32-bit words that say where a batch lies; the positions of its images follow.
@@ -69,14 +68,9 @@ pub(crate) fn spread_input(
     from: DeviceSlice,
     to: DeviceSlice,
 ) -> Result<(), CudaError> {
-    expect_len("spread_input", "the batch's place", from, SOURCE_WORDS)?;
-    expect_len("spread_input", "the result", to, images * layout.len())?;
     let [height, width, channels] = dims;
     let ([rows, columns], [top, left]) = (layout.extents, layout.before);
     let wide = wide(queue.precision(), layout.channels, &[to]);
-    let counts =
-        [images, height, width, channels, layout.block, rows, columns, layout.channels, top, left, usize::from(wide)];
-    let args = [[Arg::Slice(from), Arg::Slice(to)].as_slice(), &counts.map(Arg::count)].concat();
     // Threads take several pieces each, so that the scale is read by few blocks.
     let group = match wide {
         true => 16 / queue.precision().element().bytes(),
@@ -84,5 +78,10 @@ pub(crate) fn spread_input(
     };
     let blocks = (layout.len() / group).div_ceil(4 * 256);
     let grid = [blocks as u32, images.min(1 << 15) as u32, 1];
-    queue.launch("spread_input", grid, [256, 1, 1], 1024 * channels, &args)
+    Call::new(queue, "spread_input")
+        .slice("the batch's place", from, SOURCE_WORDS)
+        .slice("the result", to, images * layout.len())
+        .counts([images, height, width, channels, layout.block, rows, columns, layout.channels, top, left])
+        .flag(wide)
+        .launch(grid, [256, 1, 1], 1024 * channels)
 }

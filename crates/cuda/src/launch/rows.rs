@@ -49,12 +49,6 @@ impl RowGrid {
         Self { wide, block: [along as u32, down as u32, 1], grid: [blocks as u32, tiles as u32, images as u32] }
     }
 
-    /// The kernel's variant.
-    pub fn name(&self, name: &str) -> String {
-        let variant = if self.wide { "wide" } else { "narrow" };
-        format!("{name}_{variant}")
-    }
-
     /// Blocks along the rows of one image: how many partial results a reduction leaves.
     pub fn parts(&self) -> usize {
         self.grid[0] as usize

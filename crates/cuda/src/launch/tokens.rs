@@ -1,9 +1,8 @@
 //! Moves of tokens and products with factors.
 
-use super::{Queue, Target, blocks, wide};
+use super::{Call, Queue, Target, wide};
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
-use crate::module::{Arg, expect_len};
 use flipcast_graph::Arrangement;
 use flipcast_graph::{Extent, ShortcutShape};
 
@@ -53,26 +52,18 @@ pub(crate) fn arrange(
     to: Target,
 ) -> Result<(), CudaError> {
     let Moves { images, tokens, cells, channels } = moves;
-    expect_len("arrange", "the table", table, cells)?;
-    expect_len("arrange", "the input", values, images * tokens * channels)?;
-    expect_len("arrange", "the result", to.slice, images * cells * channels)?;
     let slices = [Some(values), Some(to.slice), learned];
     let slices: Vec<DeviceSlice> = slices.into_iter().flatten().collect();
     let wide = wide(queue.precision(), channels, &slices);
-    let count = images * cells * channels / width(queue, wide);
-    let args = [
-        Arg::Slice(values),
-        Arg::Slice(table),
-        Arg::optional(learned),
-        Arg::Slice(to.slice),
-        Arg::count(images),
-        Arg::count(cells),
-        Arg::count(tokens),
-        Arg::count(channels),
-        to.add(),
-        Arg::I32(i32::from(wide)),
-    ];
-    queue.launch("arrange", [blocks(queue, count), 1, 1], [256, 1, 1], 0, &args)
+    Call::new(queue, "arrange")
+        .slice("the input", values, images * tokens * channels)
+        .slice("the table", table, cells)
+        .optional("the learned rows", learned, channels)
+        .slice("the result", to.slice, images * cells * channels)
+        .counts([images, cells, tokens, channels])
+        .flag(to.accumulate)
+        .flag(wide)
+        .over(images * cells * channels / width(queue, wide))
 }
 
 /// Adds the same `position`, 32-bit floats, to every image.
@@ -84,19 +75,14 @@ pub(crate) fn add_position(
     out: DeviceSlice,
 ) -> Result<(), CudaError> {
     let len = position.len;
-    expect_len("add_position", "the input", values, images * len)?;
-    expect_len("add_position", "the result", out, images * len)?;
     let wide = wide(queue.precision(), len, &[values, position, out]);
-    let count = images * len / width(queue, wide);
-    let args = [
-        Arg::Slice(values),
-        Arg::Slice(position),
-        Arg::Slice(out),
-        Arg::count(images),
-        Arg::count(len),
-        Arg::I32(i32::from(wide)),
-    ];
-    queue.launch("add_position", [blocks(queue, count), 1, 1], [256, 1, 1], 0, &args)
+    Call::new(queue, "add_position")
+        .slice("the input", values, images * len)
+        .slices([position])
+        .slice("the result", out, images * len)
+        .counts([images, len])
+        .flag(wide)
+        .over(images * len / width(queue, wide))
 }
 
 /// A factor per channel, 32-bit floats; forward, and backward with the gradient for `values`.
@@ -107,21 +93,15 @@ pub(crate) fn scale_channels(
     factors: DeviceSlice,
     to: Target,
 ) -> Result<(), CudaError> {
-    expect_len("scale_channels", "the input", values, extent.len())?;
-    expect_len("scale_channels", "the factors", factors, extent.channels)?;
-    expect_len("scale_channels", "the result", to.slice, extent.len())?;
     let wide = wide(queue.precision(), extent.channels, &[values, factors, to.slice]);
-    let count = extent.len() / width(queue, wide);
-    let args = [
-        Arg::Slice(values),
-        Arg::Slice(factors),
-        Arg::Slice(to.slice),
-        Arg::count(extent.images * extent.pixels),
-        Arg::count(extent.channels),
-        to.add(),
-        Arg::I32(i32::from(wide)),
-    ];
-    queue.launch("scale_channels", [blocks(queue, count), 1, 1], [256, 1, 1], 0, &args)
+    Call::new(queue, "scale_channels")
+        .slice("the input", values, extent.len())
+        .slice("the factors", factors, extent.channels)
+        .slice("the result", to.slice, extent.len())
+        .counts([extent.images * extent.pixels, extent.channels])
+        .flag(to.accumulate)
+        .flag(wide)
+        .over(extent.len() / width(queue, wide))
 }
 
 /// Product with a gate of `gate_pixels` pixels, all or one. With the gradient for `values` it is the gradient of the values;
@@ -134,22 +114,15 @@ pub(crate) fn multiply(
     to: Target,
 ) -> Result<(), CudaError> {
     let gate_len = gate_pixels * extent.channels;
-    expect_len("multiply", "the input", values, extent.len())?;
-    expect_len("multiply", "the gate", gate, extent.images * gate_len)?;
-    expect_len("multiply", "the result", to.slice, extent.len())?;
     let wide = wide(queue.precision(), extent.channels, &[values, gate, to.slice]);
-    let count = extent.len() / width(queue, wide);
-    let args = [
-        Arg::Slice(values),
-        Arg::Slice(gate),
-        Arg::Slice(to.slice),
-        Arg::count(extent.images),
-        Arg::count(extent.pixels * extent.channels),
-        Arg::count(gate_len),
-        to.add(),
-        Arg::I32(i32::from(wide)),
-    ];
-    queue.launch("multiply", [blocks(queue, count), 1, 1], [256, 1, 1], 0, &args)
+    Call::new(queue, "multiply")
+        .slice("the input", values, extent.len())
+        .slice("the gate", gate, extent.images * gate_len)
+        .slice("the result", to.slice, extent.len())
+        .counts([extent.images, extent.pixels * extent.channels, gate_len])
+        .flag(to.accumulate)
+        .flag(wide)
+        .over(extent.len() / width(queue, wide))
 }
 
 /// The gradient of a gate of `gate_pixels` pixels, all or one, from that of the product.
@@ -164,23 +137,17 @@ pub(crate) fn multiply_backward_gate(
     if gate_pixels == extent.pixels {
         return multiply(queue, extent, gradient, (values, gate_pixels), to);
     }
-    let name = "multiply_backward_gate";
-    expect_len(name, "the gradient", gradient, extent.len())?;
-    expect_len(name, "the values", values, extent.len())?;
-    expect_len(name, "the result", to.slice, extent.images * extent.channels)?;
     let wide = wide(queue.precision(), extent.channels, &[gradient, values, to.slice]);
     let columns = extent.channels / width(queue, wide);
     let grid = [columns.div_ceil(32) as u32, extent.images as u32, 1];
-    let args = [
-        Arg::Slice(gradient),
-        Arg::Slice(values),
-        Arg::Slice(to.slice),
-        Arg::count(extent.pixels),
-        Arg::count(extent.channels),
-        to.add(),
-        Arg::I32(i32::from(wide)),
-    ];
-    queue.launch(name, grid, [32, 8, 1], 0, &args)
+    Call::new(queue, "multiply_backward_gate")
+        .slice("the gradient", gradient, extent.len())
+        .slice("the values", values, extent.len())
+        .slice("the result", to.slice, extent.images * extent.channels)
+        .counts([extent.pixels, extent.channels])
+        .flag(to.accumulate)
+        .flag(wide)
+        .launch(grid, [32, 8, 1], 0)
 }
 
 /// Pixels and channels in PyTorch's order.
@@ -210,11 +177,13 @@ fn transpose(
     values: DeviceSlice,
     to: Target,
 ) -> Result<(), CudaError> {
-    expect_len("transpose", "the input", values, extent.len())?;
-    expect_len("transpose", "the result", to.slice, extent.len())?;
     let grid = [columns.div_ceil(32), rows.div_ceil(32), extent.images].map(|n| n as u32);
-    let args = [Arg::Slice(values), Arg::Slice(to.slice), Arg::count(rows), Arg::count(columns), to.add()];
-    queue.launch("transpose", grid, [32, 8, 1], 0, &args)
+    Call::new(queue, "transpose")
+        .slice("the input", values, extent.len())
+        .slice("the result", to.slice, extent.len())
+        .counts([rows, columns])
+        .flag(to.accumulate)
+        .launch(grid, [32, 8, 1], 0)
 }
 
 /// Every `stride`-th pixel with zero channels around.
@@ -226,10 +195,11 @@ pub(crate) fn shortcut_a(
     out: DeviceSlice,
 ) -> Result<(), CudaError> {
     let [from, to] = shortcut_lens(images, shape);
-    expect_len("shortcut_a", "the input", values, from)?;
-    expect_len("shortcut_a", "the result", out, to)?;
-    let args = [&[Arg::Slice(values), Arg::Slice(out)], shortcut_args(images, shape).as_slice()].concat();
-    queue.launch("shortcut_a", [blocks(queue, to), 1, 1], [256, 1, 1], 0, &args)
+    Call::new(queue, "shortcut_a")
+        .slice("the input", values, from)
+        .slice("the result", out, to)
+        .counts(shortcut_counts(images, shape))
+        .over(to)
 }
 
 /// The gradient of [`shortcut_a`].
@@ -240,13 +210,13 @@ pub(crate) fn shortcut_a_backward(
     gradient: DeviceSlice,
     to: Target,
 ) -> Result<(), CudaError> {
-    let name = "shortcut_a_backward";
     let [len, from] = shortcut_lens(images, shape);
-    expect_len(name, "the gradient", gradient, from)?;
-    expect_len(name, "the result", to.slice, len)?;
-    let places = [Arg::Slice(gradient), Arg::Slice(to.slice)];
-    let args = [&places, shortcut_args(images, shape).as_slice(), &[to.add()]].concat();
-    queue.launch(name, [blocks(queue, len), 1, 1], [256, 1, 1], 0, &args)
+    Call::new(queue, "shortcut_a_backward")
+        .slice("the gradient", gradient, from)
+        .slice("the result", to.slice, len)
+        .counts(shortcut_counts(images, shape))
+        .flag(to.accumulate)
+        .over(len)
 }
 
 fn shortcut_lens(images: usize, shape: ShortcutShape) -> [usize; 2] {
@@ -254,9 +224,9 @@ fn shortcut_lens(images: usize, shape: ShortcutShape) -> [usize; 2] {
     [len(shape.input, shape.channels[0]), len(shape.output, shape.channels[1])]
 }
 
-fn shortcut_args(images: usize, shape: ShortcutShape) -> [Arg; 8] {
+fn shortcut_counts(images: usize, shape: ShortcutShape) -> [usize; 8] {
     let ShortcutShape { input, output, channels, stride } = shape;
-    [images, input[0], input[1], output[0], output[1], channels[0], channels[1], stride].map(Arg::count)
+    [images, input[0], input[1], output[0], output[1], channels[0], channels[1], stride]
 }
 
 /// Elements a thread takes at a time.
