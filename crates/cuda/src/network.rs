@@ -16,7 +16,7 @@ use crate::profile::Profile;
 use crate::tokens::TokenLayer;
 use flipcast_executor::{ExecError, ExecutorState, param};
 use flipcast_graph::Extent;
-use flipcast_graph::{BackwardStep, BufferId, Graph, NormKind, Plan, PlanOptions, Purpose, Step, Storage, ValueId};
+use flipcast_graph::{BufferId, Graph, NormKind, Plan, PlanOptions, Purpose, Step, Storage, ValueId};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -142,11 +142,7 @@ impl CudaNetwork {
             if let Step::Conv { node, source, target, .. } = step {
                 let mut layer = prepare::layer(graph, &plan, params, (*node, *source, *target), &kernels, input)?;
                 layer.forward = Some(chooser.choose(&layer, Direction::Forward)?);
-                let undone = plan
-                    .backward()
-                    .iter()
-                    .any(|step| matches!(step, BackwardStep::Conv { node: undone, .. } if undone == node));
-                if undone {
+                if plan.undoes(*node) {
                     layer.backward = Some(chooser.choose(&layer, Direction::Backward)?);
                 }
                 layers[node.index()] = Some(layer);

@@ -8,8 +8,8 @@ use crate::launch::tokens::{self, Moves};
 use crate::module::Kernels;
 use crate::network::{CudaNetwork, CudaOptions};
 use crate::precision::Element;
-use flipcast_executor::{ExecError, param};
-use flipcast_graph::{Dims, Graph, NodeId, Op, ParamSpec, Purpose, Step, ValueId};
+use flipcast_executor::node_param;
+use flipcast_graph::{Arrangement, Dims, Graph, NodeId, Op, Purpose, Step, ValueId};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ impl TokenLayer {
         options: &CudaOptions,
     ) -> Result<Option<Self>, CudaError> {
         let device = &kernels.device;
-        let learned = learned(graph, node, params)?;
+        let learned = node_param(graph, node, params)?;
         let upload = |values: &[f32]| device.upload("weights", Element::F32, values);
         Ok(Some(match &graph.node(node).op {
             Op::Attention(attention) => {
@@ -94,7 +94,7 @@ impl TokenLayer {
             Op::Arrange(arrangement) => {
                 let cells = arrangement.cells(from, to);
                 let rows = learned.len() / from.channels.max(1);
-                let inverse = tokens::inverse_cells(&cells, from.pixels());
+                let inverse = Arrangement::inverse(&cells, from.pixels());
                 let table = |cells: &[u32], rows| device.upload_integers("moves", &tokens::move_table(cells, rows));
                 Self::Arrange(MoveMemory {
                     forward: table(&cells, rows)?,
@@ -109,13 +109,6 @@ impl TokenLayer {
             _ => return Ok(None),
         }))
     }
-}
-
-/// The values of the only parameter of `node`; empty when it has none.
-fn learned(graph: &Graph, node: NodeId, params: &HashMap<String, Tensor>) -> Result<Vec<f32>, ExecError> {
-    let specs = graph.node_params(node);
-    let values = specs.iter().map(|ParamSpec { name, shape }| param(params, name, shape));
-    Ok(values.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 impl CudaNetwork {

@@ -4,7 +4,7 @@ use crate::tokens::TokenLayer;
 use crate::weights::{ConvKey, Direction, PackedConvs};
 use crate::{Exactness, ExecError, Isa};
 use flipcast_executor::param;
-use flipcast_graph::{BackwardStep, Graph, NodeId, Plan, Step};
+use flipcast_graph::{Graph, NodeId, Plan, Step};
 use flipcast_kernels::{Conv, ScratchSize, extent_scratch, pool_scratch};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
@@ -54,13 +54,9 @@ impl Kernels {
                 true => Some(param(params, &format!("{name}.bias"), &[shape.out_channels])?.to_vec()),
                 false => None,
             };
-            let undone = plan
-                .backward()
-                .iter()
-                .any(|step| matches!(step, BackwardStep::Conv { node: undone, .. } if undone == node));
             layers[node.index()] = Some(Layer {
                 forward: conv(Direction::Forward)?,
-                backward: undone.then(|| conv(Direction::Backward)).transpose()?,
+                backward: plan.undoes(*node).then(|| conv(Direction::Backward)).transpose()?,
                 bias,
             });
         }

@@ -3,8 +3,8 @@
 use crate::network::Network;
 use crate::places::views;
 use crate::{Exactness, ExecError, Isa};
-use flipcast_executor::param;
-use flipcast_graph::{Arrangement, Attention, BufferId, Dims, GradTarget, Graph, NodeId, Op, ParamSpec, ValueId};
+use flipcast_executor::node_param;
+use flipcast_graph::{Arrangement, Attention, BufferId, Dims, GradTarget, Graph, NodeId, Op, ValueId};
 use flipcast_kernels as k;
 use flipcast_kernels::{AttentionShape, Cells, Target};
 use flipcast_tensor::Tensor;
@@ -43,7 +43,7 @@ impl TokenLayer {
         params: &HashMap<String, Tensor>,
         (isa, exactness): (Isa, Exactness),
     ) -> Result<Option<Self>, ExecError> {
-        let learned = || learned(graph, node, params);
+        let learned = || node_param(graph, node, params);
         Ok(Some(match &graph.node(node).op {
             Op::Attention(attention) => {
                 Self::Attention(prepare_attention(attention, from, &learned()?, isa, exactness))
@@ -56,23 +56,11 @@ impl TokenLayer {
     }
 }
 
-/// The values of the only parameter of `node`; empty when it has none.
-fn learned(graph: &Graph, node: NodeId, params: &HashMap<String, Tensor>) -> Result<Vec<f32>, ExecError> {
-    let specs = graph.node_params(node);
-    let values = specs.iter().map(|ParamSpec { name, shape }| param(params, name, shape));
-    Ok(values.collect::<Result<Vec<_>, _>>()?.concat())
-}
-
 /// Attention over the groups of an input of `dims`, with its bias spread out to `[head][query][key]`.
 fn prepare_attention(attention: &Attention, dims: Dims, table: &[f32], isa: Isa, exactness: Exactness) -> k::Attention {
     let groups = attention.groups(dims).expect("dims were inferred from this");
-    let rows = attention.bias_rows();
     let heads = attention.heads;
-    let bias: Vec<f32> = (0..heads)
-        .flat_map(|head| rows.iter().map(move |&row| row as usize * heads + head))
-        .filter(|_| attention.relative_bias)
-        .map(|at| table[at])
-        .collect();
+    let bias = attention.spread_bias(table);
     let shape = AttentionShape {
         tokens: dims.pixels(),
         heads,
@@ -80,7 +68,7 @@ fn prepare_attention(attention: &Attention, dims: Dims, table: &[f32], isa: Isa,
         scale: attention.scale,
         group: groups.size,
         order: &groups.tokens,
-        bias: attention.relative_bias.then_some(bias.as_slice()),
+        bias: bias.as_deref(),
         regions: groups.regions.as_deref().map(|regions| (regions, Attention::MASK)),
     };
     k::Attention::new(isa, &shape, exactness)
@@ -89,12 +77,7 @@ fn prepare_attention(attention: &Attention, dims: Dims, table: &[f32], isa: Isa,
 impl Moves {
     fn new(arrangement: Arrangement, [from, to]: [Dims; 2], learned: Vec<f32>) -> Self {
         let forward = arrangement.cells(from, to);
-        let mut backward = vec![Cells::VACANT; from.pixels()];
-        for (cell, &token) in forward.iter().enumerate() {
-            if token != Arrangement::VACANT {
-                backward[token as usize] = cell as u32;
-            }
-        }
+        let backward = Arrangement::inverse(&forward, from.pixels());
         Self { forward, backward, learned, channels: from.channels }
     }
 

@@ -23,7 +23,7 @@ pub use executor::Executor;
 pub use logits::Logits;
 pub use norm_mode::NormMode;
 pub use optimizer::{AdamConfig, Optimizer, OptimizerConfig, SettingError, SgdConfig};
-pub use param::{affine_params, param};
+pub use param::{affine_params, node_param, param};
 pub use state::ExecutorState;
 pub use step::{StepLoss, StepRequest, StepResult, StepRun};
 pub use step_times::StepTimes;

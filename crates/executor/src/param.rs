@@ -1,6 +1,6 @@
 use crate::ExecError;
 use crate::checks::all_finite;
-use flipcast_graph::AffineTable;
+use flipcast_graph::{AffineTable, Graph, NodeId, ParamSpec};
 use flipcast_tensor::{Shape, Tensor};
 use std::collections::HashMap;
 
@@ -17,6 +17,13 @@ pub fn param<'a>(params: &'a HashMap<String, Tensor>, name: &str, expected: &[us
         return Err(ExecError::NonFiniteParam { name: name.to_owned() });
     }
     Ok(tensor.values())
+}
+
+/// The values of the only parameter of `node`; empty when it has none.
+pub fn node_param(graph: &Graph, node: NodeId, params: &HashMap<String, Tensor>) -> Result<Vec<f32>, ExecError> {
+    let specs = graph.node_params(node);
+    let values = specs.iter().map(|ParamSpec { name, shape }| param(params, name, shape));
+    Ok(values.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// The scales and shifts of all norm layers in one vector, in the order of `table`.

@@ -61,6 +61,17 @@ impl Arrangement {
         }
     }
 
+    /// The cell of every one of `tokens`, from [`Self::cells`]: the way back. Every token appears once at most.
+    pub fn inverse(cells: &[u32], tokens: usize) -> Vec<u32> {
+        let mut inverse = vec![Self::VACANT; tokens];
+        for (cell, &token) in cells.iter().enumerate() {
+            if token != Self::VACANT {
+                inverse[token as usize] = cell as u32;
+            }
+        }
+        inverse
+    }
+
     /// The token of the input, of extents `from`, in every cell of the result, of extents `to`.
     pub fn cells(self, from: Dims, to: Dims) -> Vec<u32> {
         let token = |y: usize, x: usize| {

@@ -127,6 +127,13 @@ impl Attention {
             .collect()
     }
 
+    /// The learned bias of every head, query and key, in this order, from its `table`; `None` for a layer without one.
+    pub fn spread_bias(&self, table: &[f32]) -> Option<Vec<f32>> {
+        let rows = self.bias_rows();
+        let of_head = |head: usize| rows.iter().map(move |&row| table[row as usize * self.heads + head]);
+        self.relative_bias.then(|| (0..self.heads).flat_map(of_head).collect())
+    }
+
     /// Rows and columns the map of `dims` is turned by.
     fn turn(&self, dims: Dims) -> [usize; 2] {
         match self.tokens {

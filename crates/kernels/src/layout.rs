@@ -2,7 +2,7 @@
 
 use crate::extent::Extent;
 use crate::{Target, Team};
-use flipcast_graph::ShortcutShape;
+use flipcast_graph::{Arrangement, ShortcutShape};
 
 /// Pixels and channels of every image in PyTorch's order: `out[channel * pixels + pixel]`.
 ///
@@ -75,7 +75,7 @@ pub fn shortcut_a_backward(team: &mut Team, images: usize, shape: ShortcutShape,
 /// Where the tokens of an image go.
 #[derive(Clone, Copy, Debug)]
 pub struct Cells<'a> {
-    /// The token that fills each cell of the result; [`Cells::VACANT`] for none.
+    /// The token that fills each cell of the result; [`Arrangement::VACANT`] for none.
     pub table: &'a [u32],
     /// Tokens of an image before.
     pub tokens: usize,
@@ -83,11 +83,6 @@ pub struct Cells<'a> {
     pub channels: usize,
     /// Values of vacant cells, one cell after the other; zeros beyond its end.
     pub vacant: &'a [f32],
-}
-
-impl Cells<'_> {
-    /// No token.
-    pub const VACANT: u32 = u32::MAX;
 }
 
 /// Moves tokens into cells.
@@ -102,7 +97,7 @@ pub fn arrange(team: &mut Team, images: usize, cells: Cells, values: &[f32], tar
         let mut vacant = cells.vacant.chunks_exact(channels);
         for (to, &token) in out.chunks_exact_mut(channels).zip(table) {
             let from = match token {
-                Cells::VACANT => vacant.next(),
+                Arrangement::VACANT => vacant.next(),
                 token => Some(&values[token as usize * channels..][..channels]),
             };
             match (from, target.accumulate) {

@@ -33,13 +33,10 @@ impl AttentionTables {
     /// The tables for an input of `dims`, or `None` when windows do not tile it. `table` holds the learned bias.
     pub fn new(attention: &Attention, dims: Dims, table: &[f32]) -> Option<Self> {
         let groups = attention.groups(dims)?;
-        let (rows, heads) = (attention.bias_rows(), attention.heads);
-        let of_head = |head: usize| rows.iter().map(move |&row| row as usize * heads + head);
-        let bias = || (0..heads).flat_map(of_head).map(|at| table[at]).collect();
         let order = || groups.tokens.iter().map(|&token| token.cast_signed()).collect();
         Some(Self {
             order: attention.window().map(|_| order()),
-            bias: attention.relative_bias.then(bias),
+            bias: attention.spread_bias(table),
             regions: groups.regions.clone(),
             tokens: dims.pixels(),
             group: groups.size,

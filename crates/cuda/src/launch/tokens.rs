@@ -31,17 +31,6 @@ pub(crate) fn move_table(cells: &[u32], learned_rows: usize) -> Vec<i32> {
     cells.iter().map(entry).map(u32::cast_signed).collect()
 }
 
-/// The cell of every token: the way back of a move. Every token appears once at most.
-pub(crate) fn inverse_cells(cells: &[u32], tokens: usize) -> Vec<u32> {
-    let mut inverse = vec![Arrangement::VACANT; tokens];
-    for (cell, &token) in cells.iter().enumerate() {
-        if token != Arrangement::VACANT {
-            inverse[token as usize] = cell as u32;
-        }
-    }
-    inverse
-}
-
 /// Moves tokens into cells as `table` says; `learned` holds 32-bit floats.
 pub(crate) fn arrange(
     queue: &dyn Queue,

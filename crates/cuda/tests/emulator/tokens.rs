@@ -67,7 +67,7 @@ fn tokens_move_as_on_the_host_and_back() {
             };
             let cells = arrangement.cells(from, to);
             let learned = draw(emulator, random, learned_rows * channels);
-            let back = tokens::inverse_cells(&cells, from.pixels());
+            let back = Arrangement::inverse(&cells, from.pixels());
             let ways = [(&cells, from.pixels(), learned.as_slice()), (&back, cells.len(), &[])];
             for ((table, tokens, learned), accumulate) in ways.into_iter().zip([false, true]) {
                 let values = draw(emulator, random, IMAGES * tokens * channels);

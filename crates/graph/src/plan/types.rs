@@ -151,6 +151,11 @@ impl Plan {
         &self.backward
     }
 
+    /// Whether a gradient passes back through the convolution or linear layer of `node`.
+    pub fn undoes(&self, node: NodeId) -> bool {
+        self.backward.iter().any(|step| matches!(step, BackwardStep::Conv { node: undone, .. } if *undone == node))
+    }
+
     /// The logits.
     pub fn logits(&self) -> ValueId {
         self.logits
