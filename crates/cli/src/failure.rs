@@ -5,7 +5,7 @@ use crate::interrupt::{self, Interrupted};
 use flipcast_corrupt::write::WriteError;
 use flipcast_cuda::CudaError;
 use flipcast_exec::ExecError;
-use flipcast_ground::Hint;
+use flipcast_ground::{Hint, with_causes};
 use flipcast_images::dataset::DataError;
 use flipcast_images::loader::LoadError;
 use flipcast_models::ModelError;
@@ -23,43 +23,24 @@ use std::process::ExitCode;
 const MAX_NAMED: usize = 20;
 
 /// The environment lacks something the user asked for.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Environment(pub String);
 
 /// A check found what it looks for.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Fired(pub String);
 
 /// An error with advice of its own.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}")]
 pub struct Advised {
     /// What is wrong.
     pub problem: String,
     /// What to do about it.
     pub hint: String,
 }
-
-impl std::fmt::Display for Environment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::fmt::Display for Fired {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::fmt::Display for Advised {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.problem)
-    }
-}
-
-impl Error for Environment {}
-impl Error for Fired {}
-impl Error for Advised {}
 
 /// Prints an error with its causes and hints, and gives its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
@@ -85,17 +66,6 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         }
     }
     ExitCode::from(exit_code(error))
-}
-
-/// An error and its causes in one line.
-pub fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text += &format!(": {cause}");
-        next = cause.source();
-    }
-    text
 }
 
 /// 1 when a check fired, 130 or 143 when a signal ended the work, 3 when the environment is at fault, otherwise 2.

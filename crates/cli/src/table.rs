@@ -1,15 +1,11 @@
 //! Plain text tables: a header, rows, columns as wide as their widest cell.
 
-/// Which side a column's cells lean on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Align {
-    Left,
-    Right,
-}
+pub use flipcast_ground::grouped;
 
-/// Renders `rows` under `header`; each column is aligned as `align` says.
-pub fn render(header: &[&str], align: &[Align], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
+/// Renders `rows` under `header`. A column whose first letter is `>` holds numbers and leans right, as in tables of reports.
+pub fn render(header: &[&str], rows: &[Vec<String>]) -> String {
+    let headings = || header.iter().map(|heading| heading.strip_prefix('>').unwrap_or(heading));
+    let mut widths: Vec<usize> = headings().map(|cell| cell.chars().count()).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
@@ -17,31 +13,15 @@ pub fn render(header: &[&str], align: &[Align], rows: &[Vec<String>]) -> String 
     }
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let mut text = String::new();
-        for ((cell, width), align) in cells.zip(&widths).zip(align) {
+        for ((cell, width), heading) in cells.zip(&widths).zip(header) {
             let padding = " ".repeat(width - cell.chars().count());
-            match align {
-                Align::Left => text.push_str(&format!("{cell}{padding}  ")),
-                Align::Right => text.push_str(&format!("{padding}{cell}  ")),
-            }
+            text += &if heading.starts_with('>') { format!("{padding}{cell}  ") } else { format!("{cell}{padding}  ") };
         }
         text.trim_end().to_owned() + "\n"
     };
-    let mut text = line(&mut header.iter().copied());
+    let mut text = line(&mut headings());
     for row in rows {
         text.push_str(&line(&mut row.iter().map(String::as_str)));
-    }
-    text
-}
-
-/// `1234567` as `1,234,567`.
-pub fn grouped(n: usize) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
     }
     text
 }
@@ -63,12 +43,7 @@ mod tests {
     #[test]
     fn columns_line_up() {
         let rows = vec![vec!["a".into(), "1".into()], vec!["bcd".into(), "22".into()]];
-        let text = render(&["x", "n"], &[Align::Left, Align::Right], &rows);
+        let text = render(&["x", ">n"], &rows);
         assert_eq!(text, "x     n\na     1\nbcd  22\n");
-    }
-
-    #[test]
-    fn digits_are_grouped_by_three() {
-        assert_eq!([0, 999, 1000, 1234567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

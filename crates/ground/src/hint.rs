@@ -1,3 +1,5 @@
+use std::error::Error;
+
 /// What an error advises.
 ///
 /// The library says what would help in words of its own domain; a command line, a Python package or a server says
@@ -22,4 +24,20 @@ pub trait Hint {
     fn hint(&self) -> Option<String> {
         None
     }
+}
+
+/// An error and its causes in one line.
+///
+/// ```
+/// let error = std::io::Error::other("no such disk");
+/// assert_eq!(flipcast_ground::with_causes(&error), "no such disk");
+/// ```
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
 }

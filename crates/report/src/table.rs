@@ -1,6 +1,7 @@
 //! Tables, and the forms they are written in.
 
 use crate::html::escape;
+use flipcast_ground::grouped;
 
 /// Whether a number is among the best of its column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,19 +48,6 @@ impl TableCell {
     pub fn count(value: usize) -> Self {
         Self { text: grouped(value), value: Some(value as f64), rank: Rank::Other }
     }
-}
-
-/// `1234567` as `1,234,567`.
-pub(crate) fn grouped(value: usize) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A table. A column whose first letter is `>` holds numbers and leans right.

@@ -3,6 +3,7 @@
 use crate::estimates::done_units;
 use crate::run_model::ModelRun;
 use crate::{Missing, Plan, Shard, StudyError, StudyWatcher, Unit, Variables, find_missing};
+use flipcast_ground::with_causes;
 use flipcast_images::loader::OnBadImage;
 use flipcast_run::analysis::ToyConfig;
 use flipcast_run::{CleanImages, Device, Ledger, ModelIdentity};
@@ -134,15 +135,4 @@ fn calibrations(plan: &Plan, units: &[&Unit]) -> usize {
         .filter(|unit| plan.calibrations[unit.calibration].data.is_some())
         .map(|unit| (unit.model, unit.protocol, unit.calibration, unit.seed));
     needed.collect::<BTreeSet<_>>().len()
-}
-
-/// An error and its causes in one line.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text += &format!(": {cause}");
-        next = cause.source();
-    }
-    text
 }

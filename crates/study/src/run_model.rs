@@ -3,9 +3,9 @@
 use crate::estimates::{calibration_protocol, estimates_protocol};
 use crate::pool::for_each;
 use crate::progress::Within;
-use crate::run::with_causes;
 use crate::unit::least;
 use crate::{CalibrationEntry, DataRef, Failure, StudyError, StudyJob, StudyWatcher, Unit};
+use flipcast_ground::with_causes;
 use flipcast_images::dataset::Dataset;
 use flipcast_models::Model;
 use flipcast_record::Protocol;

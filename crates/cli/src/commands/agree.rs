@@ -5,7 +5,7 @@ use super::inputs::{DataArgs, ModelArgs};
 use super::scoring::{ScoringArgs, check_level};
 use super::thread_count;
 use crate::failure::Advised;
-use crate::table::{Align, counted, grouped, percent, render};
+use crate::table::{counted, grouped, percent, render};
 use anyhow::{Context, Result};
 use flipcast_estimate::{Estimate, normal_quantile};
 use flipcast_models::Model;
@@ -117,9 +117,8 @@ fn to_text(spec: &str, agreement: &Agreement, estimate: &Estimate, level: f64) -
         truth(0),
         truth(1),
     ];
-    let interval = format!("{:.0}% interval", 100.0 * level);
-    let header = ["estimator", "accuracy", interval.as_str(), "truth of --model", "truth of --other"];
-    let align = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Right];
-    text += &format!("\n\n{}", render(&header, &align, &[row]));
+    let interval = format!(">{:.0}% interval", 100.0 * level);
+    let header = ["estimator", ">accuracy", interval.as_str(), ">truth of --model", ">truth of --other"];
+    text += &format!("\n\n{}", render(&header, &[row]));
     text + &tell_flags(estimate.flags.iter().copied()) + "\n"
 }

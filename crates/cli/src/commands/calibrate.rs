@@ -6,7 +6,7 @@ use super::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
 use crate::progress::duration;
-use crate::table::{Align, counted, grouped, render};
+use crate::table::{counted, grouped, render};
 use anyhow::{Context, Result};
 use flipcast_corrupt::Storage;
 use flipcast_ground::is_special;
@@ -206,7 +206,5 @@ fn summary(calibration: &Calibration) -> String {
     let combined = &calibration.source.combined.errors;
     rows.push(vec!["combined".to_owned(), "-".to_owned(), points(combined.mae()), points(combined.worst())]);
     text += "errors in points of accuracy on corruptions the fit had not seen\n";
-    let header = ["estimator", "as it is", "calibrated", "worst"];
-    let align = [Align::Left, Align::Right, Align::Right, Align::Right];
-    text + &render(&header, &align, &rows)
+    text + &render(&["estimator", ">as it is", ">calibrated", ">worst"], &rows)
 }

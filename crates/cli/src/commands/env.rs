@@ -1,5 +1,5 @@
 use crate::output::print;
-use crate::table::{Align, render};
+use crate::table::render;
 use anyhow::Result;
 use flipcast_cuda::CudaReport;
 use flipcast_kernels::Isa;
@@ -27,7 +27,7 @@ pub fn run() -> Result<()> {
             vec![(*name).to_owned(), value, (*meaning).to_owned()]
         })
         .collect();
-    text += &render(&["variable", "value", "meaning"], &[Align::Left; 3], &rows);
+    text += &render(&["variable", "value", "meaning"], &rows);
     print(&text)
 }
 

@@ -4,7 +4,7 @@ use super::inputs::{DataArgs, ModelArgs};
 use super::scoring::{ScoringArgs, check_level, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
-use crate::table::{Align, counted, grouped, percent, render};
+use crate::table::{counted, grouped, percent, render};
 use anyhow::{Context, Result};
 use flipcast_estimate::{Estimate, Flag};
 use flipcast_ground::nearest_quoted;
@@ -200,8 +200,7 @@ fn part(what: &str, estimates: &Estimates, truth: Option<f64>, args: &Args, flag
         ]);
     }
     let truth = truth.map_or_else(String::new, |truth| format!(", truth {}", percent(truth)));
-    let interval = format!("{:.0}% interval", 100.0 * args.level);
-    let header = ["estimator", "accuracy", interval.as_str(), "error", "flags"];
-    let align = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Left];
-    format!("\n{what}{truth}\n{}", render(&header, &align, &rows))
+    let interval = format!(">{:.0}% interval", 100.0 * args.level);
+    let header = ["estimator", ">accuracy", interval.as_str(), ">error", "flags"];
+    format!("\n{what}{truth}\n{}", render(&header, &rows))
 }

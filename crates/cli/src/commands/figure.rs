@@ -4,7 +4,7 @@ use super::report::{load, refuse_to_overwrite, tell_unshown};
 use super::scoring::check_writable;
 use crate::failure::Advised;
 use crate::output::print;
-use crate::table::{Align, render};
+use crate::table::render;
 use anyhow::Result;
 use clap::ValueEnum;
 use flipcast_ground::nearest_quoted;
@@ -100,7 +100,7 @@ fn list() -> Result<()> {
         .iter()
         .map(|figure| [figure.name, figure.summary, figure.command].map(str::to_owned).to_vec())
         .collect();
-    print(&render(&["figure", "shows", "records from"], &[Align::Left; 3], &rows))
+    print(&render(&["figure", "shows", "records from"], &rows))
 }
 
 fn format_of(out: &Path) -> Result<Format> {

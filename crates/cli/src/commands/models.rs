@@ -1,8 +1,8 @@
-use crate::failure::with_causes;
 use crate::output::print;
-use crate::table::{Align, grouped, render};
+use crate::table::{grouped, render};
 use anyhow::Result;
 use clap::Subcommand;
+use flipcast_ground::with_causes;
 use flipcast_images::preprocess::{Preprocess, Resize};
 use flipcast_models::{ARCHITECTURES, ModelCard, WEIGHT_TAGS, count_parameters, inspect_file};
 use std::path::{Path, PathBuf};
@@ -48,18 +48,16 @@ fn list() -> Result<String> {
         .iter()
         .map(|tag| vec![tag.name.to_owned(), tag.classes.to_string(), describe(&(tag.preprocess)())])
         .collect();
-    let header = ["architecture", "parameters", "adaptable", "input", "classes"];
-    let align = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Right];
+    let header = ["architecture", ">parameters", ">adaptable", ">input", ">classes"];
     let mut text =
         "Architectures, for `--model NAME --weights FILE`. Adaptable are the scales and shifts of norm layers. \
                     `cifar_resnet<depth>_w<width>` and\n`vit_<size>_patch<side>_<image side>` take further numbers.\n\n"
             .to_owned();
-    text += &render(&header, &align, &architectures);
+    text += &render(&header, &architectures);
     text += "\nPublished weights, for `--model NAME --weights FILE` too. These names bring classes and preprocessing with \
              them; other weights need a\nmodel card beside the file. The files themselves come from torchvision, timm or \
              RobustBench.\n\n";
-    let align = [Align::Left, Align::Right, Align::Left];
-    text += &render(&["weights", "classes", "preprocessing"], &align, &tags);
+    text += &render(&["weights", ">classes", "preprocessing"], &tags);
     Ok(text)
 }
 

@@ -1,6 +1,5 @@
 //! Where the time of a step goes, by kind of work and extents.
 
-use crate::table::{Align, render as render_table};
 use flipcast_exec::Network;
 use flipcast_graph::{BackwardStep, Graph, NodeId, Op, Plan, Step, ValueId};
 use std::collections::BTreeMap;
@@ -80,8 +79,7 @@ pub fn render(net: &Network, graph: &Graph, images: usize, rounds: usize) -> Str
             ]
         })
         .collect();
-    let align = [Align::Right, Align::Right, Align::Right, Align::Right, Align::Left];
-    render_table(&["ms", "%", "steps", "GFLOP/s", "work"], &align, &rows)
+    crate::table::render(&[">ms", ">%", ">steps", ">GFLOP/s", "work"], &rows)
 }
 
 fn conv_key(

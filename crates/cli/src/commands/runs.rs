@@ -1,7 +1,7 @@
 use crate::failure::Advised;
 use crate::output::print;
 use crate::progress::duration;
-use crate::table::{Align, render};
+use crate::table::render;
 use anyhow::Result;
 use clap::Subcommand;
 use flipcast_record::{Difference, Protocol, Records, RunRecord, diff};
@@ -83,19 +83,8 @@ fn list(file: &Path, kind: Option<&str>, json: bool) -> Result<()> {
         return print(&text);
     }
     let rows: Vec<Vec<String>> = shown.into_iter().map(row).collect();
-    let header = ["key", "kind", "model", "method", "data", "images", "accuracy", "created (UTC)", "time"];
-    let align = [
-        Align::Left,
-        Align::Left,
-        Align::Left,
-        Align::Left,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-        Align::Right,
-    ];
-    print(&render(&header, &align, &rows))
+    let header = ["key", "kind", "model", "method", "data", ">images", ">accuracy", "created (UTC)", ">time"];
+    print(&render(&header, &rows))
 }
 
 fn row(record: &RunRecord) -> Vec<String> {
@@ -175,7 +164,7 @@ fn compare(left: (&Path, &str), right: (&Path, &str), json: bool) -> Result<()> 
         let shown = |value: &Option<Value>| value.as_ref().map_or("-".to_owned(), Value::to_string);
         let rows: Vec<Vec<String>> =
             differences.iter().map(|d| vec![d.path.clone(), shown(&d.left), shown(&d.right)]).collect();
-        text += &render(&[what, &one.key, &other.key], &[Align::Left; 3], &rows);
+        text += &render(&[what, &one.key, &other.key], &rows);
     }
     print(&text)
 }

@@ -53,14 +53,7 @@ impl ScoringArgs {
 
     /// The cells kept so far.
     pub fn ledger(&self) -> Result<Ledger> {
-        match &self.record {
-            None => Ok(Ledger::default()),
-            Some(path) => {
-                let store = RecordStore::open(path);
-                let cannot = || format!("cannot keep records in `{}`", path.display());
-                Ok(Ledger::new(store.with_context(cannot)?))
-            }
-        }
+        open_ledger(self.record.as_deref())
     }
 
     /// What is asked of opened images.
@@ -77,6 +70,15 @@ impl ScoringArgs {
     pub fn watcher(&self, what: &str) -> CellProgress {
         CellProgress::new(self.progress.line(what))
     }
+}
+
+/// What is kept in `record`, if anything is to be kept.
+pub fn open_ledger(record: Option<&Path>) -> Result<Ledger> {
+    let Some(path) = record else {
+        return Ok(Ledger::default());
+    };
+    let store = RecordStore::open(path).with_context(|| format!("cannot keep records in `{}`", path.display()))?;
+    Ok(Ledger::new(store))
 }
 
 /// The flip protocol called `name` as it applies to `model`, with the settings of the command line in place of its own.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LabelError, LabelSpace, Rule};
+use super::{LabelError, LabelSpace};
 use crate::Label;
 
 /// How logits become a decision.
@@ -96,11 +96,6 @@ impl ClassSpace {
     pub fn is_correct(&self, logits: &[f32], label: &Label) -> Result<Option<bool>, LabelError> {
         let class = self.decide(logits)?;
         Ok(self.labels.is_correct_class(class, label))
-    }
-
-    /// Whether labels of this space can ever be right.
-    pub fn has_answers(&self) -> bool {
-        self.labels.rule() != Rule::None
     }
 }
 

@@ -97,13 +97,6 @@ impl Axis {
         axis
     }
 
-    /// The same axis without room before zero.
-    #[must_use]
-    pub fn from_zero(mut self) -> Self {
-        self.low = 0.0;
-        self
-    }
-
     /// A value as text.
     pub fn text(&self, value: f64) -> String {
         let span = self.high - self.low;

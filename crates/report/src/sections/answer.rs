@@ -66,7 +66,7 @@ fn estimated(model: Option<&str>, entries: &[&Entry<Estimates>]) -> String {
              <strong>{:.1}%</strong> of {} images{interval}.</p>",
             escape(&entry.subject.name),
             100.0 * guess.accuracy,
-            crate::table::grouped(entry.result.images)
+            flipcast_ground::grouped(entry.result.images)
         );
     } else if !unlabelled.is_empty() {
         let low = unlabelled.iter().map(|(_, guess)| guess.accuracy).fold(f64::INFINITY, f64::min);

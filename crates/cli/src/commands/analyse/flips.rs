@@ -1,6 +1,6 @@
 use super::subject::{ClusterArgs, RestrictionArgs, SubjectArgs, number, percent, to_json};
 use crate::output::print;
-use crate::table::{Align, render};
+use crate::table::render;
 use anyhow::{Context, Result};
 use flipcast_run::Watcher;
 use flipcast_run::analysis::{FlipPoint, FlipsJob, correlate};
@@ -64,10 +64,7 @@ fn to_text(found: &[(&str, FlipPoint)]) -> String {
             ]
         })
         .collect();
-    let header = ["data", "silhouette", "flips", "weighted", "accuracy"];
-    let mut align = [Align::Right; 5];
-    align[0] = Align::Left;
-    let mut text = render(&header, &align, &rows);
+    let mut text = render(&["data", ">silhouette", ">flips", ">weighted", ">accuracy"], &rows);
     let lines =
         [("silhouette", pairs(found, |point| point.silhouette)), ("accuracy", pairs(found, |point| point.accuracy))];
     for (what, pairs) in lines {

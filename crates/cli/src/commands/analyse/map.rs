@@ -1,5 +1,5 @@
 use super::subject::{CleanArgs, RestrictionArgs, SubjectArgs, number, percent, to_json};
-use crate::table::{Align, render};
+use crate::table::render;
 use anyhow::{Context, Result};
 use flipcast_run::Watcher;
 use flipcast_run::analysis::{Clean, EmbeddingMap, MapJob, TsneConfig};
@@ -78,11 +78,11 @@ fn to_text(spec: &str, map: &EmbeddingMap) -> String {
         rows.push(vec![frame.step.to_string(), percent(frame.accuracy), number(moved, 2), number(Some(frame.kl), 4)]);
         before = Some(&frame.points);
     }
-    let header = ["step", "accuracy", "moved", "divergence"];
+    let header = [">step", ">accuracy", ">moved", ">divergence"];
     format!(
         "{spec}: {} images of {} classes\n{}\n",
         map.labels.len(),
         map.class_names.len(),
-        render(&header, &[Align::Right; 4], &rows)
+        render(&header, &rows)
     )
 }

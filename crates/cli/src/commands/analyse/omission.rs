@@ -1,5 +1,5 @@
 use super::subject::{SubjectArgs, number, percent};
-use crate::table::{Align, render};
+use crate::table::render;
 use anyhow::{Context, Result, ensure};
 use flipcast_run::Watcher;
 use flipcast_run::analysis::{CurvePoint, Omission, OmissionJob, OmissionRule};
@@ -119,9 +119,7 @@ fn to_text(spec: &str, found: &[(OmissionRule, Omission)]) -> String {
             ]
         })
         .collect();
-    let header = ["left out", "share", "entropy", "before", "best", "after", "gain"];
-    let mut align = [Align::Right; 7];
-    align[0] = Align::Left;
+    let header = ["left out", ">share", ">entropy", ">before", ">best", ">after", ">gain"];
     let first = found.first().map(|(_, omission)| omission);
     let sizes = first.map_or_else(String::new, |omission| {
         format!(
@@ -129,5 +127,5 @@ fn to_text(spec: &str, found: &[(OmissionRule, Omission)]) -> String {
             omission.images, omission.mean_entropy, omission.holdout_images
         )
     });
-    format!("{spec}: {sizes}\n{}\n", render(&header, &align, &rows))
+    format!("{spec}: {sizes}\n{}\n", render(&header, &rows))
 }

@@ -1,6 +1,6 @@
 use super::subject::{CleanArgs, ClusterArgs, RestrictionArgs, SubjectArgs, number, percent, to_json};
 use crate::output::print;
-use crate::table::{Align, render};
+use crate::table::render;
 use anyhow::{Context, Result};
 use flipcast_run::Watcher;
 use flipcast_run::analysis::{Clean, Correlation, PhaseCorrelations, Phases, PhasesJob, phase_correlations};
@@ -85,7 +85,7 @@ fn to_text(spec: &str, phases: &Phases) -> String {
             ]
         })
         .collect();
-    let header = ["step", "accuracy", "entropy", "flips", "silhouette", "shift"];
+    let header = [">step", ">accuracy", ">entropy", ">flips", ">silhouette", ">shift"];
     let end = match phases.phase_1_end {
         Some(step) => format!("phase 1 ends at step {step}"),
         None => "without labels the end of phase 1 is unknown".to_owned(),
@@ -94,7 +94,7 @@ fn to_text(spec: &str, phases: &Phases) -> String {
         "{spec}: {} images, {} clusters\n{}{end}\n\n",
         phases.images,
         phases.clusters,
-        render(&header, &[Align::Right; 6], &rows)
+        render(&header, &rows)
     )
 }
 
@@ -111,9 +111,7 @@ fn summary(found: &[(&str, Phases)], correlations: &PhaseCorrelations) -> String
         }
         rows.push(row);
     }
-    let header = ["data", "1: accuracy", "silhouette", "shift", "2: accuracy", "silhouette", "shift"];
-    let mut align = [Align::Right; 7];
-    align[0] = Align::Left;
+    let header = ["data", ">1: accuracy", ">silhouette", ">shift", ">2: accuracy", ">silhouette", ">shift"];
     let line = |what: &str, found: &Option<Correlation>| match found {
         None => format!("{what}: too few splits\n"),
         Some(found) => format!(
@@ -124,7 +122,7 @@ fn summary(found: &[(&str, Phases)], correlations: &PhaseCorrelations) -> String
     let [first, second] = correlations.silhouette_rises.map(percent);
     format!(
         "changes in phase 1 and phase 2\n{}\n{}{}silhouette rises in {first} of splits in phase 1, in {second} in phase 2\n",
-        render(&header, &align, &rows),
+        render(&header, &rows),
         line("phase 1, silhouette and accuracy", &correlations.silhouette_accuracy),
         line("phase 2, shift and accuracy", &correlations.shift_accuracy),
     )

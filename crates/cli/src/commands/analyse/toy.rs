@@ -1,9 +1,8 @@
 use super::subject::{number, percent, to_json};
+use crate::commands::scoring::open_ledger;
 use crate::output::print;
-use crate::table::{Align, render};
-use anyhow::{Context, Result};
-use flipcast_record::RecordStore;
-use flipcast_run::Ledger;
+use crate::table::render;
+use anyhow::Result;
 use flipcast_run::analysis::{Toy, ToyConfig};
 use std::path::PathBuf;
 
@@ -56,14 +55,7 @@ pub fn run(args: &Args) -> Result<()> {
         seed: args.seed,
         ..ToyConfig::default()
     };
-    let mut ledger = match &args.record {
-        None => Ledger::default(),
-        Some(path) => {
-            let cannot = || format!("cannot keep records in `{}`", path.display());
-            Ledger::new(RecordStore::open(path).with_context(cannot)?)
-        }
-    };
-    let toy = config.recorded(&mut ledger)?;
+    let toy = config.recorded(&mut open_ledger(args.record.as_deref())?)?;
     if args.json {
         return print(&to_json("toy", &config.protocol()?.key(), &toy)?);
     }
@@ -78,7 +70,7 @@ fn to_text(toy: &Toy) -> String {
             .iter()
             .map(|frame| vec![frame.round.to_string(), percent(Some(frame.purity)), number(Some(frame.drift), 3)])
             .collect();
-        let table = render(&["round", "purity", "drift"], &[Align::Right; 3], &rows);
+        let table = render(&[">round", ">purity", ">drift"], &rows);
         text += &format!("{}\n{table}\n", panel.title);
     }
     text

@@ -1,5 +1,5 @@
 use crate::output::print;
-use crate::table::{Align, grouped, render};
+use crate::table::{grouped, render};
 use anyhow::Result;
 use flipcast_images::registry::{Count, DATASETS, DatasetInfo, PixelRule, find};
 use serde::Serialize;
@@ -78,9 +78,8 @@ fn table(shown: &[DatasetInfo]) -> String {
             format!("[{}]", number + 1),
         ]);
     }
-    let header = ["dataset", "splits", "images a split", "class space", "layout below its root", "terms"];
-    let align = [Align::Left, Align::Right, Align::Right, Align::Left, Align::Left, Align::Left];
-    let mut text = render(&header, &align, &rows);
+    let header = ["dataset", ">splits", ">images a split", "class space", "layout below its root", "terms"];
+    let mut text = render(&header, &rows);
     text.push('\n');
     for (number, terms) in terms.iter().enumerate() {
         text += &format!("[{}] {terms}\n", number + 1);

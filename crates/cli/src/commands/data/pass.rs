@@ -1,8 +1,8 @@
 //! One pass over the images of a dataset: sizes, labels, and what cannot be read.
 
-use crate::failure::with_causes;
 use crate::progress::ProgressLine;
 use flipcast_corrupt::{CorruptionRequest, CorruptionStep, Corruptor};
+use flipcast_ground::with_causes;
 use flipcast_images::Image;
 use flipcast_images::dataset::Dataset;
 use flipcast_images::loader::{LoadError, Loader, LoaderConfig, OnBadImage};

@@ -1,7 +1,7 @@
 //! What a check found, as text.
 
 use super::pass::{Sizes, Unreadable};
-use crate::table::{Align, grouped, render};
+use crate::table::{grouped, render};
 use serde::Serialize;
 
 /// Most unreadable images that are listed.
@@ -135,11 +135,9 @@ fn describe_many(splits: &[SplitReport]) -> String {
             ]
         })
         .collect();
-    let header = ["split", "layout", "images", "labelled", "classes", "class space", "pixels", "unreadable"];
-    let align =
-        [Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Left, Align::Left, Align::Right];
+    let header = ["split", "layout", ">images", ">labelled", ">classes", "class space", "pixels", ">unreadable"];
     let images = splits.iter().map(|split| split.images).sum();
-    render(&header, &align, &rows) + &format!("\nsplits       {}, {} images\n", grouped(splits.len()), grouped(images))
+    render(&header, &rows) + &format!("\nsplits       {}, {} images\n", grouped(splits.len()), grouped(images))
 }
 
 fn spaces(split: &SplitReport) -> String {

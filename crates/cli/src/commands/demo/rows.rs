@@ -1,6 +1,6 @@
 //! The demo's table.
 
-use crate::table::{Align, grouped, render};
+use crate::table::{grouped, render};
 use flipcast_estimate::Estimate;
 use flipcast_run::{Cell, CellEstimates};
 
@@ -57,15 +57,11 @@ fn percent(x: f64) -> String {
 
 /// The table and what it shows.
 pub fn to_text(rows: &[Row], level: f64) -> String {
-    let mut header = vec!["shift", "true"];
-    let mut align = vec![Align::Left, Align::Right];
-    for (_, heading) in SHOWN {
-        header.push(heading);
-        align.push(Align::Right);
-    }
-    header.insert(3, "interval");
-    header.extend(["adapted: true", "estimated"]);
-    align.extend([Align::Right; 3]);
+    let shown = SHOWN.map(|(_, heading)| format!(">{heading}"));
+    let mut header = vec!["shift", ">true"];
+    header.extend(shown.iter().map(String::as_str));
+    header.insert(3, ">interval");
+    header.extend([">adapted: true", ">estimated"]);
     let mut lines: Vec<Vec<String>> = rows.iter().map(line).collect();
     lines.push(error_line(rows));
     let (error, held) = quality(rows, "combined");
@@ -75,7 +71,7 @@ pub fn to_text(rows: &[Row], level: f64) -> String {
          images and other corruptions; no estimate uses labels.\n\n{}\n\
          The combined estimate is {error:.1} points off on average; its {:.0}% intervals hold the truth in {:.0} of {} rows.\n",
         grouped(images),
-        render(&header, &align, &lines),
+        render(&header, &lines),
         100.0 * level,
         held * rows.len() as f64,
         rows.len(),

@@ -2,7 +2,7 @@
 
 use crate::failure::Advised;
 use crate::output::print;
-use crate::table::{Align, grouped, render};
+use crate::table::{grouped, render};
 use anyhow::{Context, Result};
 use flipcast_study::{ExpandOptions, Plan, expand};
 
@@ -48,8 +48,7 @@ pub fn list() -> Result<()> {
         let units = expand(&plan, &ExpandOptions::default()).with_context(broken)?;
         rows.push(vec![ready.name.to_owned(), grouped(units.len()), plan.study.question.clone()]);
     }
-    let align = [Align::Left, Align::Right, Align::Left];
-    print(&render(&["plan", "cells", "question"], &align, &rows))
+    print(&render(&["plan", ">cells", "question"], &rows))
 }
 
 /// Prints the text of a plan.

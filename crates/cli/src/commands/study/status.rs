@@ -4,7 +4,7 @@ use super::PlanArgs;
 use crate::commands::places::check_there;
 use crate::output::print;
 use crate::progress::duration;
-use crate::table::{Align, grouped, render};
+use crate::table::{grouped, render};
 use anyhow::{Context, Result};
 use flipcast_record::{RecordFolder, RunRecord};
 use flipcast_study::{Missing, Row, Unit, find_missing, read_status};
@@ -106,10 +106,8 @@ fn table(rows: &[Row]) -> String {
         sum(|row| row.waiting),
         shown(known.then_some(total)),
     ]);
-    let header = ["model", "dataset", "cells", "done", "left", "failed", "no data", "time left"];
-    let mut align = [Align::Right; 8];
-    align[..2].fill(Align::Left);
-    render(&header, &align, &lines)
+    let header = ["model", "dataset", ">cells", ">done", ">left", ">failed", ">no data", ">time left"];
+    render(&header, &lines)
 }
 
 /// What is not there, and what to do about it.
