@@ -11,8 +11,8 @@ use flipcast_images::{Image, Label};
 use flipcast_models::Model;
 use flipcast_record::RecordStore;
 use flipcast_run::analysis::{
-    Clean, CleanSettings, ClusterSettings, FlipsJob, MapJob, OmissionJob, OmissionRule, PhasesJob, Restriction,
-    Subject, ToyConfig,
+    Analysis, Clean, CleanSettings, ClusterSettings, FlipsJob, MapJob, OmissionJob, OmissionRule, PhasesJob,
+    Restriction, Subject, ToyConfig,
 };
 use flipcast_run::{CellRequest, Device, Ledger, RunError, Scope, Unwatched, Watcher};
 use std::path::PathBuf;

@@ -7,9 +7,9 @@ use flipcast_adapt::MethodConfig;
 use flipcast_estimate::embed::TsneConfig;
 use flipcast_record::Protocol;
 use flipcast_run::analysis::{
-    Clean, CleanSettings, ClusterSettings, FlipsJob, MapJob, OmissionJob, PhasesJob, Subject, checkpoints,
+    Analysis, Clean, CleanSettings, ClusterSettings, FlipsJob, MapJob, OmissionJob, PhasesJob, Subject, checkpoints,
 };
-use flipcast_run::{CellRequest, Ledger, ModelIdentity};
+use flipcast_run::{CellRequest, Ledger, ModelIdentity, RunError, Watcher};
 use serde_json::json;
 use std::time::Instant;
 
@@ -30,13 +30,9 @@ impl ModelRun<'_> {
             }
             _ => None,
         };
-        let clean = match &clean_images {
-            Some((name, images)) => {
-                let request = self.request(name.clone(), images);
-                Some(self.clean_means(entry, &method, request)?)
-            }
-            None => None,
-        };
+        let clean = clean_images
+            .as_ref()
+            .map(|(name, images)| self.clean_means(entry, &method, self.request(name.clone(), images)));
         let subject = Subject {
             model: self.model,
             request,
@@ -72,53 +68,40 @@ impl ModelRun<'_> {
             restriction: entry.restriction,
             ..ClusterSettings::default()
         };
-        let key = match entry.kind {
+        let steps = entry.steps;
+        Ok(match entry.kind {
             AnalysisKind::Phases => {
-                let job = PhasesJob { subject, clean, checkpoints: checkpoints(entry.steps), embedding };
-                job.recorded(ledger, &mut within)?;
-                job.protocol()?.key()
+                keep(&PhasesJob { subject, clean, checkpoints: checkpoints(steps), embedding }, ledger, &mut within)
             }
-            AnalysisKind::Flips => {
-                let job = FlipsJob { subject, steps: entry.steps, embedding };
-                job.recorded(ledger, &mut within)?;
-                job.protocol()?.key()
-            }
+            AnalysisKind::Flips => keep(&FlipsJob { subject, steps, embedding }, ledger, &mut within),
             AnalysisKind::Omission => {
                 let rule = unit.rule.expect("an omission has a rule");
-                let job = OmissionJob { subject, rule, steps: entry.steps, every: entry.every, holdout: entry.images };
-                job.recorded(ledger, &mut within)?;
-                job.protocol()?.key()
+                let job = OmissionJob { subject, rule, steps, every: entry.every, holdout: entry.images };
+                keep(&job, ledger, &mut within)
             }
             AnalysisKind::Map => {
                 let job = MapJob {
                     subject,
                     clean,
-                    frames: checkpoints(entry.steps),
+                    frames: checkpoints(steps),
                     points: entry.images,
                     classes: entry.classes,
                     restriction: entry.restriction,
                     tsne: TsneConfig::default(),
                 };
-                job.recorded(ledger, &mut within)?;
-                job.protocol()?.key()
+                keep(&job, ledger, &mut within)
             }
-        };
-        Ok(key)
+        }?)
     }
 
-    fn clean_means<'b>(
-        &'b self,
-        entry: &AnalysisEntry,
-        method: &MethodConfig,
-        request: CellRequest<'b>,
-    ) -> Result<Clean<'b>, Trouble> {
+    fn clean_means<'b>(&'b self, entry: &AnalysisEntry, method: &MethodConfig, request: CellRequest<'b>) -> Clean<'b> {
         let settings = CleanSettings {
             images: entry.images,
             statistics: method.norm_mode(),
             chunk: entry.chunk,
             restriction: entry.restriction,
         };
-        Ok(Clean::new(self.model, self.job.device, request, settings))
+        Clean::new(self.model, self.job.device, request, settings)
     }
 
     fn unit_protocol(&self, unit: &Unit) -> Result<Protocol, StudyError> {
@@ -130,6 +113,12 @@ impl ModelRun<'_> {
             .with("unit", &unit.key)?;
         Ok(self.job.device.describe(protocol)?)
     }
+}
+
+/// Makes an analysis unless the ledger has it; gives the key of its record.
+fn keep(job: &impl Analysis, ledger: &mut Ledger, watcher: &mut dyn Watcher) -> Result<String, RunError> {
+    job.recorded(ledger, watcher)?;
+    Ok(job.protocol()?.key())
 }
 
 impl AnalysisEntry {

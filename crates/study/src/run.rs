@@ -5,8 +5,8 @@ use crate::run_model::ModelRun;
 use crate::{Missing, Plan, Shard, StudyError, StudyWatcher, Unit, Variables, find_missing};
 use flipcast_ground::with_causes;
 use flipcast_images::loader::OnBadImage;
-use flipcast_run::analysis::ToyConfig;
-use flipcast_run::{CleanImages, Device, Ledger, ModelIdentity};
+use flipcast_run::analysis::{Analysis, ToyConfig};
+use flipcast_run::{CleanImages, Device, Ledger, ModelIdentity, Unwatched};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -121,7 +121,7 @@ pub fn run_study(job: &StudyJob, ledger: &Ledger, watcher: &dyn StudyWatcher) ->
         outcome.failed.extend(failed);
     }
     if job.plan.study.toy {
-        ToyConfig::default().recorded(&mut ledger.clone())?;
+        ToyConfig::default().recorded(&mut ledger.clone(), &mut Unwatched)?;
     }
     outcome.failed.sort_by(|a, b| a.title.cmp(&b.title));
     Ok(outcome)

@@ -1,11 +1,11 @@
 use super::groups::{Groups, Restriction};
 use super::observer::Observer;
 use super::phases::mean_silhouette;
-use super::subject::{at_least, recorded};
-use super::{ClusterSettings, Subject};
+use super::subject::at_least;
+use super::{Analysis, ClusterSettings, Subject};
 use crate::flips::collect_flips;
 use crate::source_pass::run_source;
-use crate::{FlipProtocol, Ledger, RunError, Watcher};
+use crate::{FlipProtocol, RunError, Watcher};
 use flipcast_estimate::embed::{KmeansConfig, kmeans};
 use flipcast_estimate::{flips, weighted_flips};
 use flipcast_record::Protocol;
@@ -37,19 +37,14 @@ pub struct FlipsJob<'a> {
     pub embedding: ClusterSettings,
 }
 
-impl FlipsJob<'_> {
-    /// Everything that defines the result.
-    pub fn protocol(&self) -> Result<Protocol, RunError> {
+impl Analysis for FlipsJob<'_> {
+    type Result = FlipPoint;
+
+    fn protocol(&self) -> Result<Protocol, RunError> {
         Ok(self.subject.protocol("flips")?.with("steps", &self.steps)?.with("embedding", &self.embedding)?)
     }
 
-    /// The result, from `ledger` or else made and kept there.
-    pub fn recorded(&self, ledger: &mut Ledger, watcher: &mut dyn Watcher) -> Result<FlipPoint, RunError> {
-        recorded(self.protocol()?, ledger, || self.run(watcher))
-    }
-
-    /// Looks, adapts and looks again.
-    pub fn run(&self, watcher: &mut dyn Watcher) -> Result<FlipPoint, RunError> {
+    fn run(&self, watcher: &mut dyn Watcher) -> Result<FlipPoint, RunError> {
         self.subject.check()?;
         let settings = self.embedding;
         at_least("number of probe images", settings.images, 2, "at least 2")?;

@@ -1,9 +1,9 @@
 use super::groups::{Groups, Restriction};
 use super::observer::Observer;
 use super::steps::adapt;
-use super::subject::{at_least, recorded};
-use super::{Clean, Subject};
-use crate::{Ledger, RunError, Watcher};
+use super::subject::at_least;
+use super::{Analysis, Clean, Subject};
+use crate::{RunError, Watcher};
 use flipcast_estimate::embed::{Centres, KmeansConfig, Points, TsneConfig, kmeans, tsne};
 use flipcast_images::Label;
 use flipcast_record::Protocol;
@@ -49,9 +49,10 @@ struct Scene {
     means: Option<Centres>,
 }
 
-impl MapJob<'_> {
-    /// Everything that defines the result.
-    pub fn protocol(&self) -> Result<Protocol, RunError> {
+impl Analysis for MapJob<'_> {
+    type Result = EmbeddingMap;
+
+    fn protocol(&self) -> Result<Protocol, RunError> {
         Ok(self
             .subject
             .protocol("map")?
@@ -65,13 +66,7 @@ impl MapJob<'_> {
             .with("clean", &self.clean.map(Clean::protocol))?)
     }
 
-    /// The result, from `ledger` or else made and kept there.
-    pub fn recorded(&self, ledger: &mut Ledger, watcher: &mut dyn Watcher) -> Result<EmbeddingMap, RunError> {
-        recorded(self.protocol()?, ledger, || self.run(watcher))
-    }
-
-    /// Adapts and draws.
-    pub fn run(&self, watcher: &mut dyn Watcher) -> Result<EmbeddingMap, RunError> {
+    fn run(&self, watcher: &mut dyn Watcher) -> Result<EmbeddingMap, RunError> {
         self.check()?;
         let subject = &self.subject;
         let groups = Groups::new(self.restriction, subject.request.scope)?;
@@ -109,7 +104,9 @@ impl MapJob<'_> {
         })?;
         Ok(EmbeddingMap { class_names: scene.class_names, labels: scene.labels, frames })
     }
+}
 
+impl MapJob<'_> {
     fn check(&self) -> Result<(), RunError> {
         self.subject.check()?;
         at_least("number of classes", self.classes, 1, "at least 1")?;

@@ -1,7 +1,7 @@
 //! Analyses: what adaptation does to embeddings and predictions, step by step.
 //!
-//! One file per analysis, each with a job, a result that records hold, `run`, and `recorded`, which looks into the [`Ledger`]
-//! first and keeps what it makes. Labels enter accuracies, the choice of images and class means, and never the adaptation;
+//! One file per analysis, each with a job and a result that records hold. [`Analysis::recorded`] looks into the [`Ledger`] first and
+//! keeps what it makes. Labels enter accuracies, the choice of images and class means, and never the adaptation;
 //! the one exception is top-k omission, which is about labels.
 //!
 //! | analysis | asks |
@@ -14,6 +14,7 @@
 //!
 //! [`Ledger`]: crate::Ledger
 
+mod analysis;
 mod checkpoints;
 mod clean;
 mod correlation;
@@ -27,6 +28,7 @@ mod steps;
 mod subject;
 mod toy;
 
+pub use analysis::Analysis;
 pub use checkpoints::checkpoints;
 pub use clean::{Clean, CleanSettings, SourceMeans};
 pub use correlation::{Correlation, PhaseCorrelations, correlate, phase_correlations};

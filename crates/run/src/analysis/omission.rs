@@ -1,9 +1,9 @@
-use super::Subject;
 use super::observer::Observer;
 use super::steps::adapt;
-use super::subject::{at_least, recorded};
+use super::subject::at_least;
+use super::{Analysis, Subject};
 use crate::images::Images;
-use crate::{Ledger, RunError, Watcher};
+use crate::{RunError, Watcher};
 use flipcast_images::dataset::{Subset, split_halves};
 use flipcast_images::loader::Order;
 use flipcast_record::Protocol;
@@ -63,9 +63,10 @@ pub struct OmissionJob<'a> {
     pub holdout: usize,
 }
 
-impl OmissionJob<'_> {
-    /// Everything that defines the result.
-    pub fn protocol(&self) -> Result<Protocol, RunError> {
+impl Analysis for OmissionJob<'_> {
+    type Result = Omission;
+
+    fn protocol(&self) -> Result<Protocol, RunError> {
         Ok(self
             .subject
             .protocol("omission")?
@@ -76,13 +77,7 @@ impl OmissionJob<'_> {
             .with("holdout", &self.holdout)?)
     }
 
-    /// The result, from `ledger` or else made and kept there.
-    pub fn recorded(&self, ledger: &mut Ledger, watcher: &mut dyn Watcher) -> Result<Omission, RunError> {
-        recorded(self.protocol()?, ledger, || self.run(watcher))
-    }
-
-    /// Leaves out, adapts and looks.
-    pub fn run(&self, watcher: &mut dyn Watcher) -> Result<Omission, RunError> {
+    fn run(&self, watcher: &mut dyn Watcher) -> Result<Omission, RunError> {
         self.check()?;
         let subject = &self.subject;
         let scope = subject.request.scope;
@@ -110,7 +105,9 @@ impl OmissionJob<'_> {
         })?;
         Ok(omission)
     }
+}
 
+impl OmissionJob<'_> {
     fn check(&self) -> Result<(), RunError> {
         self.subject.check()?;
         at_least("number of images", self.subject.images(), 4, "at least 4")?;

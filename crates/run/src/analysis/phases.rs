@@ -1,9 +1,9 @@
 use super::groups::{Groups, Restriction};
 use super::observer::{Observer, Seen};
 use super::steps::adapt;
-use super::subject::{at_least, recorded};
-use super::{Clean, SourceMeans, Subject};
-use crate::{Ledger, RunError, Watcher};
+use super::subject::at_least;
+use super::{Analysis, Clean, SourceMeans, Subject};
+use crate::{RunError, Watcher};
 use flipcast_estimate::embed::{EmbedError, KmeansConfig, Points, kmeans, shift_distance, silhouette_sampled};
 use flipcast_record::Protocol;
 use flipcast_record::results::{Checkpoint, Phases};
@@ -57,9 +57,10 @@ pub struct PhasesJob<'a> {
     pub embedding: ClusterSettings,
 }
 
-impl PhasesJob<'_> {
-    /// Everything that defines the result.
-    pub fn protocol(&self) -> Result<Protocol, RunError> {
+impl Analysis for PhasesJob<'_> {
+    type Result = Phases;
+
+    fn protocol(&self) -> Result<Protocol, RunError> {
         Ok(self
             .subject
             .protocol("phases")?
@@ -69,13 +70,7 @@ impl PhasesJob<'_> {
             .with("clean", &self.clean.map(Clean::protocol))?)
     }
 
-    /// The result, from `ledger` or else made and kept there.
-    pub fn recorded(&self, ledger: &mut Ledger, watcher: &mut dyn Watcher) -> Result<Phases, RunError> {
-        recorded(self.protocol()?, ledger, || self.run(watcher))
-    }
-
-    /// Adapts and looks.
-    pub fn run(&self, watcher: &mut dyn Watcher) -> Result<Phases, RunError> {
+    fn run(&self, watcher: &mut dyn Watcher) -> Result<Phases, RunError> {
         self.check()?;
         let subject = &self.subject;
         let scope = subject.request.scope;
@@ -118,7 +113,9 @@ impl PhasesJob<'_> {
         })?;
         Ok(Phases { phase_1_end: best_step(&checkpoints), checkpoints, images: initial.len(), clusters })
     }
+}
 
+impl PhasesJob<'_> {
     fn check(&self) -> Result<(), RunError> {
         self.subject.check()?;
         at_least("number of observed images", self.embedding.images, 2, "at least 2")?;

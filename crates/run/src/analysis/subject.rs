@@ -3,16 +3,13 @@ use crate::calibration::ModelIdentity;
 use crate::flips::even_chunk;
 use crate::images::Images;
 use crate::ledger::with_storage;
-use crate::{CellRequest, Device, Ledger, RunError};
+use crate::{CellRequest, Device, RunError};
 use flipcast_adapt::MethodConfig;
 use flipcast_images::dataset::{Dataset, Subset};
 use flipcast_images::loader::{LoaderConfig, Order};
 use flipcast_models::Model;
 use flipcast_record::Protocol;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Raised whenever an analysis gives other numbers for the same protocol.
 const VERSION: u32 = 1;
@@ -144,19 +141,4 @@ pub(super) fn at_least(
         return Ok(());
     }
     Err(RunError::Setting { setting, found, expected })
-}
-
-/// The result kept for `protocol`, or what `make` gives, which is then kept.
-pub(super) fn recorded<T: Serialize + DeserializeOwned>(
-    protocol: Protocol,
-    ledger: &mut Ledger,
-    make: impl FnOnce() -> Result<T, RunError>,
-) -> Result<T, RunError> {
-    if let Some(result) = ledger.find(&protocol)? {
-        return Ok(result);
-    }
-    let started = Instant::now();
-    let result = make()?;
-    ledger.keep(protocol, &result, started.elapsed().as_secs_f64())?;
-    Ok(result)
 }

@@ -1,6 +1,6 @@
-use super::checkpoints;
-use super::subject::{at_least, recorded};
-use crate::{Ledger, RunError};
+use super::subject::at_least;
+use super::{Analysis, checkpoints};
+use crate::{RunError, Watcher};
 use flipcast_ground::SplitMix64;
 use flipcast_record::Protocol;
 use flipcast_record::results::{Toy, ToyFrame, ToyPanel};
@@ -52,17 +52,19 @@ impl Default for ToyConfig {
     }
 }
 
-impl ToyConfig {
-    /// Everything that defines the result.
-    pub fn protocol(&self) -> Result<Protocol, RunError> {
+impl Analysis for ToyConfig {
+    type Result = Toy;
+
+    fn protocol(&self) -> Result<Protocol, RunError> {
         Ok(Protocol::new("toy").with("version", &VERSION)?.with("seed", &self.seed)?.with("settings", self)?)
     }
 
-    /// The result, from `ledger` or else made and kept there.
-    pub fn recorded(&self, ledger: &mut Ledger) -> Result<Toy, RunError> {
-        recorded(self.protocol()?, ledger, || toy(self))
+    fn run(&self, _watcher: &mut dyn Watcher) -> Result<Toy, RunError> {
+        toy(self)
     }
+}
 
+impl ToyConfig {
     /// Refuses settings outside their ranges.
     pub fn check(&self) -> Result<(), RunError> {
         at_least("number of classes", self.classes, 2, "at least 2")?;

@@ -1,8 +1,7 @@
-use super::subject::{ClusterArgs, RestrictionArgs, SubjectArgs, number, percent, to_json};
+use super::subject::{ClusterArgs, RestrictionArgs, SubjectArgs, number, percent};
 use crate::output::print;
 use crate::table::render;
-use anyhow::{Context, Result};
-use flipcast_run::Watcher;
+use anyhow::Result;
 use flipcast_run::analysis::{FlipPoint, FlipsJob, correlate};
 
 /// Flips against the silhouette of embeddings and the accuracy.
@@ -26,25 +25,10 @@ pub fn run(args: &Args) -> Result<()> {
     let subject = &args.subject;
     let adapted = subject.adapted("rdumb")?;
     let restriction = args.restriction.choose(&adapted);
-    let mut ledger = subject.scoring.ledger()?;
     let data = subject.open(&adapted)?;
-    let mut watcher = subject.scoring.watcher("flips");
-    let mut found: Vec<(&str, FlipPoint)> = Vec::new();
-    for (place, (spec, data)) in data.iter().enumerate() {
-        watcher.cell(spec, place, subject.images.data.len());
-        let job = FlipsJob {
-            subject: subject.subject(&adapted, data),
-            steps: subject.steps,
-            embedding: args.clusters.settings(restriction),
-        };
-        let point =
-            job.recorded(&mut ledger, &mut watcher).with_context(|| format!("cannot analyse the flips on `{spec}`"))?;
-        if subject.json {
-            watcher.print(&to_json(spec, &job.protocol()?.key(), &point)?)?;
-        }
-        found.push((spec, point));
-    }
-    drop(watcher);
+    let (steps, embedding) = (subject.steps, args.clusters.settings(restriction));
+    let job = |subject| FlipsJob { subject, steps, embedding };
+    let found = subject.analyse("flips", &adapted, &data, job, |_, _| String::new())?;
     if subject.json {
         return Ok(());
     }

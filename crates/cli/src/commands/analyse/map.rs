@@ -1,7 +1,6 @@
-use super::subject::{CleanArgs, RestrictionArgs, SubjectArgs, number, percent, to_json};
+use super::subject::{CleanArgs, RestrictionArgs, SubjectArgs, number, percent};
 use crate::table::render;
-use anyhow::{Context, Result};
-use flipcast_run::Watcher;
+use anyhow::Result;
 use flipcast_run::analysis::{Clean, EmbeddingMap, MapJob, TsneConfig};
 
 /// A map of the embeddings at several steps of adaptation.
@@ -40,29 +39,18 @@ pub fn run(args: &Args) -> Result<()> {
     let restriction = args.restriction.choose(&adapted);
     let images = args.clean.open(subject, &adapted)?;
     let clean: Option<Clean> = images.as_ref().map(|images| args.clean.means(subject, &adapted, images, restriction));
-    let mut ledger = subject.scoring.ledger()?;
     let data = subject.open(&adapted)?;
-    let mut watcher = subject.scoring.watcher("map");
-    for (place, (spec, data)) in data.iter().enumerate() {
-        watcher.cell(spec, place, subject.images.data.len());
-        let job = MapJob {
-            subject: subject.subject(&adapted, data),
-            clean: clean.as_ref(),
-            frames: frames.clone(),
-            points: args.points,
-            classes: args.shown_classes,
-            restriction,
-            tsne: TsneConfig { perplexity: args.perplexity, seed: subject.scoring.seed, ..TsneConfig::default() },
-        };
-        let map = job
-            .recorded(&mut ledger, &mut watcher)
-            .with_context(|| format!("cannot map the embeddings of `{spec}`"))?;
-        watcher.print(&if subject.json {
-            to_json(spec, &job.protocol()?.key(), &map)?
-        } else {
-            to_text(spec, &map)
-        })?;
-    }
+    let seed = subject.scoring.seed;
+    let job = |subject| MapJob {
+        subject,
+        clean: clean.as_ref(),
+        frames: frames.clone(),
+        points: args.points,
+        classes: args.shown_classes,
+        restriction,
+        tsne: TsneConfig { perplexity: args.perplexity, seed, ..TsneConfig::default() },
+    };
+    subject.analyse("map", &adapted, &data, job, to_text)?;
     Ok(())
 }
 
@@ -79,10 +67,5 @@ fn to_text(spec: &str, map: &EmbeddingMap) -> String {
         before = Some(&frame.points);
     }
     let header = [">step", ">accuracy", ">moved", ">divergence"];
-    format!(
-        "{spec}: {} images of {} classes\n{}\n",
-        map.labels.len(),
-        map.class_names.len(),
-        render(&header, &rows)
-    )
+    format!("{spec}: {} images of {} classes\n{}\n", map.labels.len(), map.class_names.len(), render(&header, &rows))
 }

@@ -2,7 +2,7 @@ use super::subject::{SubjectArgs, number, percent};
 use crate::table::render;
 use anyhow::{Context, Result, ensure};
 use flipcast_run::Watcher;
-use flipcast_run::analysis::{CurvePoint, Omission, OmissionJob, OmissionRule};
+use flipcast_run::analysis::{Analysis, CurvePoint, Omission, OmissionJob, OmissionRule};
 use serde_json::json;
 
 /// Values of k in the paper.

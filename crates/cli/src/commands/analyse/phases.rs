@@ -1,8 +1,7 @@
-use super::subject::{CleanArgs, ClusterArgs, RestrictionArgs, SubjectArgs, number, percent, to_json};
+use super::subject::{CleanArgs, ClusterArgs, RestrictionArgs, SubjectArgs, number, percent};
 use crate::output::print;
 use crate::table::render;
-use anyhow::{Context, Result};
-use flipcast_run::Watcher;
+use anyhow::Result;
 use flipcast_run::analysis::{Clean, Correlation, PhaseCorrelations, Phases, PhasesJob, phase_correlations};
 use serde_json::json;
 
@@ -37,28 +36,14 @@ pub fn run(args: &Args) -> Result<()> {
     let restriction = args.restriction.choose(&adapted);
     let images = args.clean.open(subject, &adapted)?;
     let clean: Option<Clean> = images.as_ref().map(|images| args.clean.means(subject, &adapted, images, restriction));
-    let mut ledger = subject.scoring.ledger()?;
     let data = subject.open(&adapted)?;
-    let mut watcher = subject.scoring.watcher("phases");
-    let mut found: Vec<(&str, Phases)> = Vec::new();
-    for (place, (spec, data)) in data.iter().enumerate() {
-        watcher.cell(spec, place, subject.images.data.len());
-        let job = PhasesJob {
-            subject: subject.subject(&adapted, data),
-            clean: clean.as_ref(),
-            checkpoints: checkpoints.clone(),
-            embedding: args.clusters.settings(restriction),
-        };
-        let phases = job
-            .recorded(&mut ledger, &mut watcher)
-            .with_context(|| format!("cannot analyse the phases on `{spec}`"))?;
-        watcher.print(&if subject.json {
-            to_json(spec, &job.protocol()?.key(), &phases)?
-        } else {
-            to_text(spec, &phases)
-        })?;
-        found.push((spec, phases));
-    }
+    let job = |subject| PhasesJob {
+        subject,
+        clean: clean.as_ref(),
+        checkpoints: checkpoints.clone(),
+        embedding: args.clusters.settings(restriction),
+    };
+    let found = subject.analyse("phases", &adapted, &data, job, to_text)?;
     if found.len() > 1 {
         let correlations = phase_correlations(found.iter().map(|(_, phases)| phases));
         if subject.json {
@@ -90,12 +75,7 @@ fn to_text(spec: &str, phases: &Phases) -> String {
         Some(step) => format!("phase 1 ends at step {step}"),
         None => "without labels the end of phase 1 is unknown".to_owned(),
     };
-    format!(
-        "{spec}: {} images, {} clusters\n{}{end}\n\n",
-        phases.images,
-        phases.clusters,
-        render(&header, &rows)
-    )
+    format!("{spec}: {} images, {} clusters\n{}{end}\n\n", phases.images, phases.clusters, render(&header, &rows))
 }
 
 /// The changes of all splits, and how they go together.

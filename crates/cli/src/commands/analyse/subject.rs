@@ -5,14 +5,14 @@ use crate::commands::inputs::{DataArgs, ModelArgs};
 use crate::commands::scoring::ScoringArgs;
 use crate::commands::thread_count;
 use crate::failure::Advised;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use flipcast_adapt::MethodConfig;
 use flipcast_exec::NormMode;
 use flipcast_models::Model;
-use flipcast_run::Device;
-use flipcast_run::analysis::{Clean, CleanSettings, ClusterSettings, Restriction, Subject, checkpoints};
+use flipcast_run::analysis::{Analysis, Clean, CleanSettings, ClusterSettings, Restriction, Subject, checkpoints};
 use flipcast_run::open::{DataRequest, LabelRule, OpenError, OpenedData};
+use flipcast_run::{Device, Watcher};
 use serde::Serialize;
 
 /// Classes of a network for ImageNet.
@@ -148,6 +148,34 @@ impl SubjectArgs {
             chunk: self.chunk,
             device: adapted.device,
         }
+    }
+
+    /// Makes an analysis of all `data`, one after the other, and prints what it says of each.
+    pub fn analyse<'a, A: Analysis>(
+        &self,
+        what: &str,
+        adapted: &'a Adapted,
+        data: &'a [(&'a str, OpenedData)],
+        job: impl Fn(Subject<'a>) -> A,
+        to_text: impl Fn(&str, &A::Result) -> String,
+    ) -> Result<Vec<(&'a str, A::Result)>> {
+        let mut ledger = self.scoring.ledger()?;
+        let mut watcher = self.scoring.watcher(what);
+        let mut found = Vec::new();
+        for (place, (spec, opened)) in data.iter().enumerate() {
+            watcher.cell(spec, place, data.len());
+            let job = job(self.subject(adapted, opened));
+            let result = job
+                .recorded(&mut ledger, &mut watcher)
+                .with_context(|| format!("cannot analyse the {what} of `{spec}`"))?;
+            let text = match self.json {
+                true => to_json(spec, &job.protocol()?.key(), &result)?,
+                false => to_text(spec, &result),
+            };
+            watcher.print(&text)?;
+            found.push((*spec, result));
+        }
+        Ok(found)
     }
 
     /// The steps listed with 0 before them and the last step behind, or the usual ones.

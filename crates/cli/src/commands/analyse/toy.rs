@@ -3,7 +3,8 @@ use crate::commands::scoring::open_ledger;
 use crate::output::print;
 use crate::table::render;
 use anyhow::Result;
-use flipcast_run::analysis::{Toy, ToyConfig};
+use flipcast_run::Unwatched;
+use flipcast_run::analysis::{Analysis, Toy, ToyConfig};
 use std::path::PathBuf;
 
 /// Entropy minimisation as expectation-maximisation on points of a plane.
@@ -55,7 +56,7 @@ pub fn run(args: &Args) -> Result<()> {
         seed: args.seed,
         ..ToyConfig::default()
     };
-    let toy = config.recorded(&mut open_ledger(args.record.as_deref())?)?;
+    let toy = config.recorded(&mut open_ledger(args.record.as_deref())?, &mut Unwatched)?;
     if args.json {
         return print(&to_json("toy", &config.protocol()?.key(), &toy)?);
     }
