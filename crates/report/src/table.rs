@@ -74,6 +74,18 @@ impl Table {
         }
     }
 
+    /// A table with a row for every entry; a column has a heading and what it shows of an entry.
+    pub fn of<T: Copy>(
+        name: &str,
+        caption: &str,
+        entries: impl IntoIterator<Item = T>,
+        columns: &[(&str, &dyn Fn(T) -> TableCell)],
+    ) -> Self {
+        let headings: Vec<&str> = columns.iter().map(|(heading, _)| *heading).collect();
+        let row = |entry: T| columns.iter().map(|(_, cell)| cell(entry)).collect();
+        Self { rows: entries.into_iter().map(row).collect(), ..Self::new(name, caption, &headings) }
+    }
+
     /// Marks the smallest and second smallest number of a column. Numbers that read the same share their mark, so that
     /// the marks agree with what the reader sees.
     pub fn mark_least(&mut self, column: usize) {

@@ -1,11 +1,11 @@
 use super::Shown;
+use super::phases::by_model_and_method;
 use super::series::{Series, percent};
 use crate::Study;
 use crate::chart::{Axis, AxisFormat, Figure, Mark, Panel};
 use crate::study::Entry;
 use flipcast_estimate::{pearson, spearman};
 use flipcast_record::results::FlipPoint;
-use std::collections::BTreeMap;
 
 /// A number of a record and how its axis reads.
 type Measure = (&'static str, AxisFormat, fn(&FlipPoint) -> Option<f64>);
@@ -16,12 +16,7 @@ const ACCURACY: Measure = ("accuracy", AxisFormat::Percent, |f| f.accuracy);
 
 /// Per model and method: flips, silhouette and accuracy in pairs, one point per dataset.
 pub(super) fn build(study: &Study) -> Vec<Shown> {
-    let mut groups: BTreeMap<(&str, &str), Vec<&Entry<FlipPoint>>> = BTreeMap::new();
-    for entry in &study.flips {
-        let method = entry.subject.method.as_deref().unwrap_or("");
-        let group = (entry.subject.model.as_str(), method);
-        groups.entry(group).or_default().push(entry);
-    }
+    let groups = by_model_and_method(&study.flips);
     let several = groups.len() > 1;
     let mut shown = Vec::new();
     for ((model, method), entries) in groups {

@@ -20,7 +20,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
             let accuracy = frame.accuracy.map(|accuracy| format!(", accuracy {}", percent(accuracy)));
             format!("step {}{}", frame.step, accuracy.unwrap_or_default())
         });
-        let method = subject.method.as_deref().unwrap_or("");
+        let method = subject.method_name();
         if !figures.is_empty() {
             shown.push(Shown {
                 title: format!("{}, {}, {method}", subject.model, subject.name),

@@ -14,8 +14,7 @@ pub(super) fn build(study: &Study) -> Vec<Shown> {
     let mut groups: BTreeMap<(&str, &str, &str), Vec<&Entry<Omission>>> = BTreeMap::new();
     for entry in &study.omissions {
         let subject = &entry.subject;
-        let method = subject.method.as_deref().unwrap_or("");
-        let group = (subject.model.as_str(), subject.data.as_str(), method);
+        let group = (subject.model.as_str(), subject.data.as_str(), subject.method_name());
         groups.entry(group).or_default().push(entry);
     }
     let mut shown = Vec::new();

@@ -21,16 +21,14 @@ const MEASURES: [Measure; 5] = [
     ("predictions flipped", AxisFormat::Percent, |c| Some(c.flips)),
 ];
 
-/// Runs of one model and method.
-pub(super) type Group<'a> = ((&'a str, &'a str), Vec<&'a Entry<Phases>>);
+/// Entries of one model and method.
+pub(super) type Group<'a, R> = ((&'a str, &'a str), Vec<&'a Entry<R>>);
 
-/// Runs by model and method.
-pub(super) fn groups(study: &Study) -> Vec<Group<'_>> {
-    let mut groups: BTreeMap<(&str, &str), Vec<&Entry<Phases>>> = BTreeMap::new();
-    for entry in &study.phases {
-        let method = entry.subject.method.as_deref().unwrap_or("");
-        let place = (entry.subject.model.as_str(), method);
-        groups.entry(place).or_default().push(entry);
+/// Entries by model and method.
+pub(super) fn by_model_and_method<R>(entries: &[Entry<R>]) -> Vec<Group<'_, R>> {
+    let mut groups: BTreeMap<(&str, &str), Vec<&Entry<R>>> = BTreeMap::new();
+    for entry in entries {
+        groups.entry((&entry.subject.model, entry.subject.method_name())).or_default().push(entry);
     }
     groups.into_iter().collect()
 }
@@ -38,7 +36,7 @@ pub(super) fn groups(study: &Study) -> Vec<Group<'_>> {
 /// Per model and method, one chart per measure with a line per dataset.
 pub(super) fn build(study: &Study) -> Vec<Shown> {
     let mut shown = Vec::new();
-    for ((model, method), entries) in groups(study) {
+    for ((model, method), entries) in by_model_and_method(&study.phases) {
         let panels: Vec<Panel> = MEASURES.iter().filter_map(|measure| panel(&entries, measure)).collect();
         let figure =
             Figure { label: format!("{model} while it adapts with {method}"), columns: panels.len().min(2), panels };

@@ -1,25 +1,29 @@
 use super::Shown;
-use super::phases::{ACCURACY, Group, Measure, SILHOUETTE, capitalised, groups, points, text, worst_and_best};
+use super::phases::{
+    ACCURACY, Group, Measure, SILHOUETTE, by_model_and_method, capitalised, points, text, worst_and_best,
+};
 use crate::Study;
 use crate::chart::{Axis, Figure, Mark, MarkShape, Paint, Panel, Trim};
+use flipcast_record::results::Phases;
 
 /// Charts in a row.
 const COLUMNS: usize = 8;
 
 /// Per model and method, a small chart of every run's accuracy; all have the same axes.
 pub(super) fn build(study: &Study) -> Vec<Shown> {
-    let groups = groups(study);
-    groups.iter().filter_map(|g| figure(g, &ACCURACY)).collect()
+    figures(study, &ACCURACY)
 }
 
 /// The same of the silhouette.
 pub(super) fn build_silhouettes(study: &Study) -> Vec<Shown> {
-    let groups = groups(study);
-    let figures = groups.iter().filter_map(|g| figure(g, &SILHOUETTE));
-    figures.collect()
+    figures(study, &SILHOUETTE)
 }
 
-fn figure(((model, method), entries): &Group, measure: &Measure) -> Option<Shown> {
+fn figures(study: &Study, measure: &Measure) -> Vec<Shown> {
+    by_model_and_method(&study.phases).iter().filter_map(|group| figure(group, measure)).collect()
+}
+
+fn figure(((model, method), entries): &Group<'_, Phases>, measure: &Measure) -> Option<Shown> {
     let lines: Vec<Vec<(f64, f64)>> = entries.iter().map(|entry| points(&entry.result, measure)).collect();
     let places = || lines.iter().flatten();
     places().next()?;

@@ -13,42 +13,25 @@ pub(super) fn build(study: &Study) -> Section {
         "Every run predicts its images while it adapts to them. Accuracies are known where labels are; a flip is a prediction that differs from \
          the source model's. Entropies are means over the first and the last batch, in nats.",
     );
-    let mut table = Table::new(
+    section.add(Table::of(
         "adaptations",
         "Adaptation runs: shares in percent",
+        study.adaptations.iter().map(|entry| (&entry.subject, &entry.result)),
         &[
-            "dataset",
-            "model",
-            "method",
-            ">images",
-            ">steps",
-            ">source accuracy",
-            ">accuracy",
-            ">flips",
-            ">images used",
-            ">first entropy",
-            ">last entropy",
-            "what happened",
+            ("dataset", &|(subject, _)| TableCell::text(&subject.name)),
+            ("model", &|(subject, _)| TableCell::text(&subject.model)),
+            ("method", &|(subject, _)| TableCell::text(subject.method_name())),
+            (">images", &|(_, run)| TableCell::count(run.images)),
+            (">steps", &|(_, run)| TableCell::count(run.steps)),
+            (">source accuracy", &|(_, run)| TableCell::percent(run.source_accuracy, 1)),
+            (">accuracy", &|(_, run)| TableCell::percent(run.accuracy, 1)),
+            (">flips", &|(_, run)| TableCell::percent(run.flip_rate, 1)),
+            (">images used", &|(_, run)| TableCell::percent(Some(run.used_share), 1)),
+            (">first entropy", &|(_, run)| TableCell::number(Some(run.first_entropy), 3)),
+            (">last entropy", &|(_, run)| TableCell::number(Some(run.last_entropy), 3)),
+            ("what happened", &|(_, run)| TableCell::text(&story(run))),
         ],
-    );
-    for entry in &study.adaptations {
-        let (subject, run) = (&entry.subject, &entry.result);
-        table.rows.push(vec![
-            TableCell::text(&subject.name),
-            TableCell::text(&subject.model),
-            TableCell::text(subject.method.as_deref().unwrap_or("")),
-            TableCell::count(run.images),
-            TableCell::count(run.steps),
-            TableCell::percent(run.source_accuracy, 1),
-            TableCell::percent(run.accuracy, 1),
-            TableCell::percent(run.flip_rate, 1),
-            TableCell::percent(Some(run.used_share), 1),
-            TableCell::number(Some(run.first_entropy), 3),
-            TableCell::number(Some(run.last_entropy), 3),
-            TableCell::text(&story(run)),
-        ]);
-    }
-    section.add(table);
+    ));
     section
 }
 

@@ -81,32 +81,21 @@ fn tables(model: &str, which: Which, entries: &[&Entry<Estimates>]) -> Option<(T
 }
 
 fn quality_table(model: &str, which: Which, ranked: &[(String, Quality)]) -> Table {
-    let mut table = Table::new(
+    let held = |(held, intervals): (usize, usize)| (intervals > 0).then(|| held as f64 / intervals as f64);
+    let mut table = Table::of(
         "quality",
         &format!("{model}, {}: errors and intervals in points", which.text()),
+        ranked,
         &[
-            "estimator",
-            ">datasets",
-            ">mean error",
-            ">worst",
-            ">bias",
-            ">intervals that hold the truth, %",
-            ">mean width",
+            ("estimator", &|(name, _)| TableCell::text(&estimator_label(name))),
+            (">datasets", &|(_, quality)| TableCell::count(quality.datasets)),
+            (">mean error", &|(_, quality)| TableCell::percent(Some(quality.mae), 2)),
+            (">worst", &|(_, quality)| TableCell::percent(Some(quality.worst), 1)),
+            (">bias", &|(_, quality)| TableCell::percent(Some(quality.bias), 2)),
+            (">intervals that hold the truth, %", &|(_, quality)| TableCell::percent(held(quality.held), 0)),
+            (">mean width", &|(_, quality)| TableCell::percent(quality.width, 1)),
         ],
     );
-    for (name, quality) in ranked {
-        let (held, intervals) = quality.held;
-        let share = (intervals > 0).then(|| held as f64 / intervals as f64);
-        table.rows.push(vec![
-            TableCell::text(&estimator_label(name)),
-            TableCell::count(quality.datasets),
-            TableCell::percent(Some(quality.mae), 2),
-            TableCell::percent(Some(quality.worst), 1),
-            TableCell::percent(Some(quality.bias), 2),
-            TableCell::percent(share, 0),
-            TableCell::percent(quality.width, 1),
-        ]);
-    }
     table.mark_least(2);
     table.mark_least(3);
     table

@@ -1,3 +1,4 @@
+use super::section::LONG;
 use super::{Block, Section};
 use crate::Study;
 use crate::figures::groups;
@@ -61,7 +62,7 @@ pub(super) fn build(study: &Study) -> Section {
             row.push(TableCell::text(&flags.join(", ")));
             table.rows.push(row);
         }
-        let fold = table.rows.len() > 12 || which == Which::Adapted;
+        let fold = table.rows.len() > LONG || which == Which::Adapted;
         if fold {
             let summary = format!("Table: {model}, {}, {} datasets", which.text(), table.rows.len());
             section.blocks.push(Block::Folded(summary, table));

@@ -1,4 +1,4 @@
-use super::{Block, Section};
+use super::Section;
 use crate::Study;
 use crate::table::{Table, TableCell};
 
@@ -13,29 +13,22 @@ pub(super) fn build(study: &Study) -> Section {
          accuracy is high: that is why flips can tell accuracy. r is Pearson's correlation, \u{3c1} Spearman's.",
     );
     section.show(study, "flips");
-    let mut table = Table::new(
+    let table = Table::of(
         "flips",
         "Datasets: flips and accuracy in percent",
-        &["dataset", "model", "method", "family", ">images", ">silhouette", ">flips", ">weighted flips", ">accuracy"],
+        study.flips.iter().map(|entry| (&entry.subject, &entry.result)),
+        &[
+            ("dataset", &|(subject, _)| TableCell::text(&subject.name)),
+            ("model", &|(subject, _)| TableCell::text(&subject.model)),
+            ("method", &|(subject, _)| TableCell::text(subject.method_name())),
+            ("family", &|(subject, _)| TableCell::text(&subject.family)),
+            (">images", &|(_, point)| TableCell::count(point.images)),
+            (">silhouette", &|(_, point)| TableCell::number(point.silhouette, 3)),
+            (">flips", &|(_, point)| TableCell::percent(Some(point.flips), 1)),
+            (">weighted flips", &|(_, point)| TableCell::number(Some(point.weighted_flips), 2)),
+            (">accuracy", &|(_, point)| TableCell::percent(point.accuracy, 1)),
+        ],
     );
-    for entry in &study.flips {
-        let (subject, result) = (&entry.subject, &entry.result);
-        table.rows.push(vec![
-            TableCell::text(&subject.name),
-            TableCell::text(&subject.model),
-            TableCell::text(subject.method.as_deref().unwrap_or("")),
-            TableCell::text(&subject.family),
-            TableCell::count(result.images),
-            TableCell::number(result.silhouette, 3),
-            TableCell::percent(Some(result.flips), 1),
-            TableCell::number(Some(result.weighted_flips), 2),
-            TableCell::percent(result.accuracy, 1),
-        ]);
-    }
-    if table.rows.len() > 12 {
-        section.blocks.push(Block::Folded(format!("Table: {} datasets", table.rows.len()), table));
-    } else {
-        section.add(table);
-    }
+    section.add_or_fold(table, "datasets");
     section
 }

@@ -14,41 +14,28 @@ pub(super) fn build(study: &Study) -> Section {
          accuracy at the start.",
     );
     section.show(study, "omission");
-    let mut table = Table::new(
-        "omission",
-        "Runs with images left out: accuracies in percent, gain in points, entropies in nats",
-        &[
-            "dataset",
-            "method",
-            "rule",
-            ">value",
-            ">left out",
-            ">their entropy",
-            ">mean entropy",
-            ">start",
-            ">end",
-            ">gain",
-        ],
-    );
     let mut entries: Vec<_> = study.omissions.iter().collect();
     entries
         .sort_by_key(|entry| (&entry.subject.data, &entry.subject.method, &entry.subject.rule, entry.result.dropped));
-    for entry in entries {
-        let run = &entry.result;
-        let accuracy = |point: Option<&CurvePoint>| point.and_then(|p| p.accuracy);
-        table.rows.push(vec![
-            TableCell::text(&entry.subject.name),
-            TableCell::text(entry.subject.method.as_deref().unwrap_or("")),
-            TableCell::text(&entry.subject.rule.replace('_', " ")),
-            TableCell::number(entry.subject.rule_value, if entry.subject.rule == "top_k" { 0 } else { 2 }),
-            TableCell::count(run.dropped),
-            TableCell::number(run.dropped_entropy, 2),
-            TableCell::number(Some(run.mean_entropy), 2),
-            TableCell::percent(accuracy(run.curve.first()), 1),
-            TableCell::percent(accuracy(run.curve.last()), 1),
-            TableCell::percent(run.gain(), 1),
-        ]);
-    }
-    section.add(table);
+    let accuracy = |point: Option<&CurvePoint>| TableCell::percent(point.and_then(|p| p.accuracy), 1);
+    section.add(Table::of(
+        "omission",
+        "Runs with images left out: accuracies in percent, gain in points, entropies in nats",
+        entries.into_iter().map(|entry| (&entry.subject, &entry.result)),
+        &[
+            ("dataset", &|(subject, _)| TableCell::text(&subject.name)),
+            ("method", &|(subject, _)| TableCell::text(subject.method_name())),
+            ("rule", &|(subject, _)| TableCell::text(&subject.rule.replace('_', " "))),
+            (">value", &|(subject, _)| {
+                TableCell::number(subject.rule_value, if subject.rule == "top_k" { 0 } else { 2 })
+            }),
+            (">left out", &|(_, run)| TableCell::count(run.dropped)),
+            (">their entropy", &|(_, run)| TableCell::number(run.dropped_entropy, 2)),
+            (">mean entropy", &|(_, run)| TableCell::number(Some(run.mean_entropy), 2)),
+            (">start", &|(_, run)| accuracy(run.curve.first())),
+            (">end", &|(_, run)| accuracy(run.curve.last())),
+            (">gain", &|(_, run)| TableCell::percent(run.gain(), 1)),
+        ],
+    ));
     section
 }

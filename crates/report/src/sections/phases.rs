@@ -6,7 +6,7 @@ use crate::html::escape;
 use crate::study::PAPER_PHASES;
 use crate::table::{Table, TableCell};
 use flipcast_estimate::{pearson, spearman};
-use flipcast_record::results::Phases;
+use flipcast_record::results::{Checkpoint, Phases};
 
 /// Adaptation curves and what moves with accuracy.
 pub(super) fn build(study: &Study) -> Section {
@@ -30,12 +30,7 @@ pub(super) fn build(study: &Study) -> Section {
         section.blocks.push(Block::Html(format!("<ul>{items}</ul>")));
     }
     section.show(study, "correlations");
-    let table = table(study);
-    if table.rows.len() > 12 {
-        section.blocks.push(Block::Folded(format!("Table: {} runs", table.rows.len()), table));
-    } else {
-        section.add(table);
-    }
+    section.add_or_fold(table(study), "runs");
     section
 }
 
@@ -84,39 +79,22 @@ fn correlation(pairs: &[(f64, f64)], measure: &str, paper: f64) -> String {
 }
 
 fn table(study: &Study) -> Table {
-    let mut table = Table::new(
+    let accuracy = |point: Option<&Checkpoint>| TableCell::percent(point.and_then(|c| c.accuracy), 1);
+    let change = |change: Option<Change>| TableCell::number(change.map(|change| change.measure), 3);
+    Table::of(
         "phases",
         "Runs: accuracy in percent at the start, at its best and at the end, and what changed in the phases",
+        study.phases.iter().map(|entry| (&entry.subject, &entry.result)),
         &[
-            "dataset",
-            "model",
-            "method",
-            ">start",
-            ">best",
-            ">at step",
-            ">end",
-            ">\u{394} silhouette, phase 1",
-            ">\u{394} shift distance, phase 2",
+            ("dataset", &|(subject, _)| TableCell::text(&subject.name)),
+            ("model", &|(subject, _)| TableCell::text(&subject.model)),
+            ("method", &|(subject, _)| TableCell::text(subject.method_name())),
+            (">start", &|(_, run)| accuracy(run.checkpoints.first())),
+            (">best", &|(_, run)| accuracy(run.checkpoints.iter().find(|c| Some(c.step) == run.phase_1_end))),
+            (">at step", &|(_, run)| TableCell::number(run.phase_1_end.map(|end| end as f64), 0)),
+            (">end", &|(_, run)| accuracy(run.checkpoints.last())),
+            (">\u{394} silhouette, phase 1", &|(_, run)| change(phase_1(run))),
+            (">\u{394} shift distance, phase 2", &|(_, run)| change(phase_2(run))),
         ],
-    );
-    for entry in &study.phases {
-        let run = &entry.result;
-        let accuracy_at = |step: Option<usize>| {
-            let at = run.checkpoints.iter().find(|c| Some(c.step) == step)?;
-            at.accuracy
-        };
-        let (first, last) = (run.checkpoints.first(), run.checkpoints.last());
-        table.rows.push(vec![
-            TableCell::text(&entry.subject.name),
-            TableCell::text(&entry.subject.model),
-            TableCell::text(entry.subject.method.as_deref().unwrap_or("")),
-            TableCell::percent(first.and_then(|c| c.accuracy), 1),
-            TableCell::percent(accuracy_at(run.phase_1_end), 1),
-            TableCell::number(run.phase_1_end.map(|end| end as f64), 0),
-            TableCell::percent(last.and_then(|c| c.accuracy), 1),
-            TableCell::number(phase_1(run).map(|change| change.measure), 3),
-            TableCell::number(phase_2(run).map(|change| change.measure), 3),
-        ]);
-    }
-    table
+    )
 }

@@ -7,6 +7,9 @@ use crate::figures::{FIGURES, Shown};
 use crate::html::prose;
 use crate::table::Table;
 
+/// Most rows of a table that is not folded.
+pub(super) const LONG: usize = 12;
+
 /// A part of a section.
 pub(crate) enum Block {
     /// Markup that is already safe.
@@ -44,6 +47,14 @@ impl Section {
         for info in FIGURES.iter().filter(|info| info.name == name) {
             let shown = (info.build)(study).into_iter();
             self.blocks.extend(shown.map(|shown| Block::Figure(info.name, shown)));
+        }
+    }
+
+    /// A table of so many of `what`; a long one is folded.
+    pub fn add_or_fold(&mut self, table: Table, what: &str) {
+        match table.rows.len() {
+            rows if rows > LONG => self.blocks.push(Block::Folded(format!("Table: {rows} {what}"), table)),
+            _ => self.add(table),
         }
     }
 

@@ -66,6 +66,11 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
+    /// The method's name; empty where there is none.
+    pub fn method_name(&self) -> &str {
+        self.method.as_deref().unwrap_or("")
+    }
+
     /// Of a record.
     pub fn of(record: &RunRecord) -> Self {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
