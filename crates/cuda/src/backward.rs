@@ -2,6 +2,7 @@
 
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
+use crate::gemm::Direction;
 use crate::launch::layer_norm::LayerNormGradient;
 use crate::launch::norm_backward::{self as norm, NormGradient};
 use crate::launch::pool::{self, PoolKind};
@@ -246,7 +247,7 @@ impl CudaNetwork {
             slice: if beside { workspace.first(whole.len) } else { whole },
             accumulate: target.accumulate && !beside,
         };
-        layer.run_back(kernels, workspaces, batch, from, to)?;
+        layer.run_backward(kernels, workspaces, batch, layer.chosen(Direction::Backward), from, to)?;
         let other = beside.then(|| workspace.first(given.len));
         match then {
             Then::Join(join) => return self.join_backward(given, other, join),

@@ -129,7 +129,7 @@ impl<'a> Chooser<'a> {
 
     fn product(&self, layer: &Layer, direction: Direction) -> Result<Option<Product>, CudaError> {
         let s = &layer.shape;
-        if s.kernel != [1, 1] || s.stride != 1 || s.padding != [0, 0] || s.groups != 1 {
+        if !layer.is_pointwise() {
             return Ok(None);
         }
         let precision = self.kernels.precision;

@@ -2,6 +2,7 @@
 
 use crate::device::DeviceSlice;
 use crate::error::CudaError;
+use crate::gemm::Direction;
 use crate::launch::norm::{self, Statistics, Term};
 use crate::launch::pool::{self, PoolKind};
 use crate::launch::{elementwise, layer_norm, preprocess, tokens};
@@ -103,7 +104,7 @@ impl CudaNetwork {
                 };
                 // The whole planned batch: images beyond the given ones are computed and never read.
                 term.values = self.whole(term.values, *source);
-                layer.run(kernels, workspaces, self.batch(), term, out)?;
+                layer.run_forward(kernels, workspaces, self.batch(), layer.chosen(Direction::Forward), term, out)?;
                 match statistics {
                     Some(norm) if self.state.norm_mode() != NormMode::Running => {
                         self.prepare_norm(norm.index(), Some(self.place(*target, images)))

@@ -148,32 +148,16 @@ impl Layer {
         !matches!(self.backward.as_ref().map(|chosen| &chosen.way), Some(Way::Library(..)))
     }
 
+    /// The way that was chosen for a direction that the plan takes.
+    pub fn chosen(&self, direction: Direction) -> &Chosen {
+        let chosen = match direction {
+            Direction::Forward => &self.forward,
+            Direction::Backward => &self.backward,
+        };
+        chosen.as_ref().expect("planned layers have a way")
+    }
+
     /// Runs it on the whole planned batch. `source` is stored unless `reads_derived`.
-    pub fn run(
-        &self,
-        kernels: &Kernels,
-        workspaces: Workspaces,
-        batch: usize,
-        source: Term,
-        out: DeviceSlice,
-    ) -> Result<(), CudaError> {
-        let chosen = self.forward.as_ref().expect("every layer has a way forward");
-        self.run_forward(kernels, workspaces, batch, chosen, source, out)
-    }
-
-    /// Carries a gradient back, on the whole planned batch.
-    pub fn run_back(
-        &self,
-        kernels: &Kernels,
-        workspaces: Workspaces,
-        batch: usize,
-        gradient: DeviceSlice,
-        to: Target,
-    ) -> Result<(), CudaError> {
-        let chosen = self.backward.as_ref().expect("planned backward steps have a way");
-        self.run_backward(kernels, workspaces, batch, chosen, gradient, to)
-    }
-
     pub fn run_forward(
         &self,
         kernels: &Kernels,
@@ -204,6 +188,7 @@ impl Layer {
         }
     }
 
+    /// Carries a gradient back, on the whole planned batch.
     pub fn run_backward(
         &self,
         kernels: &Kernels,
