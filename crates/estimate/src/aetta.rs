@@ -25,6 +25,15 @@ const VALUES: usize = 64;
 /// Rows of logits that one thread keeps at a time.
 const ROWS: usize = 704;
 
+/// Logits or weights of some classes, where no load of a register reads from two cache lines.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(align(64))]
+struct Tile([f32; TILE]);
+
+impl Tile {
+    const ZERO: Self = Self([0.0; TILE]);
+}
+
 /// Settings of [`Aetta`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -71,7 +80,7 @@ impl AettaConfig {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
     /// Per tile of classes, one row per embedding value; classes added to fill the last tile weigh nothing.
-    tiles: Vec<[f32; TILE]>,
+    tiles: Vec<Tile>,
     bias: Vec<f32>,
     dims: usize,
 }
@@ -83,11 +92,11 @@ impl Head {
         check_rows("biases", &bias, classes)?;
         check_rows("head weights", weight, classes)?;
         let dims = weight.len() / classes;
-        let mut tiles = vec![[0.0; TILE]; classes.div_ceil(TILE) * dims];
+        let mut tiles = vec![Tile::ZERO; classes.div_ceil(TILE) * dims];
         for (tile, rows) in tiles.chunks_exact_mut(dims).zip(weight.chunks(TILE * dims)) {
             for (value, target) in tile.iter_mut().enumerate() {
                 for (class, row) in rows.chunks_exact(dims).enumerate() {
-                    target[class] = row[value];
+                    target.0[class] = row[value];
                 }
             }
         }
@@ -218,17 +227,16 @@ fn sum_passes(
     let (classes, sets) = (head.classes(), config.passes + 1);
     let tiles = classes.div_ceil(TILE);
     let kept_scale = (1.0 - config.dropout).recip() as f32;
-    // Per image and pass, all tiles: first the sum over all values, then per pass that over the values it drops.
-    let mut sums = vec![[0.0f32; TILE]; rows.len() * sets * tiles];
+    // Per tile, image and pass: first the sum over all values, then per pass that over the values it drops.
+    let mut sums = vec![Tile::ZERO; tiles * rows.len() * sets];
     let masks = draw_masks(rows.len(), head.dims(), config, random);
     let blocks = head.dims().div_ceil(VALUES);
-    for (tile, weights) in head.tiles.chunks_exact(head.dims()).enumerate() {
+    for (sums, weights) in sums.chunks_exact_mut(rows.len() * sets).zip(head.tiles.chunks_exact(head.dims())) {
         for (block, weights) in weights.chunks(VALUES).enumerate() {
-            for (image, row) in rows.iter().enumerate() {
+            for (image, (row, sums)) in rows.iter().zip(sums.chunks_exact_mut(sets)).enumerate() {
                 let values = &row[block * VALUES..][..weights.len()];
                 let masks = &masks[(image * blocks + block) * sets..][..sets];
-                let targets = sums[image * sets * tiles..][..sets * tiles].chunks_exact_mut(tiles);
-                add_chosen(values, weights, masks, targets.map(|target| &mut target[tile]));
+                add_chosen(values, weights, masks, sums);
             }
         }
     }
@@ -236,16 +244,20 @@ fn sum_passes(
     let mut ignored = vec![0.0; classes];
     let mut weights = vec![0.0; classes];
     let mut logits = vec![0.0f32; classes];
-    for image in sums.chunks_exact(sets * tiles) {
-        let (whole, dropped) = image.split_at(tiles);
-        let whole = whole.as_flattened();
-        logits.iter_mut().zip(whole).zip(&head.bias).for_each(|((z, s), b)| *z = b + s);
+    for image in 0..rows.len() {
+        let of_pass = |pass: usize| sums[image * sets + pass..].iter().step_by(rows.len() * sets);
+        for ((logits, bias), whole) in logits.chunks_mut(TILE).zip(head.bias.chunks(TILE)).zip(of_pass(0)) {
+            logits.iter_mut().zip(bias).zip(&whole.0).for_each(|((z, b), s)| *z = b + s);
+        }
         check_logits(&logits, 0)?;
         let class = add_probs(&logits, &mut weights, &mut ignored);
-        for (pass, dropped) in dropped.chunks_exact(tiles).enumerate() {
-            let kept = whole.iter().zip(dropped.as_flattened()).map(|(whole, dropped)| kept_scale * (whole - dropped));
-            logits.iter_mut().zip(kept).zip(&head.bias).for_each(|((z, s), b)| *z = b + s);
-            check_logits(&logits, pass + 1)?;
+        for pass in 1..sets {
+            let tiles = logits.chunks_mut(TILE).zip(head.bias.chunks(TILE)).zip(of_pass(0).zip(of_pass(pass)));
+            for ((logits, bias), (whole, dropped)) in tiles {
+                let kept = whole.0.iter().zip(&dropped.0).map(|(whole, dropped)| kept_scale * (whole - dropped));
+                logits.iter_mut().zip(bias).zip(kept).for_each(|((z, b), s)| *z = b + s);
+            }
+            check_logits(&logits, pass)?;
             result.changed += usize::from(add_probs(&logits, &mut weights, &mut result.probs) != class);
         }
     }
@@ -296,12 +308,7 @@ fn draw_below(random: &SplitMix64, first: u64, limit: u64, out: &mut [u8]) {
 }
 
 /// Adds to each target the weights of the values whose bits its mask has, times the values.
-fn add_chosen<'a>(
-    values: &[f32],
-    weights: &[[f32; TILE]],
-    masks: &[u64],
-    targets: impl Iterator<Item = &'a mut [f32; TILE]>,
-) {
+fn add_chosen(values: &[f32], weights: &[Tile], masks: &[u64], targets: &mut [Tile]) {
     let fused = has_fused_multiply_add();
     let present = u64::MAX >> (VALUES - values.len());
     for (mask, target) in masks.iter().zip(targets) {
@@ -313,32 +320,32 @@ fn add_chosen<'a>(
 }
 
 #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
-fn add_rows_fused(values: &[f32], weights: &[[f32; TILE]], mask: u64, target: &mut [f32; TILE]) {
+fn add_rows_fused(values: &[f32], weights: &[Tile], mask: u64, target: &mut Tile) {
     add_rows(values, weights, mask, target, f32::mul_add);
 }
 
-fn add_rows_unfused(values: &[f32], weights: &[[f32; TILE]], mask: u64, target: &mut [f32; TILE]) {
+fn add_rows_unfused(values: &[f32], weights: &[Tile], mask: u64, target: &mut Tile) {
     add_rows(values, weights, mask, target, |a, b, sum| a * b + sum);
 }
 
 #[inline(always)]
 fn add_rows(
     values: &[f32],
-    weights: &[[f32; TILE]],
+    weights: &[Tile],
     mut mask: u64,
-    target: &mut [f32; TILE],
+    target: &mut Tile,
     multiply_add: impl Fn(f32, f32, f32) -> f32,
 ) {
-    let mut sums = *target;
+    let mut sums = target.0;
     while mask != 0 {
         let at = mask.trailing_zeros() as usize;
         mask &= mask - 1;
-        let (value, weights) = (values[at], &weights[at]);
+        let (value, weights) = (values[at], &weights[at].0);
         for lane in 0..TILE {
             sums[lane] = multiply_add(value, weights[lane], sums[lane]);
         }
     }
-    *target = sums;
+    target.0 = sums;
 }
 
 /// [`Aetta`] over a whole set, in its order: the mean over images of the smoothed accuracy of their batch.

@@ -54,7 +54,7 @@ fn sum_products(
     for start in (0..rows).step_by(PANELS * DEPTH) {
         let count = (rows - start).min(PANELS * DEPTH);
         let panels = map_ranges(0, count, DEPTH, |range| {
-            let mut panel = vec![[0.0; STRIP]; strips * DEPTH];
+            let mut panel = vec![StripRow::ZERO; strips * DEPTH];
             let depth = range.len();
             fill(&mut panel, start + range.start..start + range.end);
             (panel, depth)
@@ -79,7 +79,7 @@ fn add_products(target: &mut [f64], columns: usize, panel: &[StripRow], left: us
         let block = multiply_strips(strip(left), strip(right));
         let width = STRIP.min(columns - right * STRIP);
         for (row, sums) in target.chunks_exact_mut(columns).zip(&block) {
-            let sums = &sums[..width];
+            let sums = &sums.0[..width];
             row[right * STRIP..][..width].iter_mut().zip(sums).for_each(|(t, s)| *t += s);
         }
     }
@@ -91,7 +91,7 @@ fn fill_from_images(outputs: &Outputs, panel: &mut [StripRow], images: std::ops:
     for (at, image) in images.enumerate() {
         write_probs(outputs.row(image), &outputs.summaries()[image], &mut probs);
         for (strip, values) in probs.chunks(STRIP).enumerate() {
-            panel[strip * DEPTH + at][..values.len()].copy_from_slice(values);
+            panel[strip * DEPTH + at].0[..values.len()].copy_from_slice(values);
         }
     }
 }
@@ -102,7 +102,7 @@ fn fill_from_classes(outputs: &Outputs, panel: &mut [StripRow], classes: std::op
     for (image, row) in outputs.rows().enumerate() {
         write_probs(&row[classes.clone()], &outputs.summaries()[image], &mut probs);
         for (at, p) in probs.iter().enumerate() {
-            panel[image / STRIP * DEPTH + at][image % STRIP] = *p;
+            panel[image / STRIP * DEPTH + at].0[image % STRIP] = *p;
         }
     }
 }

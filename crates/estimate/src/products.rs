@@ -11,8 +11,14 @@ const TILE_WIDE: usize = 4;
 /// Rows of a tile where there are 16.
 const TILE: usize = 2;
 
-/// One row of a strip: some columns of a matrix, stored together.
-pub(crate) type StripRow = [f64; STRIP];
+/// One row of a strip: some columns of a matrix, where no load of a register reads from two cache lines.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct StripRow(pub(crate) [f64; STRIP]);
+
+impl StripRow {
+    pub(crate) const ZERO: Self = Self([0.0; STRIP]);
+}
 
 /// Whether a product and a sum are one instruction here. Where they are not, `mul_add` is a slow call.
 pub(crate) fn has_fused_multiply_add() -> bool {
@@ -32,7 +38,7 @@ fn has_wide_registers() -> bool {
 
 /// `left' right` of two strips with equally many rows.
 pub(crate) fn multiply_strips(left: &[StripRow], right: &[StripRow]) -> [StripRow; STRIP] {
-    let mut block = [[0.0; STRIP]; STRIP];
+    let mut block = [StripRow::ZERO; STRIP];
     if has_wide_registers() {
         multiply_wide(left, right, &mut block);
     } else if has_fused_multiply_add() {
@@ -66,14 +72,14 @@ fn multiply_tiles<const ROWS: usize>(
 ) {
     for (at, rows) in block.chunks_exact_mut(ROWS).enumerate() {
         let mut sums = [[0.0; STRIP]; ROWS];
-        for (a, b) in left.iter().zip(right) {
+        for (StripRow(a), StripRow(b)) in left.iter().zip(right) {
             for row in 0..ROWS {
                 for column in 0..STRIP {
                     sums[row][column] = multiply_add(a[at * ROWS + row], b[column], sums[row][column]);
                 }
             }
         }
-        rows.copy_from_slice(&sums);
+        rows.iter_mut().zip(sums).for_each(|(row, sums)| row.0 = sums);
     }
 }
 
@@ -86,14 +92,14 @@ mod tests {
     fn blocks_are_sums_of_products_fused_or_not() {
         let mut random = SplitMix64::new(3);
         for depth in [0, 1, 7, 130] {
-            let mut strip = || (0..depth).map(|_| [(); STRIP].map(|()| random.normal())).collect::<Vec<StripRow>>();
+            let mut strip = || (0..depth).map(|_| StripRow([(); STRIP].map(|()| random.normal()))).collect::<Vec<_>>();
             let (left, right) = (strip(), strip());
             let found = multiply_strips(&left, &right);
-            let mut unfused = [[0.0; STRIP]; STRIP];
+            let mut unfused = [StripRow::ZERO; STRIP];
             multiply_unfused(&left, &right, &mut unfused);
             for (i, j) in (0..STRIP).flat_map(|i| (0..STRIP).map(move |j| (i, j))) {
-                let expected: f64 = left.iter().zip(&right).map(|(a, b)| a[i] * b[j]).sum();
-                assert!((found[i][j] - expected).abs() < 1e-12 && (unfused[i][j] - expected).abs() < 1e-12);
+                let expected: f64 = left.iter().zip(&right).map(|(a, b)| a.0[i] * b.0[j]).sum();
+                assert!((found[i].0[j] - expected).abs() < 1e-12 && (unfused[i].0[j] - expected).abs() < 1e-12);
             }
         }
     }

@@ -47,7 +47,7 @@ fn tridiagonalize(matrix: &mut [f64], size: usize) -> (Vec<f64>, Vec<f64>) {
         for last in (rest..rows).rev() {
             let row = &mut matrix[last * size..][..=last];
             for earlier in &reflections {
-                subtract_outer(row, earlier, last);
+                subtract(row, earlier, earlier.mirror[last], earlier.image[last]);
             }
             let (alpha, mirror) = reflect(&row[..last]);
             beside[last - 1] = alpha;
@@ -63,11 +63,11 @@ fn tridiagonalize(matrix: &mut [f64], size: usize) -> (Vec<f64>, Vec<f64>) {
     (diagonal, beside)
 }
 
-/// Applies one reflection to the first entries of row `at`.
-fn subtract_outer(row: &mut [f64], reflection: &Reflection, at: usize) {
-    let (m, v) = (reflection.mirror[at], reflection.image[at]);
-    for (a, (mj, vj)) in row.iter_mut().zip(reflection.mirror.iter().zip(&reflection.image)) {
-        *a -= m * vj + v * mj;
+/// Subtracts `along_mirror image + along_image mirror` from the entries of `target`.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+fn subtract(target: &mut [f64], reflection: &Reflection, along_mirror: f64, along_image: f64) {
+    for (a, (m, v)) in target.iter_mut().zip(reflection.mirror.iter().zip(&reflection.image)) {
+        *a -= along_mirror * v + along_image * m;
     }
 }
 
@@ -94,11 +94,9 @@ fn reflect(row: &[f64]) -> (f64, Option<Vec<f64>>) {
 fn image_of(matrix: &[f64], size: usize, mirror: &[f64], earlier: &[Reflection]) -> Vec<f64> {
     let mut image = vec![0.0; mirror.len()];
     multiply(matrix, size, mirror, &mut image);
-    for Reflection { mirror: m, image: v } in earlier {
-        let (along_image, along_mirror) = (dot(v, mirror), dot(m, mirror));
-        for (i, (m, v)) in image.iter_mut().zip(m.iter().zip(v)) {
-            *i -= along_image * m + along_mirror * v;
-        }
+    for reflection in earlier {
+        let (along_mirror, along_image) = (dot(&reflection.mirror, mirror), dot(&reflection.image, mirror));
+        subtract(&mut image, reflection, along_mirror, along_image);
     }
     let overlap = 2.0 * dot(mirror, &image);
     image.iter_mut().zip(mirror).for_each(|(i, m)| *i = 2.0 * *i - overlap * m);
@@ -109,15 +107,15 @@ fn image_of(matrix: &[f64], size: usize, mirror: &[f64], earlier: &[Reflection])
 fn update(matrix: &mut [f64], size: usize, rows: usize, reflections: &[Reflection]) {
     let strips = rows.div_ceil(STRIP);
     let depth = 2 * reflections.len();
-    let mut left: Vec<StripRow> = vec![[0.0; STRIP]; strips * depth];
+    let mut left: Vec<StripRow> = vec![StripRow::ZERO; strips * depth];
     let mut right = left.clone();
     for (at, Reflection { mirror, image }) in reflections.iter().enumerate() {
         for row in 0..rows {
             let (strip, column) = (row / STRIP * depth, row % STRIP);
-            left[strip + 2 * at][column] = mirror[row];
-            left[strip + 2 * at + 1][column] = image[row];
-            right[strip + 2 * at][column] = image[row];
-            right[strip + 2 * at + 1][column] = mirror[row];
+            left[strip + 2 * at].0[column] = mirror[row];
+            left[strip + 2 * at + 1].0[column] = image[row];
+            right[strip + 2 * at].0[column] = image[row];
+            right[strip + 2 * at + 1].0[column] = mirror[row];
         }
     }
     if depth == 0 {
@@ -129,7 +127,7 @@ fn update(matrix: &mut [f64], size: usize, rows: usize, reflections: &[Reflectio
             let columns = j * STRIP..(j * STRIP + STRIP).min(rows);
             for (row, sums) in (i * STRIP..rows).zip(&block) {
                 let target = &mut matrix[row * size..][columns.clone()];
-                target.iter_mut().zip(sums).for_each(|(t, s)| *t -= s);
+                target.iter_mut().zip(&sums.0).for_each(|(t, s)| *t -= s);
             }
         }
     }
@@ -209,14 +207,15 @@ fn multiply_lanes(
     sums.map(|lanes| lanes.iter().sum())
 }
 
-/// A dot product in eight sums, which the compiler can keep in vector registers; the longer vector is cut.
+/// A dot product in sums that run side by side; the longer vector is cut.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let length = a.len().min(b.len());
-    let mut sums = [0.0; LANES];
-    let (a_lanes, a_tail) = a[..length].as_chunks::<LANES>();
-    let (b_lanes, b_tail) = b[..length].as_chunks::<LANES>();
+    let mut sums = [0.0; 4 * LANES];
+    let (a_lanes, a_tail) = a[..length].as_chunks::<{ 4 * LANES }>();
+    let (b_lanes, b_tail) = b[..length].as_chunks::<{ 4 * LANES }>();
     for (a, b) in a_lanes.iter().zip(b_lanes) {
-        for lane in 0..LANES {
+        for lane in 0..4 * LANES {
             sums[lane] += a[lane] * b[lane];
         }
     }
