@@ -208,7 +208,7 @@ impl Evidence<'_> {
     pub fn scores(&self, wanted: impl Fn(&ScoreInfo) -> bool) -> Result<Scores, EstimateError> {
         let seen = Seen { evidence: self, plan: OnceLock::new() };
         let wanted: Vec<&ScoreInfo> = SCORES.iter().filter(|info| wanted(info)).collect();
-        // The long ones first, and apart what waits for the other's plan, so that all threads have work to the end.
+        // The long ones first, so that all threads have work to the end.
         let mut order: Vec<usize> = (0..wanted.len()).collect();
         order.sort_by_key(|&at| LONGEST.iter().position(|name| *name == wanted[at].name).unwrap_or(LONGEST.len()));
         let threads = if self.outputs.images() * self.outputs.classes() < FEW_LOGITS { 1 } else { 0 };
