@@ -14,7 +14,6 @@
 //!
 //! [`Ledger`]: crate::Ledger
 
-mod analysis;
 mod checkpoints;
 mod clean;
 mod correlation;
@@ -24,11 +23,11 @@ mod map;
 mod observer;
 mod omission;
 mod phases;
+mod recorded;
 mod steps;
 mod subject;
 mod toy;
 
-pub use analysis::Analysis;
 pub use checkpoints::checkpoints;
 pub use clean::{Clean, CleanSettings, SourceMeans};
 pub use correlation::{Correlation, PhaseCorrelations, correlate, phase_correlations};
@@ -41,5 +40,6 @@ pub use groups::Restriction;
 pub use map::MapJob;
 pub use omission::{OmissionJob, OmissionRule};
 pub use phases::{ClusterSettings, PhasesJob};
+pub use recorded::Analysis;
 pub use subject::Subject;
 pub use toy::{ToyConfig, toy};
