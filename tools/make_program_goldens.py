@@ -85,6 +85,25 @@ class Plain(nn.Module):
         return self.out(x[:, :, None, None]).mean((2, 3))
 
 
+class Standardized(nn.Module):
+    """A filter whose weights are standardised, as in BiT and NFNets, and what hangs on constants alone."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.gain = nn.Parameter(torch.rand(8, 1, 1, 1) + 0.5)
+        self.norm = nn.GroupNorm(2, 8)
+        self.head = nn.Linear(8, classes)
+
+    def forward(self, x):
+        weight = self.conv.weight
+        flat = weight.reshape(1, weight.shape[0], -1)
+        weight = nn.functional.batch_norm(flat, None, None, weight=(self.gain * 0.7).view(-1), training=True, momentum=0.0)
+        x = nn.functional.conv2d(x, weight.reshape_as(self.conv.weight), self.conv.bias, padding=1)
+        x = nn.functional.silu(self.norm(x)) / 0.6
+        return self.head(x.mean((2, 3)))
+
+
 def networks():
     """Name, network, rows, columns, batch, and whether the batch size is left open."""
     layer_norm = partial(nn.LayerNorm, eps=1e-6)
@@ -100,6 +119,17 @@ def networks():
         img_size=(24, 16), patch_size=8, depth=2, num_heads=3, embed_dim=12, num_classes=7, init_values=0.5, class_token=True,
         reg_tokens=2, global_pool="avg",
     ), 24, 16, 1, False
+    yield "densenet", densenet.DenseNet(4, (2, 2), 8, num_classes=7), 40, 33, 4, True
+    yield "shufflenet", shufflenetv2.ShuffleNetV2([2, 2, 2], [8, 12, 16, 20, 24], num_classes=7), 64, 49, 4, True
+    settings = partial(mobilenetv3.InvertedResidualConfig, width_mult=1.0)
+    yield "mobilenet_v3", mobilenetv3.MobileNetV3(
+        [settings(8, 3, 12, 8, True, "RE", 1, 1), settings(8, 5, 20, 12, True, "HS", 2, 1)], 24, num_classes=7
+    ), 30, 27, 4, True
+    yield "ceil", nn.Sequential(
+        nn.Conv2d(3, 6, 3, bias=False), nn.BatchNorm2d(6), nn.MaxPool2d(3, 2, ceil_mode=True), nn.Conv2d(6, 7, 1), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+    ), 18, 15, 4, True
+    yield "standardized", Standardized(7), 14, 11, 4, True
     yield "efficientnet", timm.models.efficientnet.EfficientNet(
         timm.models._efficientnet_builder.decode_arch_def([["ds_r1_k3_s1_e1_c8_se0.25"], ["ir_r1_k3_s2_e3_c12_se0.25"]]),
         num_classes=7, stem_size=8, num_features=16, act_layer=nn.SiLU,

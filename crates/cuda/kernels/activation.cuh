@@ -10,6 +10,7 @@
 #define TANH 6
 #define SIGMOID 7
 #define HARD_SWISH 8
+#define HARD_SIGMOID 9
 
 static __device__ __forceinline__ float sigmoid(float z) {
     return 1.0f / (1.0f + __expf(-z));
@@ -46,6 +47,10 @@ static __device__ __forceinline__ float activate(int activation, float z) {
         return tanhf(z);
     case SIGMOID:
         return sigmoid(z);
+    case HARD_SIGMOID: {
+        float gate = z + 3.0f;
+        return (gate < 0.0f ? 0.0f : (gate > 6.0f ? 6.0f : gate)) * (1.0f / 6.0f);
+    }
     case HARD_SWISH: {
         float gate = z + 3.0f;
         gate = gate < 0.0f ? 0.0f : (gate > 6.0f ? 6.0f : gate);
@@ -84,6 +89,8 @@ static __device__ __forceinline__ float slope_at(int activation, float z) {
         float s = sigmoid(z);
         return s * (1.0f - s);
     }
+    case HARD_SIGMOID:
+        return z > -3.0f && z < 3.0f ? 1.0f / 6.0f : 0.0f;
     case HARD_SWISH:
         return z > -3.0f ? (z > 3.0f ? 1.0f : z * (1.0f / 3.0f) + 0.5f) : 0.0f;
     default:

@@ -150,6 +150,9 @@ impl CudaNetwork {
                 let from = self.gradient_of(*gradient);
                 self.token_backward(*node, Some(*source), from, self.target(*target))
             }
+            BackwardStep::Pick { node, input, gradient, target } => {
+                self.pick_backward(*node, *input, self.gradient_of(*gradient), self.target(*target))
+            }
             BackwardStep::Arrange { node, gradient, target } => {
                 let from = self.gradient_of(*gradient);
                 self.token_backward(*node, None, from, self.target(*target))

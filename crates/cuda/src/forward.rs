@@ -155,6 +155,7 @@ impl CudaNetwork {
                 let (values, out) = (self.place(*source, images), self.place(*target, images));
                 tokens::shortcut_a(kernels, images, shape, values, out)
             }
+            Step::Pick { node, sources, target } => self.pick_step(*node, sources, *target),
             Step::LayerNorm { norm, source, target } => {
                 let norm = &self.norms[norm.index()];
                 let affine = self.memory.affine.slice();

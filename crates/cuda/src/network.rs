@@ -16,7 +16,7 @@ use crate::profile::Profile;
 use crate::tokens::TokenLayer;
 use flipcast_executor::{ExecError, ExecutorState, param};
 use flipcast_graph::Extent;
-use flipcast_graph::{BufferId, Graph, NormKind, Plan, PlanOptions, Purpose, Step, Storage, ValueId};
+use flipcast_graph::{BufferId, Graph, NormKind, Op, Plan, PlanOptions, Purpose, Step, Storage, ValueId};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -146,6 +146,12 @@ impl CudaNetwork {
                     layer.backward = Some(chooser.choose(&layer, Direction::Backward)?);
                 }
                 layers[node.index()] = Some(layer);
+            } else if let Step::Pick { node, sources, target } = step
+                && let Op::PickChannels(runs) = &graph.node(*node).op
+            {
+                let dims = |value: &ValueId| plan.value(*value).dims;
+                let from: Vec<_> = sources.iter().map(dims).collect();
+                token_layers[node.index()] = Some(TokenLayer::pick(runs, &from, dims(target), &kernels)?);
             } else if let Some((node, source, target)) = step.token_place() {
                 let dims = [source, target].map(|value| plan.value(value).dims);
                 token_layers[node.index()] = TokenLayer::new(graph, node, dims, params, &kernels, options)?;

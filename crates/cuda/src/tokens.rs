@@ -9,7 +9,7 @@ use crate::module::Kernels;
 use crate::network::{CudaNetwork, CudaOptions};
 use crate::precision::Element;
 use flipcast_executor::node_param;
-use flipcast_graph::{Arrangement, Dims, Graph, NodeId, Op, Purpose, Step, ValueId};
+use flipcast_graph::{Arrangement, ChannelRun, Dims, Graph, NodeId, Op, PickTable, Purpose, Step, ValueId};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
 
@@ -18,6 +18,8 @@ use std::collections::HashMap;
 pub(crate) enum TokenLayer {
     Attention(Box<AttentionMemory>),
     Arrange(MoveMemory),
+    /// Channels picked, input by input.
+    Pick(Vec<MoveMemory>),
     /// A position embedding or a factor per channel.
     Learned(DeviceMemory),
 }
@@ -93,21 +95,56 @@ impl TokenLayer {
             }
             Op::Arrange(arrangement) => {
                 let cells = arrangement.cells(from, to);
-                let rows = learned.len() / from.channels.max(1);
-                let inverse = Arrangement::inverse(&cells, from.pixels());
-                let table = |cells: &[u32], rows| device.upload_integers("moves", &tokens::move_table(cells, rows));
-                Self::Arrange(MoveMemory {
-                    forward: table(&cells, rows)?,
-                    backward: table(&inverse, 0)?,
-                    learned: (!learned.is_empty()).then(|| upload(&learned)).transpose()?,
-                    tokens: from.pixels(),
-                    cells: cells.len(),
-                    channels: from.channels,
-                })
+                Self::Arrange(MoveMemory::new(kernels, &cells, [from.pixels(), from.channels], &learned)?)
             }
             Op::AddPosition { .. } | Op::Scale => Self::Learned(upload(&learned)?),
             _ => return Ok(None),
         }))
+    }
+}
+
+impl TokenLayer {
+    /// The channels that `runs` pick from inputs of `from` for an output of `to`.
+    pub fn pick(runs: &[ChannelRun], from: &[Dims], to: Dims, kernels: &Kernels) -> Result<Self, CudaError> {
+        let moves = from.iter().enumerate().map(|(input, &from)| {
+            let PickTable { unit, cells } = PickTable::new(runs, input, from, to);
+            MoveMemory::new(kernels, &cells, [from.len() / unit, unit], &[])
+        });
+        Ok(Self::Pick(moves.collect::<Result<_, _>>()?))
+    }
+}
+
+impl MoveMemory {
+    /// Tables that move `tokens` of `channels` each into `cells`; vacant ones take the rows of `learned` in turn.
+    fn new(
+        kernels: &Kernels,
+        cells: &[u32],
+        [tokens, channels]: [usize; 2],
+        learned: &[f32],
+    ) -> Result<Self, CudaError> {
+        let device = &kernels.device;
+        let inverse = Arrangement::inverse(cells, tokens);
+        let table = |cells: &[u32], rows| device.upload_integers("moves", &tokens::move_table(cells, rows));
+        let upload = || device.upload("weights", Element::F32, learned);
+        Ok(Self {
+            forward: table(cells, learned.len() / channels.max(1))?,
+            backward: table(&inverse, 0)?,
+            learned: (!learned.is_empty()).then(upload).transpose()?,
+            tokens,
+            cells: cells.len(),
+            channels,
+        })
+    }
+
+    fn run(&self, queue: &Kernels, images: usize, values: DeviceSlice, to: Target) -> Result<(), CudaError> {
+        let learned = self.learned.as_ref().map(DeviceMemory::slice);
+        let extents = Moves { images, tokens: self.tokens, cells: self.cells, channels: self.channels };
+        tokens::arrange(queue, extents, self.forward.slice(), learned, values, to)
+    }
+
+    fn run_back(&self, queue: &Kernels, images: usize, gradient: DeviceSlice, to: Target) -> Result<(), CudaError> {
+        let extents = Moves { images, tokens: self.cells, cells: self.tokens, channels: self.channels };
+        tokens::arrange(queue, extents, self.backward.slice(), None, gradient, to)
     }
 }
 
@@ -129,11 +166,8 @@ impl CudaNetwork {
                 let kept = attention.kept();
                 attention.layer.forward(kernels, images, values, out, kept)
             }
-            (TokenLayer::Arrange(moves), _) => {
-                let learned = moves.learned.as_ref().map(DeviceMemory::slice);
-                let extents = Moves { images, tokens: moves.tokens, cells: moves.cells, channels: moves.channels };
-                tokens::arrange(kernels, extents, moves.forward.slice(), learned, values, out.into())
-            }
+            (TokenLayer::Arrange(moves), _) => moves.run(kernels, images, values, out.into()),
+            (TokenLayer::Pick(_), _) => unreachable!("a step of several sources has a function of its own"),
             (TokenLayer::Learned(position), Step::AddPosition { .. }) => {
                 tokens::add_position(kernels, images, values, position.slice(), out)
             }
@@ -142,6 +176,32 @@ impl CudaNetwork {
                 tokens::scale_channels(kernels, extent, values, factors.slice(), out.into())
             }
         }
+    }
+
+    /// Joins channels of several values. The first input also clears the channels of the others, which then add theirs.
+    pub(crate) fn pick_step(&self, node: NodeId, sources: &[ValueId], target: ValueId) -> Result<(), CudaError> {
+        let TokenLayer::Pick(inputs) = self.token_layer(node) else {
+            unreachable!("a step names a layer of its own kind");
+        };
+        for (input, (moves, &source)) in inputs.iter().zip(sources).enumerate() {
+            let to = Target { slice: self.place(target, self.images), accumulate: input > 0 };
+            moves.run(&self.kernels, self.images, self.place(source, self.images), to)?;
+        }
+        Ok(())
+    }
+
+    /// Carries a gradient back to one input of such a join.
+    pub(crate) fn pick_backward(
+        &self,
+        node: NodeId,
+        input: usize,
+        gradient: DeviceSlice,
+        target: Target,
+    ) -> Result<(), CudaError> {
+        let TokenLayer::Pick(inputs) = self.token_layer(node) else {
+            unreachable!("a step names a layer of its own kind");
+        };
+        inputs[input].run_back(&self.kernels, self.images, gradient, target)
     }
 
     /// Carries a gradient back through a layer in this file; `source` is the value it read, where the gradient depends on it
@@ -168,10 +228,7 @@ impl CudaNetwork {
                 };
                 attention.layer.backward(kernels, images, of)
             }
-            (TokenLayer::Arrange(moves), _) => {
-                let extents = Moves { images, tokens: moves.cells, cells: moves.tokens, channels: moves.channels };
-                tokens::arrange(kernels, extents, moves.backward.slice(), None, gradient, target)
-            }
+            (TokenLayer::Arrange(moves), _) => moves.run_back(kernels, images, gradient, target),
             (TokenLayer::Learned(factors), Some(source)) => {
                 let extent = self.extent(source);
                 tokens::scale_channels(kernels, extent, gradient, factors.slice(), target)

@@ -79,6 +79,7 @@ impl Network {
                 self.attention_backward(node, source, gradient, target);
             }
             BackwardStep::Arrange { node, gradient, target } => self.arrange_backward(node, gradient, target),
+            BackwardStep::Pick { node, input, gradient, target } => self.pick_backward(node, input, gradient, target),
             BackwardStep::Scale { node, source, gradient, target } => {
                 self.scale_backward(node, source, gradient, target);
             }

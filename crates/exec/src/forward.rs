@@ -77,6 +77,7 @@ impl Network {
                 let (scale, shift) = (&self.state.affine()[entry.scale()], &self.state.affine()[entry.shift()]);
                 k::layer_norm(&mut self.team, extent, LayerNorm { values, scale, shift, eps }, out);
             }
+            Step::Pick { node, ref sources, target } => self.pick_step(node, sources, target),
             Step::Attention { node, source, target }
             | Step::Arrange { node, source, target }
             | Step::AddPosition { node, source, target }

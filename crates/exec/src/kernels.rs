@@ -4,7 +4,7 @@ use crate::tokens::TokenLayer;
 use crate::weights::{ConvKey, Direction, PackedConvs};
 use crate::{Exactness, ExecError, Isa};
 use flipcast_executor::param;
-use flipcast_graph::{Graph, NodeId, Plan, Step};
+use flipcast_graph::{Dims, Graph, NodeId, Op, Plan, Step, ValueId};
 use flipcast_kernels::{Conv, ScratchSize, extent_scratch, pool_scratch};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
@@ -37,7 +37,12 @@ impl Kernels {
         let mut token_layers: Vec<Option<TokenLayer>> = graph.nodes().iter().map(|_| None).collect();
         for step in plan.forward() {
             let Step::Conv { node, source, target, .. } = step else {
-                if let Some((node, source, target)) = step.token_place() {
+                if let (Step::Pick { node, sources, target }, dims) = (step, |value: &ValueId| plan.value(*value).dims)
+                    && let Op::PickChannels(runs) = &graph.node(*node).op
+                {
+                    let from: Vec<Dims> = sources.iter().map(dims).collect();
+                    token_layers[node.index()] = Some(TokenLayer::pick(runs, &from, dims(target)));
+                } else if let Some((node, source, target)) = step.token_place() {
                     let dims = [source, target].map(|value| plan.value(value).dims);
                     let how = (isa, exactness);
                     token_layers[node.index()] = TokenLayer::new(graph, node, dims, params, how)?;
@@ -78,7 +83,7 @@ impl Kernels {
         let convs = convs.flatten().map(|conv| conv.scratch(images));
         let attentions = self.token_layers.iter().flatten().filter_map(|layer| match layer {
             TokenLayer::Attention(attention) => Some(attention.scratch()),
-            TokenLayer::Arrange(_) | TokenLayer::Position(_) | TokenLayer::Scale(_) => None,
+            TokenLayer::Arrange(_) | TokenLayer::Pick(_) | TokenLayer::Position(_) | TokenLayer::Scale(_) => None,
         });
         let passes = plan.values().iter().map(|value| extent_scratch(value.dims.extent(images)));
         let pools = plan.forward().iter().filter_map(|step| match step {

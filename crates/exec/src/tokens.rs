@@ -4,7 +4,9 @@ use crate::network::Network;
 use crate::places::views;
 use crate::{Exactness, ExecError, Isa};
 use flipcast_executor::node_param;
-use flipcast_graph::{Arrangement, Attention, BufferId, Dims, GradTarget, Graph, NodeId, Op, ValueId};
+use flipcast_graph::{
+    Arrangement, Attention, BufferId, ChannelRun, Dims, GradTarget, Graph, NodeId, Op, PickTable, ValueId,
+};
 use flipcast_kernels as k;
 use flipcast_kernels::{AttentionShape, Cells, Target};
 use flipcast_tensor::Tensor;
@@ -28,6 +30,8 @@ pub(crate) struct Moves {
 pub(crate) enum TokenLayer {
     Attention(k::Attention),
     Arrange(Moves),
+    /// Channels picked, input by input.
+    Pick(Vec<Moves>),
     /// A learned value per token and channel, added.
     Position(Vec<f32>),
     /// A learned factor per channel.
@@ -48,11 +52,25 @@ impl TokenLayer {
             Op::Attention(attention) => {
                 Self::Attention(prepare_attention(attention, from, &learned()?, isa, exactness))
             }
-            Op::Arrange(arrangement) => Self::Arrange(Moves::new(*arrangement, [from, to], learned()?)),
+            Op::Arrange(arrangement) => {
+                let cells = arrangement.cells(from, to);
+                Self::Arrange(Moves::new(cells, from.pixels(), from.channels, learned()?))
+            }
             Op::AddPosition { .. } => Self::Position(learned()?),
             Op::Scale => Self::Scale(learned()?),
             _ => return Ok(None),
         }))
+    }
+}
+
+impl TokenLayer {
+    /// The channels that `runs` pick from inputs of `from` for an output of `to`.
+    pub fn pick(runs: &[ChannelRun], from: &[Dims], to: Dims) -> Self {
+        let moves = from.iter().enumerate().map(|(input, &from)| {
+            let PickTable { unit, cells } = PickTable::new(runs, input, from, to);
+            Moves::new(cells, from.len() / unit, unit, Vec::new())
+        });
+        Self::Pick(moves.collect())
     }
 }
 
@@ -75,10 +93,9 @@ fn prepare_attention(attention: &Attention, dims: Dims, table: &[f32], isa: Isa,
 }
 
 impl Moves {
-    fn new(arrangement: Arrangement, [from, to]: [Dims; 2], learned: Vec<f32>) -> Self {
-        let forward = arrangement.cells(from, to);
-        let backward = Arrangement::inverse(&forward, from.pixels());
-        Self { forward, backward, learned, channels: from.channels }
+    fn new(forward: Vec<u32>, tokens: usize, channels: usize, learned: Vec<f32>) -> Self {
+        let backward = Arrangement::inverse(&forward, tokens);
+        Self { forward, backward, learned, channels }
     }
 
     fn cells(&self) -> Cells<'_> {
@@ -100,9 +117,27 @@ impl Network {
         match kernels.token_layer(node) {
             TokenLayer::Attention(attention) => attention.forward(team, images, values, out),
             TokenLayer::Arrange(moves) => k::arrange(team, images, moves.cells(), values, target(out)),
+            TokenLayer::Pick(_) => unreachable!("{NOT_THE_LAYER}"),
             TokenLayer::Position(position) => k::add_repeated(team, images, values, position, out),
             TokenLayer::Scale(factors) => k::scale(team, extent, values, factors, target(out)),
         }
+    }
+
+    /// Joins channels of several values. The first input also clears the channels of the others, which then add theirs.
+    pub(crate) fn pick_step(&mut self, node: NodeId, sources: &[ValueId], target: ValueId) {
+        let (kernels, images) = (Arc::clone(&self.kernels), self.images);
+        let TokenLayer::Pick(inputs) = kernels.token_layer(node) else { unreachable!("{NOT_THE_LAYER}") };
+        for (input, (moves, &source)) in inputs.iter().zip(sources).enumerate() {
+            let ([values, out], team) = self.stored([source, target]);
+            k::arrange(team, images, moves.cells(), values, Target { values: out, accumulate: input > 0 });
+        }
+    }
+
+    pub(crate) fn pick_backward(&mut self, node: NodeId, input: usize, gradient: BufferId, target: GradTarget) {
+        let (kernels, images) = (Arc::clone(&self.kernels), self.images);
+        let TokenLayer::Pick(inputs) = kernels.token_layer(node) else { unreachable!("{NOT_THE_LAYER}") };
+        let (from, to, team) = self.gradients(gradient, target);
+        k::arrange(team, images, inputs[input].cells_back(), from, to);
     }
 
     pub(crate) fn attention_backward(&mut self, node: NodeId, source: ValueId, from: BufferId, target: GradTarget) {

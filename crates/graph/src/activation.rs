@@ -20,6 +20,8 @@ pub enum Activation {
     Sigmoid,
     /// `x * relu6(x + 3) / 6`.
     HardSwish,
+    /// `relu6(x + 3) / 6`.
+    HardSigmoid,
 }
 
 impl Activation {

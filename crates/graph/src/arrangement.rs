@@ -21,6 +21,13 @@ pub enum Arrangement {
         /// Tokens left out.
         count: usize,
     },
+    /// Zeros around a map.
+    Pad {
+        /// Rows above and below.
+        rows: [usize; 2],
+        /// Columns left and right.
+        columns: [usize; 2],
+    },
     /// Zeros below and right until rows and columns are multiples.
     PadToMultiple {
         /// Of this.
@@ -47,6 +54,9 @@ impl Arrangement {
                 fits.then(|| column(count))?
             }
             Self::DropTokens { count } => column(from.pixels().checked_sub(count)?),
+            Self::Pad { rows, columns } => {
+                Some(Dims::new(from.height + rows[0] + rows[1], from.width + columns[0] + columns[1], from.channels))
+            }
             Self::PadToMultiple { multiple } => Some(Dims::new(
                 from.height.next_multiple_of(multiple),
                 from.width.next_multiple_of(multiple),
@@ -87,6 +97,12 @@ impl Arrangement {
             }
             Self::TokenRange { first, .. } => consecutive(first).collect(),
             Self::DropTokens { count } => consecutive(count).collect(),
+            Self::Pad { rows, columns } => map()
+                .map(|(y, x)| match (y.checked_sub(rows[0]), x.checked_sub(columns[0])) {
+                    (Some(y), Some(x)) => token(y, x),
+                    _ => Self::VACANT,
+                })
+                .collect(),
             Self::PadToMultiple { .. } | Self::CropLike => map().map(|(y, x)| token(y, x)).collect(),
             Self::MergePatches => map()
                 .flat_map(|(y, x)| {
@@ -111,6 +127,12 @@ mod tests {
     fn padding_adds_vacant_cells_below_and_right() {
         let pad = Arrangement::PadToMultiple { multiple: 2 };
         assert_eq!(cells(pad, Dims::new(1, 3, 5), None), [0, 1, 2, V, V, V, V, V]);
+    }
+
+    #[test]
+    fn zeros_around_are_vacant_cells() {
+        let pad = Arrangement::Pad { rows: [1, 0], columns: [0, 2] };
+        assert_eq!(cells(pad, Dims::new(1, 2, 5), None), [V, V, V, V, 0, 1, V, V]);
     }
 
     #[test]

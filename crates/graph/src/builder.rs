@@ -1,5 +1,6 @@
 use crate::{
-    Activation, Arrangement, Attention, Conv2d, Graph, GraphError, Node, NodeId, NormKind, NormLayer, Op, Pool,
+    Activation, Arrangement, Attention, ChannelRun, Conv2d, Graph, GraphError, Node, NodeId, NormKind, NormLayer, Op,
+    Pool,
 };
 use std::collections::HashSet;
 
@@ -91,6 +92,7 @@ impl GraphBuilder {
     /// Adds an average pool.
     pub fn avg_pool(&mut self, name: &str, x: NodeId, pool: Pool) -> NodeId {
         self.check_pool(name, pool);
+        self.expect_setting(name, "ceil", usize::from(pool.ceil), !pool.ceil, || "0 for an average".into());
         self.push(name, Op::AvgPool(pool), &[x], self.channels[x.0])
     }
 
@@ -149,6 +151,11 @@ impl GraphBuilder {
         self.arrange(name, &[x], Arrangement::DropTokens { count })
     }
 
+    /// Puts rows of zeros above and below and columns left and right.
+    pub fn pad(&mut self, name: &str, x: NodeId, rows: [usize; 2], columns: [usize; 2]) -> NodeId {
+        self.arrange(name, &[x], Arrangement::Pad { rows, columns })
+    }
+
     /// Pads with zeros below and right until rows and columns are multiples of `multiple`.
     pub fn pad_to_multiple(&mut self, name: &str, x: NodeId, multiple: usize) -> NodeId {
         self.expect_setting(name, "multiple", multiple, multiple > 0, || "at least 1".into());
@@ -163,6 +170,24 @@ impl GraphBuilder {
     /// Makes two by two tokens the channels of one.
     pub fn merge_patches(&mut self, name: &str, x: NodeId) -> NodeId {
         self.arrange(name, &[x], Arrangement::MergePatches)
+    }
+
+    /// Joins channels of `inputs`, run after run; no channel of an input may come twice.
+    pub fn pick_channels(&mut self, name: &str, inputs: &[NodeId], runs: Vec<ChannelRun>) -> NodeId {
+        self.expect_setting(name, "runs", runs.len(), !runs.is_empty() && !inputs.is_empty(), || "at least 1".into());
+        let mut taken: Vec<Vec<bool>> = inputs.iter().map(|input| vec![false; self.channels[input.0]]).collect();
+        for run in &runs {
+            let input = taken.get_mut(run.input);
+            let channels = input.and_then(|input| input.get_mut(run.first..run.first.checked_add(run.count)?));
+            let free =
+                channels.as_ref().is_some_and(|channels| !channels.is_empty() && channels.iter().all(|taken| !taken));
+            channels.unwrap_or_default().fill(true);
+            self.expect_setting(name, "first channel of a run", run.first, free, || {
+                "channels nothing else takes".into()
+            });
+        }
+        let channels = runs.iter().fold(0usize, |channels, run| channels.saturating_add(run.count));
+        self.push(name, Op::PickChannels(runs), inputs, channels)
     }
 
     /// Adds a learned value per token and channel, called `name` in the weights: `[1, tokens, channels]`.
@@ -276,6 +301,17 @@ mod tests {
         let x = g.activation("relu", x, Activation::Relu);
         let x = g.linear("fc", x, 3, 2);
         assert_eq!(g.finish(x), Err(GraphError::DuplicateName { name: "relu".into() }));
+    }
+
+    #[test]
+    fn a_channel_is_picked_once_and_must_be_there() {
+        for (first, count) in [(1, 2), (2, 2), (0, 0), (3, usize::MAX)] {
+            let (mut g, x) = GraphBuilder::new(3);
+            let runs = vec![ChannelRun { input: 0, first: 0, count: 2 }, ChannelRun { input: 0, first, count }];
+            let y = g.pick_channels("pick", &[x], runs);
+            let y = g.linear("fc", y, 3, 2);
+            assert!(matches!(g.finish(y), Err(GraphError::BadSetting { .. })), "{first} {count}");
+        }
     }
 
     #[test]

@@ -210,6 +210,15 @@ impl Graph {
                     let like = node.inputs.get(1).map(|like| dims[like.0]);
                     arrangement.resolve(operand(0), like).ok_or_else(too_small)?
                 }
+                Op::PickChannels(runs) => {
+                    let first = operand(0);
+                    let same = |i: usize| (operand(i).height, operand(i).width) == (first.height, first.width);
+                    if let Some(other) = (1..node.inputs.len()).find(|&i| !same(i)) {
+                        let (left, right) = (first, operand(other));
+                        return Err(PlanError::ShapeMismatch { node: node.name.clone(), left, right });
+                    }
+                    Dims::new(first.height, first.width, runs.iter().map(|run| run.count).sum())
+                }
                 Op::AddPosition { tokens } if operand(0).pixels() != *tokens => {
                     return Err(PlanError::Tokens { node: node.name.clone(), expected: *tokens, found: operand(0) });
                 }

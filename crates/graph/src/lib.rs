@@ -16,6 +16,7 @@ mod error;
 mod graph;
 mod norm_group;
 mod op;
+mod picks;
 mod plan;
 mod shapes;
 
@@ -29,6 +30,7 @@ pub use error::{GraphError, PlanError};
 pub use graph::{Graph, Node, NodeId, ParamSpec};
 pub use norm_group::{NormGroup, norm_groups};
 pub use op::{Conv2d, NormKind, NormLayer, Op, Padding, Pool};
+pub use picks::{ChannelRun, PickTable};
 pub use plan::{
     BackwardStep, BufferId, GradSource, GradTarget, JoinBackward, NormId, NormSlot, Plan, PlanOptions, Purpose, Step,
     Storage, Then, Value, ValueId,

@@ -1,4 +1,4 @@
-use crate::{Activation, Arrangement, Attention, Dims};
+use crate::{Activation, Arrangement, Attention, ChannelRun, Dims};
 
 /// What a node computes. Names of parameters derive from the node's name, as in PyTorch: `<node>.weight`.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +42,9 @@ pub enum Op {
     Attention(Attention),
     /// Tokens moved, left out or put in.
     Arrange(Arrangement),
+    /// Channels picked from values of the same rows and columns, one run after the other: concatenating, splitting and shuffling.
+    /// No channel of an input is picked twice.
+    PickChannels(Vec<ChannelRun>),
     /// Sum with a learned value per token and channel, the node's only parameter, which has the node's name.
     AddPosition {
         /// Tokens of an image.
@@ -204,12 +207,25 @@ pub struct Pool {
     pub stride: usize,
     /// Padding on every side.
     pub padding: usize,
+    /// Whether a last window that reaches beyond the padding counts too, as with PyTorch's `ceil_mode`; max pools alone.
+    pub ceil: bool,
 }
 
 impl Pool {
+    /// A window that stays within its padding.
+    pub fn new(kernel: usize, stride: usize, padding: usize) -> Self {
+        Self { kernel, stride, padding, ceil: false }
+    }
+
     /// Extents after pooling `dims`, or `None` when the window does not fit.
     pub fn resolve(self, dims: Dims) -> Option<Dims> {
-        let along = |size: usize| Some((size + 2 * self.padding).checked_sub(self.kernel)? / self.stride + 1);
+        let along = |size: usize| {
+            let moves = (size + 2 * self.padding).checked_sub(self.kernel)?;
+            let surplus = self.ceil && !moves.is_multiple_of(self.stride);
+            let outputs = moves / self.stride + 1;
+            // A window must start on the image or on the padding before it.
+            Some(outputs + usize::from(surplus && outputs * self.stride < size + self.padding))
+        };
         Some(Dims::new(along(dims.height)?, along(dims.width)?, dims.channels))
     }
 }

@@ -27,6 +27,7 @@ pub(crate) enum Smooth {
     Tanh,
     Sigmoid,
     HardSwish,
+    HardSigmoid,
 }
 
 /// An activation, sorted by the [`Curve`] that computes it.
@@ -50,6 +51,7 @@ impl From<Activation> for Form {
             Activation::Tanh => Self::Smooth(Smooth::Tanh),
             Activation::Sigmoid => Self::Smooth(Smooth::Sigmoid),
             Activation::HardSwish => Self::Smooth(Smooth::HardSwish),
+            Activation::HardSigmoid => Self::Smooth(Smooth::HardSigmoid),
         }
     }
 }
@@ -134,6 +136,7 @@ impl Curve for Smooth {
                     let gate = Relu6.value::<L>(L::add(z, L::splat(3.0)));
                     L::mul(L::mul(z, gate), L::splat(1.0 / 6.0))
                 }
+                Self::HardSigmoid => L::mul(Relu6.value::<L>(L::add(z, L::splat(3.0))), L::splat(1.0 / 6.0)),
             }
         }
     }
@@ -166,6 +169,10 @@ impl Curve for Smooth {
                     let inner = L::fma(z, L::splat(1.0 / 3.0), L::splat(0.5));
                     let upper = L::select_gt(z, L::splat(3.0), one, inner);
                     L::select_gt(z, L::splat(-3.0), upper, L::splat(0.0))
+                }
+                Self::HardSigmoid => {
+                    let inner = L::select_gt(L::splat(3.0), z, L::splat(1.0 / 6.0), L::splat(0.0));
+                    L::select_gt(z, L::splat(-3.0), inner, L::splat(0.0))
                 }
             };
             L::mul(gradient, slope)

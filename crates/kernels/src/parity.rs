@@ -6,7 +6,7 @@ use crate::*;
 use flipcast_graph::Activation;
 use flipcast_tensor::Tolerance;
 
-const ACTIVATIONS: [Activation; 9] = [
+const ACTIVATIONS: [Activation; 10] = [
     Activation::Identity,
     Activation::Relu,
     Activation::Relu6,
@@ -16,6 +16,7 @@ const ACTIVATIONS: [Activation; 9] = [
     Activation::Tanh,
     Activation::Sigmoid,
     Activation::HardSwish,
+    Activation::HardSigmoid,
 ];
 const CANARY: f32 = 12345.0;
 /// Values on either side of an output that must stay as they were.

@@ -4,7 +4,7 @@ use crate::model::build_graph;
 use crate::program::{Lowered, lower_program};
 use crate::recognise::recognise;
 use crate::vit_weights::{accept_positions, file_params, join_heads, second_head};
-use crate::{Architecture, Model, ModelCard, ModelError, ProgramError, TensorInfo, WeightFile, WeightTag};
+use crate::{Architecture, Format, Model, ModelCard, ModelError, ProgramError, TensorInfo, WeightFile, WeightTag};
 use flipcast_graph::Graph;
 use flipcast_images::preprocess::{Preprocess, Size};
 use flipcast_tensor::Tensor;
@@ -88,9 +88,9 @@ impl Model {
             return Err(ModelError::OtherWeights { path, expected, found });
         }
         let name = known.name.clone().unwrap_or_else(|| file_stem(request.path));
-        let mut model = match file.program() {
-            Some(json) => from_program(&request, &file, json, &known)?,
-            None => from_weights(&request, &file, &known)?,
+        let mut model = match file.format() {
+            Format::ExportedProgram => from_program(&request, &file, &known)?,
+            Format::Safetensors | Format::TorchZip | Format::TorchLegacy => from_weights(&request, &file, &known)?,
         };
         model = model.with_name(name).with_sha256(sha256);
         model.notes = known.notes.into();
@@ -101,6 +101,14 @@ impl Model {
             Some(names) => model.with_class_names(names),
             None => Ok(model),
         }
+    }
+}
+
+impl Model {
+    /// The network of an exported program, of whose preprocessing and classes nothing is known. Some layers may hold for images
+    /// of [`Model::input_size`] alone; [`Model::load`] refuses other sizes then.
+    pub fn from_program(file: &WeightFile) -> Result<Self, ModelError> {
+        Ok(program_model(file)?.0)
     }
 }
 
@@ -128,30 +136,33 @@ fn from_weights(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge)
     Ok(Model::from_params(graph, params)?.with_architecture(&architecture))
 }
 
-/// The model that the exported program in `file` describes by itself.
-fn from_program(
-    request: &LoadRequest<'_>,
-    file: &WeightFile,
-    json: &[u8],
-    known: &Knowledge,
-) -> Result<Model, ModelError> {
-    let path = || request.path.display().to_string();
+/// The model that the exported program in `file` describes by itself, if it fits what else is known.
+fn from_program(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge) -> Result<Model, ModelError> {
     if let Some(name) = request.architecture.filter(|name| !name.contains('.')) {
-        return Err(ModelError::NamedProgram { path: path(), name: name.to_owned() });
+        return Err(ModelError::NamedProgram { name: name.to_owned() });
     }
-    let failed = |source| ModelError::Program { path: path(), source: Box::new(source) };
-    let Lowered { graph, params, size, bound_to_size } = lower_program(file, json).map_err(failed)?;
+    let (model, bound_to_size) = program_model(file)?;
+    let size = model.input_size();
     if let (Some(layer), Some(used)) = (bound_to_size, known.preprocess.as_ref().and_then(Preprocess::fixed_size))
         && used != size
     {
         let text = |size: Size| format!("{} x {}", size.height, size.width);
-        return Err(failed(ProgramError::OtherSize { exported: text(size), found: text(used), layer }));
+        let source = ProgramError::OtherSize { exported: text(size), found: text(used), layer };
+        return Err(ModelError::Program { source: Box::new(source) });
     }
-    let found = graph.num_classes();
-    if let Some(expected) = request.classes.or(known.classes).filter(|&expected| expected != found) {
-        return Err(ModelError::OtherClasses { path: path(), expected, found });
+    let found = model.num_classes();
+    match request.classes.or(known.classes).filter(|&expected| expected != found) {
+        Some(expected) => Err(ModelError::OtherClasses { expected, found }),
+        None => Ok(model),
     }
-    Ok(Model::from_params(graph, params)?.with_input_size(EXPORTED, size))
+}
+
+/// The model of an exported program, and a layer that holds for images of its input size alone.
+fn program_model(file: &WeightFile) -> Result<(Model, Option<String>), ModelError> {
+    let json = file.program().ok_or(ModelError::NotAProgram { format: file.format() })?;
+    let lowered = lower_program(file, json).map_err(|source| ModelError::Program { source: Box::new(source) })?;
+    let Lowered { graph, params, size, bound_to_size } = lowered;
+    Ok((Model::from_params(graph, params)?.with_input_size(EXPORTED, size), bound_to_size))
 }
 
 pub(crate) fn open(path: &Path, within: Option<&str>) -> Result<WeightFile, ModelError> {

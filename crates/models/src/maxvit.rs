@@ -171,7 +171,7 @@ fn shortcut(g: &mut GraphBuilder, config: &MaxVitConfig, name: &str, x: NodeId, 
         Origin::Pytorch => (3, 1),
         Origin::Tensorflow => (2, 0),
     };
-    let pool = Pool { kernel, stride, padding };
+    let pool = Pool::new(kernel, stride, padding);
     let x = g.avg_pool(&format!("{name}.0"), x, pool);
     if config.origin == Origin::Tensorflow && inputs == width {
         return x;

@@ -1,7 +1,7 @@
 use crate::fit::{Fit, Mismatch, describe};
 use crate::recognise::Match;
 use crate::text::{list_names, shown};
-use crate::{ArchitectureError, CardError, ImportError, ProgramError};
+use crate::{ArchitectureError, CardError, Format, ImportError, ProgramError};
 use flipcast_graph::{Graph, GraphError};
 use flipcast_ground::Hint;
 
@@ -18,31 +18,31 @@ pub enum ModelError {
         source: Box<ImportError>,
     },
     /// The exported program is no network that runs here.
-    #[error("cannot use the exported program `{path}`")]
+    #[error("the exported program cannot be used")]
     Program {
-        /// The file.
-        path: String,
         /// What stands in the way.
         #[source]
         source: Box<ProgramError>,
     },
     /// An exported program was asked for by the name of an architecture.
-    #[error("`{path}` is an exported program, a network of its own, but was asked for as `{name}`")]
+    #[error("the file is an exported program, a network of its own, but was asked for as `{name}`")]
     NamedProgram {
-        /// The file.
-        path: String,
         /// The name.
         name: String,
     },
     /// An exported program with another number of classes than was said.
-    #[error("the network in `{path}` has {found} classes, expected {expected}")]
+    #[error("the exported program has {found} classes, expected {expected}")]
     OtherClasses {
-        /// The file.
-        path: String,
         /// Classes asked for, by the card or by the caller.
         expected: usize,
         /// Classes of the network.
         found: usize,
+    },
+    /// Tensors alone where a program was asked for.
+    #[error("the file has the format {format}, expected an exported program")]
+    NotAProgram {
+        /// Its format.
+        format: Format,
     },
     /// The card cannot be read.
     #[error("cannot read the model card `{path}`")]
@@ -204,6 +204,7 @@ impl Hint for ModelError {
                 "leave the name out, or name published weights whose preprocessing it shares".into()
             }
             Self::OtherClasses { .. } => "correct the number of classes, in the model card if it is there".into(),
+            Self::NotAProgram { .. } => "save one with `torch.export.save`".into(),
             Self::Graph { .. } | Self::NotFinite { .. } | Self::NegativeVariance { .. } | Self::ClassNames { .. } => {
                 return None;
             }

@@ -185,7 +185,7 @@ pub fn build_resnet(config: &ResNetConfig) -> Result<Graph, GraphError> {
     x = g.norm("bn1", x, config.norm_kind(), EPS);
     x = g.activation("relu", x, Activation::Relu);
     if config.stem == Stem::Imagenet {
-        let pool = Pool { kernel: 3, stride: 2, padding: 1 };
+        let pool = Pool::new(3, 2, 1);
         x = g.max_pool("maxpool", x, pool);
     }
     for (stage, (&width, &units)) in config.widths.iter().zip(&config.layers).enumerate() {

@@ -4,7 +4,9 @@ use anyhow::Result;
 use clap::Subcommand;
 use flipcast_ground::with_causes;
 use flipcast_images::preprocess::{Preprocess, Resize};
-use flipcast_models::{ARCHITECTURES, ModelCard, WEIGHT_TAGS, count_parameters, inspect_file};
+use flipcast_models::{
+    ARCHITECTURES, Format, Model, ModelCard, WEIGHT_TAGS, WeightFile, count_parameters, inspect_file,
+};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -19,7 +21,7 @@ enum Show {
     List,
     /// Tell what a weight file holds and which architecture it matches
     Show {
-        /// A safetensors, .pth, .pt or .th file
+        /// A safetensors, .pth, .pt, .th or .pt2 file
         file: PathBuf,
     },
 }
@@ -72,6 +74,7 @@ fn show(path: &Path) -> Result<String> {
         text += &format!("metadata {key}: {value}\n");
     }
     match &file.best {
+        _ if file.format == Format::ExportedProgram => text += &describe_program(path),
         None => text += "architecture: none of the known ones is close\n",
         Some(best) if best.fit.is_exact() => {
             let names: Vec<&str> =
@@ -91,6 +94,21 @@ fn show(path: &Path) -> Result<String> {
     }
     text += &format!("model card: {}\n", describe_card(&ModelCard::place_beside(path)));
     Ok(text)
+}
+
+/// The network that an exported program is, or why it is none that runs.
+fn describe_program(path: &Path) -> String {
+    match WeightFile::open(path).map_err(anyhow::Error::from).and_then(|file| Ok(Model::from_program(&file)?)) {
+        Ok(model) => format!(
+            "network: {} norm layers with {} values that adapt, images of {} x {}, {} classes\n",
+            model.graph().norms().count(),
+            grouped(model.graph().affine_table().len()),
+            model.input_size().height,
+            model.input_size().width,
+            model.num_classes()
+        ),
+        Err(error) => format!("network: cannot be used: {}\n", with_causes(error.as_ref())),
+    }
 }
 
 /// What the file says that may be the card.

@@ -65,3 +65,56 @@ fn a_published_name_that_contradicts_the_card_is_refused() {
     flipcast(&args)
         .expect(2, &["tiny.json` and the name `resnet20.cifar10` disagree", "`normalise` is", "`--model FILE` alone"]);
 }
+
+/// A network that `torch.export` saved, with a card for 32 x 32 pixels beside it.
+fn exported(scratch: &Scratch) -> String {
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/programs/resnet.pt2");
+    scratch.write("net.pt2", &std::fs::read(program).expect("a golden"));
+    let card = json!({
+        "flipcast_model": 1, "classes": ["dog", "cat", "c", "d", "e", "f", "g"], "mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25],
+        "resize": "none", "crop": 32,
+    });
+    scratch.write("net.json", card.to_string().as_bytes());
+    scratch.path("net.pt2")
+}
+
+#[test]
+fn an_exported_program_is_shown_and_calibrated() {
+    let scratch = Scratch::with_pictures("models-exported", 32);
+    let model = exported(&scratch);
+    flipcast(&["models", "show", &model]).expect(0, &[]).prints(&[
+        "format: exported program",
+        "network: 9 norm layers with 168 values that adapt, images of 17 x 14, 7 classes",
+        "net.json: 7 classes, as it is",
+    ]);
+    let (data, out) = (scratch.path("data"), scratch.path("c.json"));
+    flipcast(&["calibrate", "--model", &model, "--data", &data, "--protocol", "statistics", "--out", &out])
+        .expect(0, &[])
+        .prints(&["of 4 clean images right", "written to"]);
+    flipcast(&["estimate", "--model", &model, "--calibration", &out, "--data", &data]).expect(0, &[]);
+    flipcast(&[
+        "adapt",
+        "--model",
+        &model,
+        "--method",
+        "tent",
+        "--batch",
+        "4",
+        "--data",
+        &data,
+        "--out",
+        &scratch.path("p.csv"),
+    ])
+    .expect(0, &[]);
+}
+
+#[test]
+fn an_exported_program_is_asked_for_without_a_name() {
+    let scratch = Scratch::with_pictures("models-exported-named", 32);
+    let model = exported(&scratch);
+    let data = scratch.path("data");
+    flipcast(&["calibrate", "--model", "resnet18", "--weights", &model, "--data", &data])
+        .expect(2, &["is an exported program, a network of its own, but was asked for as `resnet18`", "hint: "]);
+    flipcast(&["calibrate", "--model", &model, "--classes", "9", "--data", &data])
+        .expect(2, &["the exported program has 7 classes, expected 9"]);
+}

@@ -39,5 +39,6 @@ pub(crate) fn activation_code(activation: flipcast_graph::Activation) -> i32 {
         Activation::Tanh => 6,
         Activation::Sigmoid => 7,
         Activation::HardSwish => 8,
+        Activation::HardSigmoid => 9,
     }
 }

@@ -6,7 +6,7 @@ use crate::precision::{Element, Precision};
 /// Numbered as in activation.cuh, with value and slope in 64 bits.
 type Curve = (&'static str, fn(f64) -> [f64; 2]);
 
-const CURVES: [Curve; 9] = [
+const CURVES: [Curve; 10] = [
     ("identity", |z| [z, 1.0]),
     ("relu", |z| [z.max(0.0), f64::from(u8::from(z > 0.0))]),
     ("relu6", |z| [z.clamp(0.0, 6.0), f64::from(u8::from(z > 0.0 && z < 6.0))]),
@@ -36,6 +36,7 @@ const CURVES: [Curve; 9] = [
         };
         [z * (z + 3.0).clamp(0.0, 6.0) / 6.0, slope]
     }),
+    ("hard_sigmoid", |z| [(z + 3.0).clamp(0.0, 6.0) / 6.0, if z > -3.0 && z < 3.0 { 1.0 / 6.0 } else { 0.0 }]),
 ];
 
 fn sigmoid(z: f64) -> f64 {

@@ -177,6 +177,14 @@ impl<'a> Lowering<'a> {
             Step::Arrange { node, source, .. } => {
                 BackwardStep::Arrange { node, gradient, target: self.contribute(source) }
             }
+            Step::Pick { node, sources, .. } => {
+                for (input, source) in sources.into_iter().enumerate() {
+                    if let Some(target) = self.contribute_if_wanted(source) {
+                        self.steps.push(BackwardStep::Pick { node, input, gradient, target });
+                    }
+                }
+                return;
+            }
             Step::Scale { node, source, .. } => {
                 BackwardStep::Scale { node, source, gradient, target: self.contribute(source) }
             }

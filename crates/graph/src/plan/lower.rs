@@ -157,6 +157,10 @@ impl<'a> Lowering<'a> {
                 let source = self.stored(input(self, 0));
                 self.push_step(id, |target| Step::Arrange { node: id, source, target })
             }
+            Op::PickChannels(_) => {
+                let sources = node.inputs.iter().map(|&input| self.stored(self.value(input))).collect();
+                self.push_step(id, |target| Step::Pick { node: id, sources, target })
+            }
             Op::AddPosition { .. } => {
                 let source = self.stored(input(self, 0));
                 self.push_step(id, |target| Step::AddPosition { node: id, source, target })

@@ -136,6 +136,7 @@ impl BackwardStep {
             | Self::Flatten { .. }
             | Self::ShortcutA { .. }
             | Self::Arrange { .. }
+            | Self::Pick { .. }
             | Self::Scale { .. } => Vec::new(),
         }
     }
@@ -157,6 +158,7 @@ impl BackwardStep {
             | Self::ShortcutA { gradient, target, .. }
             | Self::Attention { gradient, target, .. }
             | Self::Arrange { gradient, target, .. }
+            | Self::Pick { gradient, target, .. }
             | Self::Scale { gradient, target, .. } => vec![*gradient, target.buffer],
             Self::Mul { gradient, source_target, gate_target, .. } => {
                 let targets = source_target.iter().chain(gate_target).map(|target| target.buffer);

@@ -108,6 +108,15 @@ pub enum Step {
         /// What it writes.
         target: ValueId,
     },
+    /// Channels of several stored values.
+    Pick {
+        /// The layer, for its runs.
+        node: NodeId,
+        /// What it reads (stored), input by input.
+        sources: Vec<ValueId>,
+        /// What it writes.
+        target: ValueId,
+    },
     /// Sum with a learned value per token and channel.
     AddPosition {
         /// The layer, for its weights.
@@ -144,6 +153,7 @@ impl Step {
     pub fn sources(&self) -> Vec<ValueId> {
         match self {
             Self::Join { terms, .. } => terms.clone(),
+            Self::Pick { sources, .. } => sources.clone(),
             Self::Mul { source, gate, .. } => vec![*source, *gate],
             Self::Conv { source, .. }
             | Self::Statistics { source, .. }
@@ -175,6 +185,7 @@ impl Step {
             | Self::LayerNorm { target, .. }
             | Self::Attention { target, .. }
             | Self::Arrange { target, .. }
+            | Self::Pick { target, .. }
             | Self::AddPosition { target, .. }
             | Self::Scale { target, .. } => Some(*target),
         }
@@ -371,6 +382,17 @@ pub enum BackwardStep {
         /// Gradient of its output.
         gradient: BufferId,
         /// Gradient of its input.
+        target: GradTarget,
+    },
+    /// Channels of one of several inputs.
+    Pick {
+        /// The layer.
+        node: NodeId,
+        /// Position of the input.
+        input: usize,
+        /// Gradient of its output.
+        gradient: BufferId,
+        /// Gradient of that input.
         target: GradTarget,
     },
     /// Product with a learned factor per channel.

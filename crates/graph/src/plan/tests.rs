@@ -45,7 +45,7 @@ fn random_graph(choices: &[u8]) -> Graph {
             }
             13 => g.scale(&name, x),
             14 => g.linear_without_bias(&name, x, c, c),
-            _ => g.max_pool(&name, x, Pool { kernel: 3, stride: 1, padding: 1 }),
+            _ => g.max_pool(&name, x, Pool::new(3, 1, 1)),
         };
         open.push(x);
     }

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// More values of one image than any layer has; a bound on what a small file can ask for.
-const MOST_VALUES: usize = 1 << 32;
+const MOST_VALUES: usize = 1 << 31;
 /// Sides of the example images.
 const LARGEST_SIDE: usize = 1 << 14;
 
@@ -72,6 +72,8 @@ pub(super) struct Lowering<'a> {
     stale: HashSet<String>,
     /// Names that are taken, with the number that the next of the same name gets.
     names: HashMap<String, usize>,
+    /// Paths of modules that have weights: their layers are called so, and no other.
+    paths: HashSet<String>,
     /// Nodes that may be the last.
     pub linear: HashSet<NodeId>,
     pub bound_to_size: Option<String>,
@@ -97,6 +99,7 @@ pub(crate) fn lower_program(file: &WeightFile, json: &[u8]) -> Result<Lowered, P
         memory: HashMap::new(),
         stale: HashSet::new(),
         names: HashMap::from([("input".to_owned(), 2)]),
+        paths: program.tensors.iter().filter_map(|(_, name)| Some(name.rsplit_once('.')?.0.to_owned())).collect(),
         linear: HashSet::new(),
         bound_to_size: None,
     };
@@ -214,7 +217,7 @@ impl Lowering<'_> {
     /// A name for the node of `call`: `wanted`, or the module's path, if nothing else has it.
     pub fn name(&mut self, call: &Call, wanted: Option<&str>) -> String {
         let wanted = wanted.filter(|name| !name.is_empty());
-        let module = (!call.module.is_empty()).then_some(call.module.as_str());
+        let module = Some(call.module.as_str()).filter(|path| !path.is_empty() && !self.paths.contains(*path));
         for name in wanted.into_iter().chain(module) {
             if !self.names.contains_key(name) {
                 return self.unused_name(name);

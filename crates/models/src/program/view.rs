@@ -1,4 +1,4 @@
-use flipcast_graph::{Dims, NodeId};
+use flipcast_graph::{Dims, NodeId, Tokens};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -113,6 +113,36 @@ impl View {
     /// Whether `axis` holds all pixels of `dims` and nothing else, row after row.
     pub fn is_pixels(&self, axis: usize, dims: Dims) -> bool {
         self.axes[axis] == [whole(Dim::Row, dims.height), whole(Dim::Column, dims.width)].concat()
+    }
+
+    /// Which tokens see each other where the first axis tells groups apart and the third the tokens of one; `None` where they
+    /// are no windows and no grids of all pixels of `dims`.
+    pub fn token_groups(&self, batch: usize, dims: Dims) -> Option<Tokens> {
+        let piece = |dim: Dim, size: usize, stride: usize| match size {
+            1 => Vec::new(),
+            _ => vec![Piece { dim, size, stride }],
+        };
+        let square =
+            |size: usize, stride: usize| [piece(Dim::Row, size, stride), piece(Dim::Column, size, stride)].concat();
+        let images = whole(Dim::Batch, batch);
+        let [groups, _, tokens, _] = &self.axes[..] else {
+            return None;
+        };
+        if *groups == images && self.is_pixels(2, dims) {
+            return Some(Tokens::All);
+        }
+        let size = tokens.iter().find(|piece| piece.dim == Dim::Row)?.size;
+        if !dims.height.is_multiple_of(size) || !dims.width.is_multiple_of(size) {
+            return None;
+        }
+        let (down, across) = (dims.height / size, dims.width / size);
+        let places =
+            |stride| [images.clone(), piece(Dim::Row, down, stride), piece(Dim::Column, across, stride)].concat();
+        if *groups == places(size) && *tokens == square(size, 1) {
+            return Some(Tokens::Window { size, shift: 0 });
+        }
+        let spread = [piece(Dim::Row, size, down), piece(Dim::Column, size, across)].concat();
+        (*groups == places(1) && *tokens == spread).then_some(Tokens::Grid { size })
     }
 
     /// The view with extents `sizes`; `None` where they cut a piece unevenly or count otherwise.
@@ -269,9 +299,25 @@ mod tests {
     #[test]
     fn a_reshape_that_cuts_unevenly_is_refused() {
         let view = map(Dims::new(4, 6, 12));
-        for sizes in [&[2, 5, 4, 6][..], &[2, 12, 4, 6, 2], &[2, 12], &[4, 6, 24], &[2, 0, 4, 6], &[2, 8, 36]] {
+        for sizes in [&[2, 5, 4, 6][..], &[2, 12, 4, 6, 2], &[2, 12], &[3, 4, 24], &[2, 0, 4, 6], &[2, 8, 36]] {
             assert_eq!(view.reshape(sizes), None, "{sizes:?}");
         }
+    }
+
+    #[test]
+    fn windows_and_grids_are_told_by_their_axes() {
+        let dims = Dims::new(4, 6, 1);
+        let tokens = map(dims).permute(&[0, 2, 3, 1]).unwrap();
+        let cut = tokens.reshape(&[2, 2, 2, 3, 2]).unwrap().permute(&[0, 1, 3, 2, 4]).unwrap();
+        let windows = cut.reshape(&[12, 1, 4, 1]).unwrap();
+        assert_eq!(windows.token_groups(2, dims), Some(Tokens::Window { size: 2, shift: 0 }));
+        let spread = tokens.reshape(&[2, 2, 2, 2, 3]).unwrap().permute(&[0, 2, 4, 1, 3]).unwrap();
+        let grids = spread.reshape(&[12, 1, 4, 1]).unwrap();
+        assert_eq!(grids.token_groups(2, dims), Some(Tokens::Grid { size: 2 }));
+        let all = tokens.reshape(&[2, 1, 24, 1]).unwrap();
+        assert_eq!(all.token_groups(2, dims), Some(Tokens::All));
+        let rows = tokens.reshape(&[8, 1, 6, 1]).unwrap();
+        assert_eq!(rows.token_groups(2, dims), None);
     }
 
     #[test]

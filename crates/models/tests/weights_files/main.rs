@@ -4,6 +4,7 @@
 mod build;
 mod golden;
 mod malformed_pickle;
+mod malformed_program;
 mod malformed_safetensors;
 mod malformed_torch;
 mod malformed_zip;

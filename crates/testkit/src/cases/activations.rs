@@ -19,6 +19,9 @@ pub(super) fn cases() -> Vec<Case> {
         norm_then("conv_bn_hard_swish", Activation::HardSwish, dense(5, 12))
             .magnify("bn1.weight", 2.0)
             .magnify("bn2.weight", 2.0),
+        norm_then("conv_bn_hard_sigmoid", Activation::HardSigmoid, dense(5, 12))
+            .magnify("bn1.weight", 3.0)
+            .magnify("bn2.weight", 3.0),
         norm_then("conv_bn_gelu", Activation::Gelu, dense(17, 12)),
         norm_then("conv_bn_sigmoid", Activation::Sigmoid, dense(12, 16)),
         norm_then("conv_bn_identity", Activation::Identity, dense(12, 17)),

@@ -1,6 +1,6 @@
 use super::Case;
 use super::sketch::Sketch;
-use flipcast_graph::{Activation, Conv2d, NodeId};
+use flipcast_graph::{Activation, ChannelRun, Conv2d, NodeId};
 
 /// Residual blocks, gates and shortcuts as networks have them.
 pub(super) fn cases() -> Vec<Case> {
@@ -24,7 +24,49 @@ pub(super) fn cases() -> Vec<Case> {
         activation_with_two_consumers(),
         sum_of_sums(),
         add_to_itself(),
+        dense_block(),
+        shuffled_halves(),
+        joined_with_itself(),
     ]
+}
+
+/// Two layers that each read everything before them, of channels that share only a factor of 2.
+fn dense_block() -> Case {
+    let (mut s, x) = Sketch::with_stem(10);
+    let y = s.bn_relu(x);
+    let y = s.conv3x3(y, 6);
+    let joined = s.concat(&[x, y]);
+    let z = s.bn_relu(joined);
+    let z = s.conv3x3(z, 4);
+    let all = s.concat(&[x, y, z]);
+    let all = s.bn_relu(all);
+    s.pooled_case("dense_block", all, [6, 5, 3])
+}
+
+/// One half of the channels goes through a branch and comes back in turns with the other.
+fn shuffled_halves() -> Case {
+    let (mut s, x) = Sketch::with_stem(12);
+    let x = s.bn_relu(x);
+    let half = |first: usize| vec![ChannelRun { input: 0, first, count: 6 }];
+    let kept = s.pick_channels(&[x], half(0));
+    let branch = s.pick_channels(&[x], half(6));
+    let branch = s.conv1x1(branch, 6);
+    let branch = s.bn_relu(branch);
+    let turns = (0..6).flat_map(|first| [0, 1].map(|input| ChannelRun { input, first, count: 1 })).collect();
+    let x = s.pick_channels(&[kept, branch], turns);
+    let x = s.conv3x3(x, 8);
+    let x = s.bn_relu(x);
+    s.pooled_case("shuffled_halves", x, [5, 7, 3])
+}
+
+/// A value beside itself, and a norm that only a join of channels reads.
+fn joined_with_itself() -> Case {
+    let (mut s, x) = Sketch::with_stem(7);
+    let x = s.bn(x);
+    let y = s.concat(&[x, x]);
+    let y = s.conv1x1(y, 9);
+    let y = s.bn_relu(y);
+    s.pooled_case("joined_with_itself", y, [4, 5, 3])
 }
 
 fn residual_identity() -> Case {

@@ -9,6 +9,8 @@ pub(super) fn cases() -> Vec<Case> {
         resnet_stem("max_pool3x3_s2_even", 17, [12, 10, 3]),
         max_pool_of_norm(),
         max_pool_overlapping(),
+        max_pool_ceil(),
+        max_pool_of_zeros(),
         avg_pool("avg_pool2x2", pool(2, 2, 0), [8, 7, 3]),
         avg_pool("avg_pool3x3_s2_padded", pool(3, 2, 1), [9, 8, 3]),
         avg_pool_downsample(),
@@ -18,7 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn pool(kernel: usize, stride: usize, padding: usize) -> Pool {
-    Pool { kernel, stride, padding }
+    Pool::new(kernel, stride, padding)
 }
 
 /// Norm, ReLU and 3x3 max pool, then a block.
@@ -50,6 +52,28 @@ fn max_pool_overlapping() -> Case {
     let x = s.conv3x3(x, 12);
     let x = s.bn_relu(x);
     s.pooled_case("max_pool_overlapping", x, [6, 7, 3])
+}
+
+/// The last window of each row hangs over the edge, with a norm and no ReLU before it.
+fn max_pool_ceil() -> Case {
+    let (mut s, x) = Sketch::with_stem(12);
+    let x = s.bn(x);
+    let x = s.max_pool(x, Pool { ceil: true, ..pool(3, 2, 0) });
+    let x = s.conv3x3(x, 17);
+    let x = s.bn_relu(x);
+    let x = s.max_pool(x, Pool { ceil: true, ..pool(2, 2, 1) });
+    s.pooled_case("max_pool_ceil", x, [12, 10, 3])
+}
+
+/// Zeros that were put around a norm's output may win, unlike padding.
+fn max_pool_of_zeros() -> Case {
+    let (mut s, x) = Sketch::with_stem(12);
+    let x = s.bn(x);
+    let x = s.pad(x, [1, 0], [2, 1]);
+    let x = s.max_pool(x, pool(3, 2, 0));
+    let x = s.conv1x1(x, 17);
+    let x = s.bn_relu(x);
+    s.pooled_case("max_pool_of_zeros", x, [9, 8, 3])
 }
 
 fn avg_pool(name: &str, pool: Pool, size: [usize; 3]) -> Case {

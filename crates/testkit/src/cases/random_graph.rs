@@ -155,7 +155,7 @@ impl Growth {
 
     fn pool(&mut self) {
         let kernel = 2 + self.random.below(2);
-        let pool = Pool { kernel, stride: 1 + self.random.below(2), padding: self.random.below(kernel / 2 + 1) };
+        let pool = Pool::new(kernel, 1 + self.random.below(2), self.random.below(kernel / 2 + 1));
         let Some(dims) = pool.resolve(self.tip.1) else {
             return;
         };

@@ -1,5 +1,5 @@
 use super::Case;
-use flipcast_graph::{Activation, Attention, Conv2d, GraphBuilder, NodeId, NormKind, Pool};
+use flipcast_graph::{Activation, Attention, ChannelRun, Conv2d, GraphBuilder, NodeId, NormKind, Pool};
 
 /// Classes of every small network.
 const CLASSES: usize = 7;
@@ -137,6 +137,11 @@ impl Sketch {
         self.builder.drop_tokens(&name, x, count)
     }
 
+    pub(super) fn pad(&mut self, x: NodeId, rows: [usize; 2], columns: [usize; 2]) -> NodeId {
+        let name = self.next("zeros");
+        self.builder.pad(&name, x, rows, columns)
+    }
+
     pub(super) fn pad_to_multiple(&mut self, x: NodeId, multiple: usize) -> NodeId {
         let name = self.next("pad");
         self.builder.pad_to_multiple(&name, x, multiple)
@@ -150,6 +155,18 @@ impl Sketch {
     pub(super) fn merge_patches(&mut self, x: NodeId) -> NodeId {
         let name = self.next("merge");
         self.builder.merge_patches(&name, x)
+    }
+
+    pub(super) fn pick_channels(&mut self, inputs: &[NodeId], runs: Vec<ChannelRun>) -> NodeId {
+        let name = self.next("pick");
+        self.builder.pick_channels(&name, inputs, runs)
+    }
+
+    /// All channels of all inputs, one behind the other.
+    pub(super) fn concat(&mut self, inputs: &[NodeId]) -> NodeId {
+        let runs = inputs.iter().enumerate();
+        let runs = runs.map(|(input, &x)| ChannelRun { input, first: 0, count: self.channels(x) }).collect();
+        self.pick_channels(inputs, runs)
     }
 
     pub(super) fn scale(&mut self, x: NodeId) -> NodeId {

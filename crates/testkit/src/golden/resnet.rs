@@ -38,7 +38,7 @@ impl Net {
         match stem {
             Stem::Cifar => x,
             Stem::Imagenet => {
-                let pool = Pool { kernel: 3, stride: 2, padding: 1 };
+                let pool = Pool::new(3, 2, 1);
                 self.builder.max_pool("maxpool", x, pool)
             }
         }

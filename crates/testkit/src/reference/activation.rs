@@ -13,6 +13,7 @@ pub(super) fn activate(activation: Activation) -> fn(f64) -> f64 {
         Activation::Tanh => f64::tanh,
         Activation::Sigmoid => sigmoid,
         Activation::HardSwish => |x| x * relu6(x + 3.0) / 6.0,
+        Activation::HardSigmoid => |x| relu6(x + 3.0) / 6.0,
     }
 }
 
@@ -40,6 +41,7 @@ pub(super) fn slope(activation: Activation) -> fn(f64) -> f64 {
             3.0.. => 1.0,
             _ => x / 3.0 + 0.5,
         },
+        Activation::HardSigmoid => |x| if x > -3.0 && x < 3.0 { 1.0 / 6.0 } else { 0.0 },
     }
 }
 
@@ -48,7 +50,7 @@ pub(super) fn kinks(activation: Activation) -> &'static [f64] {
     match activation {
         Activation::Relu => &[0.0],
         Activation::Relu6 => &[0.0, 6.0],
-        Activation::HardSwish => &[-3.0, 3.0],
+        Activation::HardSwish | Activation::HardSigmoid => &[-3.0, 3.0],
         _ => &[],
     }
 }
@@ -95,6 +97,7 @@ mod tests {
     fn piecewise_functions_follow_their_pieces() {
         check(Activation::Relu, &[(-2.0, 0.0), (0.0, 0.0), (2.5, 2.5)]);
         check(Activation::Relu6, &[(-1.0, 0.0), (4.0, 4.0), (7.0, 6.0)]);
+        check(Activation::HardSigmoid, &[(-4.0, 0.0), (0.0, 0.5), (1.5, 0.75), (5.0, 1.0)]);
         check(Activation::HardSwish, &[(-4.0, 0.0), (0.0, 0.0), (1.5, 1.125), (3.0, 3.0), (5.0, 5.0)]);
     }
 
@@ -117,6 +120,7 @@ mod tests {
             Activation::Tanh,
             Activation::Sigmoid,
             Activation::HardSwish,
+            Activation::HardSigmoid,
         ] {
             let (f, slope) = (activate(activation), slope(activation));
             for x in [-7.5, -2.25, -0.5, 0.25, 1.5, 4.0, 8.0] {
@@ -139,6 +143,8 @@ mod tests {
             (Activation::Relu6, 6.0, 0.0),
             (Activation::HardSwish, -3.0, 0.0),
             (Activation::HardSwish, 3.0, 1.0),
+            (Activation::HardSigmoid, -3.0, 0.0),
+            (Activation::HardSigmoid, 3.0, 0.0),
         ] {
             assert_eq!(slope(activation)(x), expected, "{activation:?}");
         }

@@ -87,6 +87,10 @@ impl Reference {
             Op::Arrange(arrangement) => {
                 vec![tokens::arrange_backward(gradient, *arrangement, input(0).dims)]
             }
+            Op::PickChannels(runs) => {
+                let inputs = 0..node.inputs.len();
+                inputs.map(|i| tokens::pick_channels_backward(gradient, runs, i, input(i).dims)).collect()
+            }
             Op::AddPosition { .. } => vec![gradient.clone()],
             Op::Scale => vec![tokens::scale(gradient, param(""))],
             Op::Flatten => vec![dense::flatten_backward(gradient, input(0).dims)],

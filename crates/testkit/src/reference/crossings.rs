@@ -130,7 +130,7 @@ mod tests {
     fn run(pixels: [f32; 4]) -> ReferenceRun {
         let (mut g, x) = GraphBuilder::new(1);
         let x = g.activation("act", x, Activation::Relu6);
-        let whole = Pool { kernel: 2, stride: 1, padding: 0 };
+        let whole = Pool::new(2, 1, 0);
         let x = g.max_pool("pool", x, whole);
         let x = g.linear("fc", x, 1, 1);
         let graph = g.finish(x).unwrap();

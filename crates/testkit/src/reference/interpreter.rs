@@ -118,6 +118,10 @@ impl Reference {
                 run.forward()
             }
             Op::Arrange(arrangement) => tokens::arrange(input(0), *arrangement, dims, param("")),
+            Op::PickChannels(runs) => {
+                let inputs: Vec<_> = (0..node.inputs.len()).map(input).collect();
+                tokens::pick_channels(&inputs, runs, dims)
+            }
             Op::AddPosition { .. } => tokens::add_position(input(0), param("")),
             Op::Scale => tokens::scale(input(0), param("")),
             Op::Flatten => dense::flatten(input(0)),

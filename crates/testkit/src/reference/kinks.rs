@@ -48,7 +48,7 @@ mod tests {
     fn clearance_is_the_smallest_distance_that_is_not_zero() {
         let (mut g, x) = GraphBuilder::new(1);
         let x = g.activation("relu6", x, Activation::Relu6);
-        let x = g.max_pool("pool", x, Pool { kernel: 2, stride: 1, padding: 0 });
+        let x = g.max_pool("pool", x, Pool::new(2, 1, 0));
         let x = g.linear("fc", x, 1, 1);
         let graph = g.finish(x).unwrap();
         let params = HashMap::from([

@@ -87,7 +87,7 @@ mod tests {
         ReferenceValue { dims: Dims::new(2, 2, 1), values: vec![-1., -2., -3., -4.] }
     }
 
-    const WIDE: Pool = Pool { kernel: 3, stride: 2, padding: 1 };
+    const WIDE: Pool = Pool { kernel: 3, stride: 2, padding: 1, ceil: false };
 
     #[test]
     fn padding_never_wins_a_max_pool() {

@@ -1,5 +1,5 @@
 use super::value::ReferenceValue;
-use flipcast_graph::{Arrangement, Dims};
+use flipcast_graph::{Arrangement, ChannelRun, Dims};
 
 /// Tokens moved into the cells of a value of `dims`; vacant cells take `learned` values in turn, or zeros.
 pub(super) fn arrange(input: &ReferenceValue, arrangement: Arrangement, dims: Dims, learned: &[f64]) -> ReferenceValue {
@@ -33,6 +33,40 @@ pub(super) fn arrange_backward(gradient: &ReferenceValue, arrangement: Arrangeme
                 let to = &mut passed.values[start..start + channels];
                 to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
             }
+        }
+    }
+    passed
+}
+
+/// Channels of several inputs, run after run.
+pub(super) fn pick_channels(inputs: &[&ReferenceValue], runs: &[ChannelRun], dims: Dims) -> ReferenceValue {
+    let pixels = inputs[0].images() * dims.pixels();
+    let values = (0..pixels).flat_map(|pixel| {
+        runs.iter().flat_map(move |run| {
+            let input = inputs[run.input];
+            let start = pixel * input.dims.channels + run.first;
+            &input.values[start..start + run.count]
+        })
+    });
+    ReferenceValue { dims, values: values.copied().collect() }
+}
+
+/// The gradient of the input in place `input`, of `dims`.
+pub(super) fn pick_channels_backward(
+    gradient: &ReferenceValue,
+    runs: &[ChannelRun],
+    input: usize,
+    dims: Dims,
+) -> ReferenceValue {
+    let mut passed = ReferenceValue::zeros(gradient.images(), dims);
+    let pixels = gradient.values.chunks_exact(gradient.dims.channels);
+    for (from, to) in pixels.zip(passed.values.chunks_exact_mut(dims.channels)) {
+        let mut at = 0;
+        for run in runs {
+            if run.input == input {
+                to[run.first..run.first + run.count].copy_from_slice(&from[at..at + run.count]);
+            }
+            at += run.count;
         }
     }
     passed

@@ -4,7 +4,7 @@ use crate::program::CallError;
 use crate::program::lower::{Lowering, Value};
 use crate::program::schema::Call;
 use crate::program::view::{View, channel_axis};
-use flipcast_graph::{Dims, NodeId};
+use flipcast_graph::{ChannelRun, Dims, NodeId};
 
 impl Lowering<'_> {
     pub(super) fn layout(&self, view: &View, expected: &str) -> CallError {
@@ -14,10 +14,18 @@ impl Lowering<'_> {
 
     /// The node whose value is the map `view`.
     pub(super) fn map_node(&mut self, call: &Call, view: &View) -> Result<NodeId, CallError> {
-        if !view.is_map(self.batch, self.dims(view.node)) || view.padding != [0; 4] {
+        if !view.is_map(self.batch, self.dims(view.node)) {
             return Err(self.layout(view, "batch, channels, rows, columns"));
         }
-        Ok(self.in_order(call, view)?.node)
+        let node = self.in_order(call, view)?.node;
+        if view.padding == [0; 4] {
+            return Ok(node);
+        }
+        let [above, below, left, right] = view.padding;
+        let dims = self.dims(node);
+        let name = self.name(call, Some(&format!("{}.pad", call.name)));
+        let padded = self.builder.pad(&name, node, [above, below], [left, right]);
+        self.note(padded, Dims::new(dims.height + above + below, dims.width + left + right, dims.channels))
     }
 
     /// `view` of a node that holds nothing else.
@@ -95,7 +103,20 @@ impl Lowering<'_> {
 
     /// A node with these channels of these nodes.
     pub(super) fn pick_channels(&mut self, call: &Call, parts: &[(NodeId, Vec<usize>)]) -> Result<NodeId, CallError> {
-        let _ = (call, parts);
-        Err(CallError::Layout { found: "channels out of order".into(), expected: "channels in order".into() })
+        let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
+        let first = self.dims(nodes[0]);
+        let mut runs: Vec<ChannelRun> = Vec::new();
+        for (input, (_, channels)) in parts.iter().enumerate() {
+            for &channel in channels {
+                match runs.last_mut() {
+                    Some(run) if run.input == input && run.first + run.count == channel => run.count += 1,
+                    _ => runs.push(ChannelRun { input, first: channel, count: 1 }),
+                }
+            }
+        }
+        let channels = runs.iter().map(|run| run.count).sum();
+        let name = self.name(call, None);
+        let node = self.builder.pick_channels(&name, &nodes, runs);
+        self.note(node, Dims { channels, ..first })
     }
 }

@@ -3,9 +3,10 @@ use crate::program::arguments::refuse;
 use crate::program::lower::{Lowering, Value};
 use crate::program::schema::Call;
 use crate::program::view::{Dim, Piece, View};
-use flipcast_graph::{Attention, Dims};
+use flipcast_graph::{Attention, Dims, NodeId, Tokens};
 
-/// `scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)` of all tokens of an image.
+/// `scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)` of all tokens of
+/// an image, or of those of a window or a grid.
 pub(super) fn attention(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     if call.argument("attn_mask").is_some() {
         return Err(refuse("attn_mask", "given", "nothing"));
@@ -21,47 +22,50 @@ pub(super) fn attention(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<
         return Err(lowering.layout(&views[0], "batch, heads, tokens, channels of a head"));
     };
     let scale = call.float("scale", Some(1.0 / (per_head as f64).sqrt()))?;
-    let (node, first) = lowering.queries_keys_values(call, views, [heads, per_head])?;
+    let first = views[0].clone();
+    let (node, tokens) = lowering.queries_keys_values(call, views, [heads, per_head])?;
     let dims = lowering.dims(node);
     let name = lowering.name(call, None);
-    let attention = Attention::new(heads, scale as f32);
+    let attention = Attention::new(heads, scale as f32).tokens(tokens);
     let node = lowering.builder.attention(&name, node, attention);
     let node = lowering.note(node, Dims { channels: dims.channels / 3, ..dims })?;
     Ok(vec![Value::View(View { node, first_channel: 0, ..first })])
 }
 
 impl Lowering<'_> {
-    /// A node whose channels are queries, keys and values, and how a third of them is arranged.
+    /// A node whose channels are queries, keys and values, and which of its tokens see each other.
     fn queries_keys_values(
         &mut self,
         call: &Call,
         views: [View; 3],
         [heads, per_head]: [usize; 2],
-    ) -> Result<(flipcast_graph::NodeId, View), CallError> {
+    ) -> Result<(NodeId, Tokens), CallError> {
         let width = heads * per_head;
         let piece = |size: usize, stride: usize| match size {
             1 => Vec::new(),
             _ => vec![Piece { dim: Dim::Channel, size, stride }],
         };
-        let expected = "batch, heads, all tokens, channels of a head";
+        let expected = "batch, heads, tokens, channels of a head, with all tokens or those of windows or grids";
+        let tokens = views[0].token_groups(self.batch, self.dims(views[0].node));
         for view in &views {
-            let dims = self.dims(view.node);
             let arranged = view.axes.len() == 4
                 && view.padding == [0; 4]
-                && matches!(view.axes[0][..], [Piece { dim: Dim::Batch, .. }])
                 && view.axes[1] == piece(heads, per_head)
-                && view.is_pixels(2, dims)
-                && view.axes[3] == piece(per_head, 1);
-            if !arranged {
+                && view.axes[3] == piece(per_head, 1)
+                && [0, 2].iter().all(|&axis| view.axes[axis] == views[0].axes[axis]);
+            if !arranged || tokens.is_none() {
                 return Err(self.layout(view, expected));
             }
         }
+        let Some(tokens) = tokens else {
+            return Err(self.layout(&views[0], expected));
+        };
         let [query, key, value] = &views;
         let dims = self.dims(query.node);
         let same_node = query.node == key.node && key.node == value.node && dims.channels == 3 * width;
         let in_turn = [query, key, value].map(|view| view.first_channel) == [0, width, 2 * width];
         if same_node && in_turn {
-            return Ok((query.node, query.clone()));
+            return Ok((query.node, tokens));
         }
         let parts = [query, key, value].map(|view| (view.node, view.channel_order()));
         let same = [key, value].iter().all(|view| {
@@ -72,6 +76,6 @@ impl Lowering<'_> {
             return Err(self.layout(key, expected));
         }
         let node = self.pick_channels(call, &parts)?;
-        Ok((node, query.clone()))
+        Ok((node, tokens))
     }
 }

@@ -14,6 +14,7 @@ pub(super) fn activation(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec
         "aten.silu" => Activation::Silu,
         "aten.tanh" => Activation::Tanh,
         "aten.hardswish" => Activation::HardSwish,
+        "aten.hardsigmoid" => Activation::HardSigmoid,
         _ => Activation::Sigmoid,
     };
     let view = lowering.view(call, 0)?;

@@ -7,6 +7,9 @@ use flipcast_graph::NormKind;
 
 /// `batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)`.
 pub(super) fn batch_norm(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    if let Value::Constant(weights) = lowering.operand(call, 0)? {
+        return lowering.standardize(call, &weights);
+    }
     if call.bool("training", false)? {
         return Err(CallError::Training);
     }
@@ -45,6 +48,38 @@ pub(super) fn group_norm(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec
 }
 
 impl Lowering<'_> {
+    /// Weights standardised by a batch norm over `[1, channels, values]` with the statistics of the weights themselves.
+    fn standardize(&mut self, call: &Call, weights: &Constant) -> Result<Vec<Value>, CallError> {
+        let &[1, channels, count] = weights.extents() else {
+            return Err(refuse(
+                "input",
+                format!("a constant of extents {:?}", weights.extents()),
+                "[1, channels, values]",
+            ));
+        };
+        if !call.bool("training", false)? || count == 0 {
+            return Err(refuse("training", "`false` for a constant", "`true`"));
+        }
+        let mut affine = |argument, neutral| match self.constant(call, argument)? {
+            None => Ok(vec![neutral; channels]),
+            Some(found) if found.tensor.values().len() == channels => Ok(found.tensor.values().to_vec()),
+            Some(found) => {
+                Err(refuse(argument, format!("of extents {:?}", found.extents()), format!("{channels} values")))
+            }
+        };
+        let (scale, shift) = (affine("weight", 1.0)?, affine("bias", 0.0)?);
+        let eps = call.float("eps", Some(1e-5))?;
+        let mut values = Vec::with_capacity(channels * count);
+        for ((channel, scale), shift) in weights.tensor.values().chunks_exact(count).zip(scale).zip(shift) {
+            let mean = channel.iter().map(|&value| f64::from(value)).sum::<f64>() / count as f64;
+            let variance = channel.iter().map(|&value| (f64::from(value) - mean).powi(2)).sum::<f64>() / count as f64;
+            let factor = f64::from(scale) / (variance + eps).sqrt();
+            values.extend(channel.iter().map(|&value| ((f64::from(value) - mean) * factor + f64::from(shift)) as f32));
+        }
+        let made = Constant::new(weights.extents().to_vec(), values).expect("as many values as before");
+        Ok(vec![Value::Constant(Constant { name: weights.name.clone(), ..made })])
+    }
+
     /// Keeps scale and shift of a norm and gives its name. A norm without them gets those that change nothing.
     fn norm(&mut self, call: &Call, view: &View, kind: NormKind) -> Result<String, CallError> {
         let channels = self.dims(view.node).channels;

@@ -16,7 +16,10 @@ pub(super) fn max_pool(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<V
     }
     let view = lowering.view(call, 0)?;
     let x = lowering.map_node(call, &view)?;
-    let (pool, out) = lowering.window(call, x)?;
+    let (pool, _) = lowering.window(call, x)?;
+    let pool = Pool { ceil: call.bool("ceil_mode", false)?, ..pool };
+    let dims = lowering.dims(x);
+    let out = pool.resolve(dims).ok_or_else(|| CallError::Extents { problem: format!("a window on {dims}") })?;
     let name = lowering.name(call, None);
     let node = lowering.builder.max_pool(&name, x, pool);
     let node = lowering.note(node, out)?;
@@ -31,6 +34,13 @@ pub(super) fn avg_pool(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<V
         return Err(refuse("divisor_override", "given", "nothing"));
     }
     let (pool, out) = lowering.window(call, x)?;
+    if call.bool("ceil_mode", false)? {
+        let dims = lowering.dims(x);
+        if (Pool { ceil: true, ..pool }).resolve(dims) != Some(out) {
+            return Err(refuse("ceil_mode", format!("`true` on {dims}"), "`false`, or windows that cover the image"));
+        }
+        lowering.bind_to_size(call);
+    }
     if pool.padding > 0 && !call.bool("count_include_pad", true)? {
         return Err(refuse("count_include_pad", "`false`", "`true` where there is padding"));
     }
@@ -56,7 +66,7 @@ pub(super) fn adaptive_avg_pool(lowering: &mut Lowering<'_>, call: &Call) -> Res
     if kernel == 1 {
         return Ok(vec![Value::View(view)]);
     }
-    let pool = Pool { kernel, stride: kernel, padding: 0 };
+    let pool = Pool::new(kernel, kernel, 0);
     lowering.average(call, x, pool, Dims::new(rows, columns, dims.channels))
 }
 
@@ -104,21 +114,10 @@ impl Lowering<'_> {
                 "at least 1, and half a window of padding at most",
             ));
         }
-        let pool = Pool { kernel, stride, padding };
+        let pool = Pool::new(kernel, stride, padding);
         let out = pool.resolve(dims);
-        let out =
-            out.ok_or_else(|| CallError::Extents { problem: format!("a window of {kernel} x {kernel} on {dims}") })?;
-        if call.bool("ceil_mode", false)? {
-            let left_over = |size: usize| (size + 2 * padding - kernel) % stride;
-            if left_over(dims.height) + left_over(dims.width) > 0 {
-                return Err(refuse(
-                    "ceil_mode",
-                    format!("`true` on {dims}"),
-                    "`false`, or windows that cover the image",
-                ));
-            }
-            self.bind_to_size(call);
-        }
+        let problem = || format!("a window of {kernel} x {kernel} on {dims}");
+        let out = out.ok_or_else(|| CallError::Extents { problem: problem() })?;
         Ok((pool, out))
     }
 

@@ -27,6 +27,17 @@ pub(super) fn reshape(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Va
     reshaped(&value, &sizes)
 }
 
+/// `reshape_as(input, other)`.
+pub(super) fn reshape_as(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let (value, other) = (lowering.operand(call, 0)?, lowering.operand(call, 1)?);
+    let shape = extents(&value);
+    let wanted = extents(&other);
+    if shape.iter().product::<usize>() != wanted.iter().product::<usize>() {
+        return Err(CallError::Extents { problem: format!("{shape:?} reshaped as {wanted:?}") });
+    }
+    to_extents(&value, &wanted)
+}
+
 /// `flatten(input, start_dim, end_dim)`.
 pub(super) fn flatten(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let value = lowering.operand(call, 0)?;

@@ -144,6 +144,10 @@ impl Lowering<'_> {
             return Ok(value.clone());
         }
         match value {
+            Value::View(view) if view.axes[axis].len() > 1 && view.has_channels_on(axis) => {
+                let view = self.channels_on(call, view.clone(), axis)?;
+                self.part(call, &Value::View(view), axis, first, count)
+            }
             Value::View(view) => match view.slice_channels(axis, first, count) {
                 Some(part) => Ok(Value::View(part)),
                 None => self.token_range(call, view, axis, first, count).map(Value::View),
