@@ -21,3 +21,28 @@ pub(crate) fn labelled_outputs(
     let outputs = Outputs::new(logits, classes).expect("normal draws are finite");
     (outputs, labels)
 }
+
+/// Calibrated outputs: the likelihood ratios of normal observations around one centre per class, for labels drawn with
+/// probabilities proportional to `weights`.
+pub(crate) fn calibrated(seed: u64, images: usize, weights: &[f64], separation: f64) -> (Outputs, Vec<usize>) {
+    let mut random = SplitMix64::new(seed);
+    let total: f64 = weights.iter().sum();
+    let mut logits = Vec::new();
+    let mut labels = Vec::new();
+    for _ in 0..images {
+        let mut left = random.uniform() * total;
+        let label = weights
+            .iter()
+            .position(|weight| {
+                left -= weight;
+                left < 0.0
+            })
+            .unwrap_or(0);
+        labels.push(label);
+        for class in 0..weights.len() {
+            let lift = if class == label { separation } else { 0.0 };
+            logits.push((separation * (random.normal() + lift)) as f32);
+        }
+    }
+    (Outputs::new(logits, weights.len()).unwrap(), labels)
+}

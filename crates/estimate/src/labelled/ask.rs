@@ -43,22 +43,14 @@ pub fn choose_questions(guesses: &[f64], labels: usize, seed: u64) -> Result<Que
     if labels > guesses.len() {
         return Err(EstimateError::TooMany { what: "labels", found: labels, expected: guesses.len() });
     }
-    if let Some(index) = guesses.iter().position(|guess| !guess.is_finite()) {
-        return Err(EstimateError::NotFinite { what: "guess", index, found: guesses[index] });
-    }
-    let mut order: Vec<usize> = (0..guesses.len()).collect();
-    order.sort_by(|&a, &b| guesses[a].total_cmp(&guesses[b]).then(a.cmp(&b)));
+    check_guesses(guesses)?;
     let count = (labels / LABELS_PER_STRATUM).clamp(1, MOST_STRATA);
-    let groups: Vec<&[usize]> =
-        (0..count).map(|i| &order[i * guesses.len() / count..(i + 1) * guesses.len() / count]).collect();
-    let mut strata = vec![0; guesses.len()];
-    for (stratum, group) in groups.iter().enumerate() {
-        group.iter().for_each(|&image| strata[image] = stratum);
-    }
+    let groups = groups_by_guess(guesses, count);
+    let strata = strata_of(&groups, guesses.len());
     let mut random = SplitMix64::new(seed);
     let mut images = Vec::with_capacity(labels);
     for (group, wanted) in groups.iter().zip(allocate(&groups, guesses, labels)) {
-        let mut group = group.to_vec();
+        let mut group = group.clone();
         for i in 0..wanted {
             let j = i + random.below(group.len() - i);
             group.swap(i, j);
@@ -69,9 +61,41 @@ pub fn choose_questions(guesses: &[f64], labels: usize, seed: u64) -> Result<Que
     Ok(Question { images, strata })
 }
 
+/// The stratum of every image where images are put into `count` strata of equal size by their guess, as [`choose_questions`]
+/// does; one stratum where `count` is 0. So strata are known again from the guesses and their number.
+///
+/// # Errors
+/// When a guess is not finite.
+pub fn stratify(guesses: &[f64], count: usize) -> Result<Vec<usize>, EstimateError> {
+    check_guesses(guesses)?;
+    Ok(strata_of(&groups_by_guess(guesses, count.max(1)), guesses.len()))
+}
+
+pub(super) fn check_guesses(guesses: &[f64]) -> Result<(), EstimateError> {
+    match guesses.iter().position(|guess| !guess.is_finite()) {
+        Some(index) => Err(EstimateError::NotFinite { what: "guess", index, found: guesses[index] }),
+        None => Ok(()),
+    }
+}
+
+/// Images in groups of equal size, lowest guesses first.
+fn groups_by_guess(guesses: &[f64], count: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..guesses.len()).collect();
+    order.sort_by(|&a, &b| guesses[a].total_cmp(&guesses[b]).then(a.cmp(&b)));
+    (0..count).map(|i| order[i * guesses.len() / count..(i + 1) * guesses.len() / count].to_vec()).collect()
+}
+
+fn strata_of(groups: &[Vec<usize>], images: usize) -> Vec<usize> {
+    let mut strata = vec![0; images];
+    for (stratum, group) in groups.iter().enumerate() {
+        group.iter().for_each(|&image| strata[image] = stratum);
+    }
+    strata
+}
+
 /// Labels of every group: in proportion to its planned spread, at least two, at most all of it, `labels` in all.
-fn allocate(groups: &[&[usize]], guesses: &[f64], labels: usize) -> Vec<usize> {
-    let spread = |group: &&[usize]| {
+fn allocate(groups: &[Vec<usize>], guesses: &[f64], labels: usize) -> Vec<usize> {
+    let spread = |group: &Vec<usize>| {
         let mean = group.iter().map(|&image| guesses[image]).sum::<f64>() / group.len().max(1) as f64;
         let share = mean.clamp(0.0, 1.0);
         group.len() as f64 * (share * (1.0 - share)).sqrt().max(LEAST_SPREAD)
@@ -125,6 +149,17 @@ mod tests {
         let ask = |seed| choose_questions(&guesses(), 60, seed).unwrap();
         assert_eq!(ask(3), ask(3));
         assert_ne!(ask(3).images, ask(4).images);
+    }
+
+    #[test]
+    fn strata_are_known_again_from_the_guesses() {
+        for labels in [20, 120, 400] {
+            let question = choose_questions(&guesses(), labels, 2).unwrap();
+            let count = question.strata.iter().max().unwrap() + 1;
+            assert_eq!(stratify(&guesses(), count).unwrap(), question.strata);
+        }
+        assert_eq!(stratify(&[0.5; 3], 0).unwrap(), [0; 3]);
+        assert!(stratify(&[f64::NAN], 1).is_err());
     }
 
     #[test]

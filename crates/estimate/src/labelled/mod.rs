@@ -3,5 +3,6 @@
 mod ask;
 mod powered;
 
-pub use ask::{Question, choose_questions};
-pub use powered::{Answer, PoweredEstimate, powered_estimate};
+pub use ask::{Question, choose_questions, stratify};
+pub(crate) use powered::wilson;
+pub use powered::{Answer, FEWEST_LABELS, PoweredEstimate, powered_estimate};

@@ -1,9 +1,10 @@
+use super::ask::check_guesses;
 use crate::score::mean;
 use crate::{Estimate, EstimateError, student_quantile};
 use serde::{Deserialize, Serialize};
 
 /// The fewest labels that say anything about their own spread.
-const FEWEST: usize = 5;
+pub const FEWEST_LABELS: usize = 5;
 /// Largest factor by which guesses are trusted; calibrated ones deserve 1.
 const LARGEST_POWER: f64 = 1.5;
 /// Labels that a stratum is given in advance, at the accuracy of the whole, so that a few equal ones do not look certain.
@@ -191,7 +192,7 @@ impl Design<'_> {
 }
 
 /// Wilson's interval for a share seen in `labels` draws.
-fn wilson(share: f64, labels: f64, quantile: f64) -> (f64, f64) {
+pub(crate) fn wilson(share: f64, labels: f64, quantile: f64) -> (f64, f64) {
     let square = quantile * quantile / labels;
     let centre = (share + 0.5 * square) / (1.0 + square);
     let half_width = quantile * (share * (1.0 - share) / labels + 0.25 * square / labels).sqrt() / (1.0 + square);
@@ -202,12 +203,10 @@ fn check(guesses: &[f64], strata: &[usize], answers: &[Answer]) -> Result<(), Es
     if strata.len() != guesses.len() {
         return Err(EstimateError::Length { what: "strata", found: strata.len(), expected: guesses.len() });
     }
-    if answers.len() < FEWEST {
-        return Err(EstimateError::TooFew { what: "labels", found: answers.len(), expected: FEWEST });
+    if answers.len() < FEWEST_LABELS {
+        return Err(EstimateError::TooFew { what: "labels", found: answers.len(), expected: FEWEST_LABELS });
     }
-    if let Some(index) = guesses.iter().position(|guess| !guess.is_finite()) {
-        return Err(EstimateError::NotFinite { what: "guess", index, found: guesses[index] });
-    }
+    check_guesses(guesses)?;
     let mut seen = vec![false; guesses.len()];
     for answer in answers {
         match seen.get_mut(answer.image) {

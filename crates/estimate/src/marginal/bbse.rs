@@ -116,9 +116,9 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::em::tests::calibrated;
     use super::super::em::total_variation;
     use super::*;
+    use crate::testing::calibrated;
 
     #[test]
     fn systems_are_solved() {

@@ -56,7 +56,14 @@ impl Probs {
 
     /// The marginal of every `step`-th image from `first` on, at least one.
     pub(super) fn estimate(&self, first: usize, step: usize, reference: &[f64]) -> Vec<f64> {
-        let rows: Vec<&[f32]> = self.values.chunks_exact(self.classes).skip(first).step_by(step).collect();
+        let images: Vec<usize> = (first..self.values.len() / self.classes).step_by(step).collect();
+        self.estimate_of(&images, reference)
+    }
+
+    /// The marginal of these images, at least one; an image that comes several times counts as often.
+    pub(super) fn estimate_of(&self, images: &[usize], reference: &[f64]) -> Vec<f64> {
+        let row = |&image: &usize| &self.values[image * self.classes..][..self.classes];
+        let rows: Vec<&[f32]> = images.iter().map(row).collect();
         let mut shares = reference.to_vec();
         for _ in 0..MOST_ROUNDS {
             let next = next_shares(&rows, &shares, reference);
@@ -130,39 +137,9 @@ pub(super) fn total_variation(a: &[f64], b: &[f64]) -> f64 {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-    use flipcast_ground::SplitMix64;
-
-    /// Calibrated outputs: the likelihood ratios of normal observations around one centre per class, for labels drawn with
-    /// probabilities proportional to `weights`.
-    pub(in super::super) fn calibrated(
-        seed: u64,
-        images: usize,
-        weights: &[f64],
-        separation: f64,
-    ) -> (Outputs, Vec<usize>) {
-        let mut random = SplitMix64::new(seed);
-        let total: f64 = weights.iter().sum();
-        let mut logits = Vec::new();
-        let mut labels = Vec::new();
-        for _ in 0..images {
-            let mut left = random.uniform() * total;
-            let label = weights
-                .iter()
-                .position(|weight| {
-                    left -= weight;
-                    left < 0.0
-                })
-                .unwrap_or(0);
-            labels.push(label);
-            for class in 0..weights.len() {
-                let lift = if class == label { separation } else { 0.0 };
-                logits.push((separation * (random.normal() + lift)) as f32);
-            }
-        }
-        (Outputs::new(logits, weights.len()).unwrap(), labels)
-    }
+    use crate::testing::calibrated;
 
     #[test]
     fn a_skewed_marginal_is_recovered() {

@@ -64,8 +64,8 @@ pub fn measure_mismatch(
 
 #[cfg(test)]
 mod tests {
-    use super::super::em::tests::calibrated;
     use super::*;
+    use crate::testing::calibrated;
 
     #[test]
     fn a_skewed_marginal_is_flagged_and_a_uniform_one_is_not() {
