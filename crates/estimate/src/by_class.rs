@@ -100,8 +100,8 @@ pub struct ExpectedConfusion {
 /// use flipcast_estimate::{ByClassConfig, MarginalReference, Outputs, estimate_by_class};
 ///
 /// // Forty answers "0" with probability 3/4, sixty answers "1" that are certain.
-/// let rows = [vec![3f32.ln(), 0.0]; 40].concat().into_iter().chain([vec![-50.0, 0.0]; 60].concat());
-/// let outputs = Outputs::new(rows.collect(), 2)?;
+/// let logits = [[[3f32.ln(), 0.0]; 40].concat(), [[-50.0, 0.0]; 60].concat()].concat();
+/// let outputs = Outputs::new(logits, 2)?;
 /// let config = ByClassConfig { level: 0.9, calibration_error: 0.02, seed: 0 };
 /// let found = estimate_by_class(&outputs, &MarginalReference::uniform(2), &config)?;
 /// let precision = found.classes[0].precision.as_ref().expect("more than 20 answers");
