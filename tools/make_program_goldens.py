@@ -100,7 +100,7 @@ class Standardized(nn.Module):
         flat = weight.reshape(1, weight.shape[0], -1)
         weight = nn.functional.batch_norm(flat, None, None, weight=(self.gain * 0.7).view(-1), training=True, momentum=0.0)
         x = nn.functional.conv2d(x, weight.reshape_as(self.conv.weight), self.conv.bias, padding=1)
-        x = nn.functional.silu(self.norm(x)) / 0.6
+        x = nn.functional.silu(self.norm(x)) ** 2 / 0.6
         return self.head(x.mean((2, 3)))
 
 

@@ -174,7 +174,7 @@ fn networks_of_torchvision_and_timm_run() {
     for path in &programs {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let numbers = folder.join(format!("{name}.expected.safetensors"));
-        if !name.contains(&only) || !numbers.exists() {
+        if !name.contains(&only) {
             continue;
         }
         match load(path) {
@@ -187,6 +187,7 @@ fn networks_of_torchvision_and_timm_run() {
                 }
                 println!("{name}: REFUSED {}", causes[1..].join(": "));
             }
+            Ok(_) if !numbers.exists() => println!("{name}: loads, but nothing tells what it computes"),
             Ok(model) => {
                 let expected = Expected::load(&numbers);
                 // Small batches over small maps are badly conditioned, and PyTorch's own rounding crosses kinks too.

@@ -62,6 +62,16 @@ pub(super) fn div(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
     }
 }
 
+/// `square(input)` and `pow(input, 2)`.
+pub(super) fn square(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let exponent = call.float("exponent", Some(2.0))?;
+    if exponent != 2.0 {
+        return Err(refuse("exponent", exponent.to_string(), "2"));
+    }
+    let view = lowering.view(call, 0)?;
+    lowering.multiply_views(call, view.clone(), view)
+}
+
 /// A constant without axes.
 fn number(value: f64) -> Constant {
     Constant::new(Vec::new(), vec![value as f32]).expect("one value is one element")

@@ -74,6 +74,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("aten.sub", arithmetic::sub),
     op("aten.mul", arithmetic::mul),
     op("aten.div", arithmetic::div),
+    op("aten.pow", arithmetic::square),
+    op("aten.square", arithmetic::square),
     op("aten.max_pool2d", pool::max_pool),
     op("aten.max_pool2d_with_indices", pool::max_pool),
     op("aten.avg_pool2d", pool::avg_pool),
