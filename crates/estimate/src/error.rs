@@ -105,6 +105,7 @@ impl Hint for EstimateError {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::UnknownClass { .. } => "check that labels are positions in the network's output, counted from 0",
+            Self::TooMany { what: "labels", .. } => "ask for at most one label of every image",
             Self::TooFew { .. } => "give more images, or more calibration cells",
             Self::TooMany { .. } => "give fewer images at a time",
             Self::NotFinite { .. } => "the network or its input is broken; check the weights and the preprocessing",

@@ -15,9 +15,9 @@ use flipcast_models::{CardError, ImportError, ModelError};
 use flipcast_record::RecordError;
 use flipcast_record::predictions::PredictionError;
 use flipcast_report::ReportError;
-use flipcast_run::RunError;
 use flipcast_run::adapt::AffineError;
 use flipcast_run::open::{LabelMatchError, OpenError};
+use flipcast_run::{LabelFileError, RunError};
 use std::error::Error;
 
 /// Asks one kind of error for advice; `None` if it is of another kind.
@@ -38,6 +38,7 @@ const ADVISERS: &[Adviser] = &[
     ask::<FrostError>,
     ask::<ImportError>,
     ask::<LabelError>,
+    ask::<LabelFileError>,
     ask::<LabelMatchError>,
     ask::<LoadError>,
     ask::<ModelError>,

@@ -13,8 +13,9 @@
 //! | clean images | [`corrupt`] | the published corruptions of them |
 //! | results | [`RecordStore`], [`report`] | a file that outlives the run, a page with tables and figures |
 //!
-//! Labels enter accuracies and calibrations and nothing else. Equal seeds give equal results on every machine and with any
-//! number of threads. Errors say what was found and what was expected; [`hint`] says what would help.
+//! Labels enter accuracies and calibrations, and estimates where a few are given for that ([`run::ImageGuesses`]); nothing
+//! else. Equal seeds give equal results on every machine and with any number of threads. Errors say what was found and what was
+//! expected; [`hint`] says what would help.
 //!
 //! The whole way, with a random network and pictures made on the spot (real ones come from [`ModelRequest`] and
 //! [`DataRequest`]):

@@ -117,7 +117,7 @@ impl Setting<'_> {
     }
 
     /// The images of `request` that the protocol uses: all, some from all over the dataset, or the first of a stream.
-    fn sampled(&self, request: &CellRequest) -> Result<(Arc<dyn Dataset>, LoaderConfig), RunError> {
+    pub(crate) fn sampled(&self, request: &CellRequest) -> Result<(Arc<dyn Dataset>, LoaderConfig), RunError> {
         let mut config = request.config.clone();
         let dataset = request.dataset.clone();
         let Some(limit) = self.protocol.image_limit else {

@@ -1,3 +1,4 @@
+use crate::few_labels::LabelFileError;
 use flipcast_adapt::AdaptError;
 use flipcast_corrupt::CorruptError;
 use flipcast_estimate::EstimateError;
@@ -142,6 +143,9 @@ pub enum RunError {
     /// The geometry of embeddings could not be computed.
     #[error("the embeddings cannot be described")]
     Embed(#[from] EmbedError),
+    /// A few labels do not fit the images or the model.
+    #[error("the labels cannot be used")]
+    LabelFile(#[from] LabelFileError),
     /// A part of a dataset could not be taken.
     #[error("the dataset cannot be read")]
     Data(#[from] DataError),

@@ -2,7 +2,8 @@
 //!
 //! The only crate that knows every stage. A [`Cell`] is one dataset as all estimators see it; [`calibrate`] makes cells
 //! of which the truth is known, and [`Calibration::estimate`] turns a cell into [`Estimates`]. Guarantees: labels enter
-//! accuracies and calibration and nothing else; a cell is kept as soon as it is known, and none is made twice.
+//! accuracies and calibration and nothing else, [`ImageGuesses::with_labels`] aside; a cell is kept as soon as it is known,
+//! and none is made twice.
 #![forbid(unsafe_code)]
 
 pub mod adapt;
@@ -17,6 +18,7 @@ mod cost;
 mod device;
 mod error;
 mod estimate;
+mod few_labels;
 mod flip_protocol;
 mod flips;
 mod head;
@@ -40,10 +42,12 @@ pub use cost::{CalibrationCost, measure_cost};
 pub use device::Device;
 pub use error::RunError;
 pub use estimate::{ESTIMATES_VERSION, EstimateSource, estimates_protocol};
+pub use few_labels::{AskedImage, ImageGuesses, LabelFile, LabelFileError, LabelSource, write_asked};
 pub use flip_protocol::{FLIP_PROTOCOLS, FlipProtocol};
 pub use flipcast_estimate::{SCORES, ScoreInfo, score_info};
 pub use flipcast_record::results::{
-    Adaptation, CalibrationCell, Cell, CellEstimates, Estimates, EstimatesResult, Fits, ScoreSummary, Seconds,
+    Adaptation, ByClassResult, CalibrationCell, Cell, CellEstimates, Estimates, EstimatesResult, FewLabelsResult, Fits,
+    ScoreSummary, Seconds,
 };
 pub use flips::{FlipEvidence, Stop, collect_flips};
 pub use images::{Images, MEMORY_LIMIT, Pass};

@@ -1,5 +1,8 @@
 //! `flipcast estimate`: how accurate is the model on images nobody labelled?
 
+mod labels;
+
+use self::labels::{LabelArgs, Told};
 use super::inputs::{DataArgs, ModelArgs};
 use super::scoring::{ScoringArgs, check_level, parse_marginal};
 use super::thread_count;
@@ -9,7 +12,8 @@ use anyhow::{Context, Result};
 use flipcast_estimate::{Estimate, Flag};
 use flipcast_ground::nearest_quoted;
 use flipcast_run::{
-    Calibration, Cell, CellEstimates, EstimateSource, Estimates, FlipProtocol, PAPER_FITS, PaperFit, Setting, Watcher,
+    Calibration, Cell, CellEstimates, EstimateSource, Estimates, FlipProtocol, ImageGuesses, PAPER_FITS, PaperFit,
+    Setting, Watcher,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -18,7 +22,8 @@ use std::path::{Path, PathBuf};
 /// Estimate a model's accuracy on images without labels.
 ///
 /// Prints, for the source model and for the model adapted to the images, what every estimator says, with intervals and
-/// warnings. Where the images have labels the truth stands beside it; no estimate uses them.
+/// warnings. Where the images have labels the truth stands beside it; no estimate uses them unless --use-labels says so. A few
+/// labels of your own (--labelled) add an estimate that assumes nothing about the shift.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -46,6 +51,8 @@ pub struct Args {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
+    few_labels: LabelArgs,
+    #[command(flatten)]
     scoring: ScoringArgs,
 }
 
@@ -67,6 +74,7 @@ pub fn run(args: &Args) -> Result<()> {
             Some(Calibration::load(&args.calibration)?)
         }
     };
+    let labels = args.few_labels.job(&args.images, calibration.is_some(), args.scoring.seed)?;
     let protocol = match &calibration {
         Some(calibration) => calibration.protocol.clone(),
         None => FlipProtocol::named(args.protocol.as_deref().unwrap_or("code"))?,
@@ -98,10 +106,18 @@ pub fn run(args: &Args) -> Result<()> {
         };
         let (cell, estimates) =
             setting.estimate(source, &request, args.level, &mut ledger, &mut watcher).with_context(failed)?;
+        let temperature = calibration.as_ref().map_or(1.0, |calibration| calibration.basis.temperature.value);
+        let guesses = ImageGuesses::new(&setting, &request, temperature);
+        let names = || request.scope.alternative_names(&model);
+        let told = labels
+            .tell(guesses, names, source, (&estimates, args.level), &mut ledger, &mut watcher)
+            .with_context(failed)?;
         let text = if args.json {
-            to_json(spec, &cell, &estimates, &protocol, args.level)?.to_string() + "\n"
+            let mut object = to_json(spec, &cell, &estimates, &protocol, args.level)?;
+            told.add_to(&mut object);
+            object.to_string() + "\n"
         } else {
-            to_text(spec, &cell, &estimates, args)
+            to_text(spec, &cell, &estimates, &told, args)
         };
         watcher.print(&text)?;
     }
@@ -156,7 +172,7 @@ fn to_json(spec: &str, cell: &Cell, estimates: &CellEstimates, protocol: &FlipPr
     }))
 }
 
-fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, args: &Args) -> String {
+fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, told: &Told, args: &Args) -> String {
     let mut text = format!("{spec}: {}", counted(cell.images, "image"));
     if cell.skipped > 0 {
         text += &format!(", {} unreadable", grouped(cell.skipped));
@@ -170,7 +186,7 @@ fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, args: &Args) -> S
     for (what, estimates, truth) in parts.into_iter().filter(|(_, e, _)| !e.is_empty()) {
         text += &part(what, estimates, truth, args, &mut flags);
     }
-    text + &tell_flags(flags) + "\n"
+    text + &tell_flags(flags) + "\n" + &told.to_text(args.level)
 }
 
 /// What each flag means, a line each.

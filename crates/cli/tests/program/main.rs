@@ -7,6 +7,7 @@ mod corrupt;
 mod data;
 mod engine;
 mod estimating;
+mod labelling;
 mod manners;
 mod models;
 mod report;

@@ -4,15 +4,18 @@
 //! |---|---|
 //! | `estimate` | [`Cell`] |
 //! | `estimates` | [`EstimatesResult`] |
+//! | `few_labels`, `by_class` | [`FewLabelsResult`], [`ByClassResult`] |
 //! | `calibration` | [`CalibrationResult`] and more that only an estimate needs |
 //! | `refit`, `transfer` | [`Refit`], [`Transfer`] |
 //! | `adapt` | [`AdaptSummary`] |
 //! | `phases`, `omission`, `flips`, `map`, `toy` | [`Phases`], [`Omission`], [`FlipPoint`], [`EmbeddingMap`], [`Toy`] |
 
 mod adapt;
+mod by_class;
 mod calibration;
 mod cell;
 mod estimates;
+mod few_labels;
 mod flips;
 mod map;
 mod omission;
@@ -21,9 +24,11 @@ mod refit;
 mod toy;
 
 pub use adapt::{AdaptSummary, Ending};
+pub use by_class::ByClassResult;
 pub use calibration::{CalibrationCell, CalibrationResult, Fits};
 pub use cell::{Adaptation, Cell, ScoreSummary, Seconds};
 pub use estimates::{CellEstimates, Estimates, EstimatesResult};
+pub use few_labels::FewLabelsResult;
 pub use flips::FlipPoint;
 pub use map::{EmbeddingMap, Frame};
 pub use omission::{CurvePoint, Omission};

@@ -145,7 +145,7 @@ fn are_wnids(classes: &[String]) -> bool {
 }
 
 /// Spelling that does not matter: case, and what separates words.
-fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     name.trim().to_lowercase().replace(['_', '-'], " ")
 }
 

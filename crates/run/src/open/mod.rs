@@ -10,5 +10,6 @@ mod model;
 
 pub use data::{DataRequest, OpenedData};
 pub use error::{LabelMatchError, OpenError};
+pub(crate) use labels::plain as plain_name;
 pub use labels::{DecisionRule, LabelRule};
 pub use model::ModelRequest;

@@ -1,0 +1,174 @@
+//! What a few labels add: width and coverage of intervals against the number of labels, and how tables by class do.
+//!
+//! Run it with `cargo run --release -p flipcast --example few_labels -- MODEL CALIBRATION DATA SHIFT...`; `DATA` needs labels, a
+//! `SHIFT` is a corruption such as `fog:3`. `studies/few_labels` holds its output.
+
+use flipcast::estimate::{
+    Answer, ByClassConfig, Estimate, Marginal, Outputs, choose_questions, estimate_by_class, match_temperature,
+    normal_quantile, powered_estimate,
+};
+use flipcast::run::{EstimateSource, Images, run_source};
+use flipcast::{Calibration, DataRequest, Device, Ledger, Model, ModelRequest, OpenedData, Setting, Unwatched};
+use flipcast_ground::SplitMix64;
+use std::error::Error;
+use std::path::Path;
+
+const LEVEL: f64 = 0.9;
+const IMAGES: usize = 1000;
+const DRAWS: usize = 1000;
+const LABELS: [usize; 4] = [20, 50, 100, 300];
+
+/// A set of images of which the truth is known.
+struct Known {
+    outputs: Outputs,
+    labels: Vec<usize>,
+    right: Vec<bool>,
+}
+
+impl Known {
+    fn truth(&self) -> f64 {
+        self.right.iter().filter(|right| **right).count() as f64 / self.right.len() as f64
+    }
+}
+
+fn look(model: &Model, data: &OpenedData) -> Result<Known, Box<dyn Error>> {
+    let request = data.request();
+    let images = Images::open(request.dataset.clone(), request.config.clone(), request.memory_limit)?;
+    let pass = run_source(model, &images, request.scope, Device::cpu(0), &mut Unwatched)?;
+    let label = |label| request.scope.alternative(label);
+    let labels: Option<Vec<usize>> = pass.labels.iter().map(label).collect();
+    let labels = labels.ok_or("an image has no label")?;
+    let right = pass.outputs.classes_predicted().iter().zip(&labels).map(|(answer, label)| answer == label).collect();
+    Ok(Known { outputs: pass.outputs, labels, right })
+}
+
+/// Mean widths with guesses and without, and how often each interval held.
+struct Measured {
+    width: f64,
+    held: f64,
+    width_alone: f64,
+    held_alone: f64,
+    error: f64,
+}
+
+fn measure(guesses: &[f64], right: &[bool], labels: usize) -> Result<Measured, Box<dyn Error>> {
+    let truth = right.iter().filter(|right| **right).count() as f64 / right.len() as f64;
+    let mut sums = Measured { width: 0.0, held: 0.0, width_alone: 0.0, held_alone: 0.0, error: 0.0 };
+    let share = 1.0 / DRAWS as f64;
+    let held = |estimate: &Estimate| f64::from(u8::from(estimate.holds(truth))) * share;
+    for seed in 0..DRAWS as u64 {
+        let question = choose_questions(guesses, labels, seed)?;
+        let answer = |&image: &usize| Answer { image, right: right[image], stratum: question.strata[image] };
+        let answers: Vec<Answer> = question.images.iter().map(answer).collect();
+        let found = powered_estimate(guesses, &question.strata, &answers, LEVEL)?;
+        sums.width += (found.estimate.high - found.estimate.low) * share;
+        sums.held += held(&found.estimate);
+        sums.width_alone += (found.labels_alone.high - found.labels_alone.low) * share;
+        sums.held_alone += held(&found.labels_alone);
+        sums.error += (found.estimate.accuracy - truth).abs() * share;
+    }
+    Ok(sums)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}", 100.0 * share)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [model, calibration, data, shifts @ ..] = args.as_slice() else {
+        return Err("expected MODEL CALIBRATION DATA SHIFT...".into());
+    };
+    let model = ModelRequest::new(Path::new(model)).open()?;
+    let calibration = Calibration::load(Path::new(calibration))?;
+    let temperature = calibration.basis.temperature.value;
+    let setting = Setting { model: &model, protocol: &calibration.protocol, device: Device::cpu(0) };
+    println!("{IMAGES} images, {DRAWS} draws of the labelled ones; 90% intervals; width and held in percent.\n");
+    println!("| shift | guesses | labels | width | held | error | width, labels alone | held, labels alone |");
+    println!("|---|---|---|---|---|---|---|---|");
+    let mut tables = Vec::new();
+    for shift in shifts {
+        let spec = format!("{data}@{shift}");
+        let all = DataRequest::new(&spec).open(&model)?;
+        let some = DataRequest { limit: Some(IMAGES), ..DataRequest::new(&spec) }.open(&model)?;
+        let known = look(&model, &some)?;
+        let source = EstimateSource::Calibration(&calibration, None);
+        let request = some.request();
+        let (_, estimates) = setting.estimate(source, &request, LEVEL, &mut Ledger::default(), &mut Unwatched)?;
+        let combined = &estimates.source["combined"];
+        let (truth, guesses) = (known.truth(), known.outputs.scaled(temperature).confidences());
+        let mean_guess = guesses.iter().sum::<f64>() / guesses.len() as f64;
+        let mut shuffled = guesses.clone();
+        SplitMix64::new(1).shuffle(&mut shuffled);
+        println!(
+            "| {shift}, truth {} | mean {} | 0 (combined) | {} | {} | {} | | |",
+            percent(truth),
+            percent(mean_guess),
+            percent(combined.high - combined.low),
+            if combined.holds(truth) { "yes" } else { "no" },
+            percent((combined.accuracy - truth).abs()),
+        );
+        for (what, guesses) in [("as they are", &guesses), ("shuffled", &shuffled)] {
+            for labels in LABELS {
+                let found = measure(guesses, &known.right, labels)?;
+                println!(
+                    "| | {what} | {labels} | {} | {} | {} | {} | {} |",
+                    percent(found.width),
+                    percent(found.held),
+                    percent(found.error),
+                    percent(found.width_alone),
+                    percent(found.held_alone),
+                );
+            }
+        }
+        tables.push(by_class_row(shift, &look(&model, &all)?, &calibration, combined)?);
+    }
+    println!(
+        "\nBy class, all images: intervals that hold the truth, and total variation between shares and the truth.\n"
+    );
+    println!("| shift | truth | matched to | precisions held | shares held | shares by EM off | soft counts off |");
+    println!("|---|---|---|---|---|---|---|");
+    tables.iter().for_each(|row| println!("{row}"));
+    Ok(())
+}
+
+/// How tables by class do on a set, matched to what is estimated of a part of it.
+fn by_class_row(
+    shift: &str,
+    known: &Known,
+    calibration: &Calibration,
+    combined: &Estimate,
+) -> Result<String, Box<dyn Error>> {
+    let outputs = known.outputs.scaled(match_temperature(&known.outputs, combined.accuracy)?);
+    let deviation = 0.5 * (combined.high - combined.low) / normal_quantile(LEVEL);
+    let calibration_error = deviation.hypot(calibration.basis.temperature.ece_after);
+    let config = ByClassConfig { level: LEVEL, calibration_error, seed: 0 };
+    let marginals = &calibration.basis.marginals;
+    let found = estimate_by_class(&outputs, marginals, &config)?;
+    let (images, classes) = (known.labels.len() as f64, outputs.classes());
+    let mut shares = vec![0.0; classes];
+    known.labels.iter().for_each(|&label| shares[label] += 1.0 / images);
+    let predicted = outputs.classes_predicted();
+    let (mut precisions_held, mut precisions, mut shares_held) = (0, 0, 0);
+    for class in &found.classes {
+        shares_held += usize::from((class.share_low..=class.share_high).contains(&shares[class.class]));
+        let Some(precision) = &class.precision else { continue };
+        let right = predicted.iter().zip(&known.right).filter(|(answer, right)| **answer == class.class && **right);
+        precisions += 1;
+        precisions_held += usize::from(precision.holds(right.count() as f64 / class.answered as f64));
+    }
+    let (mut probs, mut soft) = (Vec::new(), vec![0.0; classes]);
+    for image in 0..outputs.images() {
+        outputs.probs_into(image, &mut probs);
+        soft.iter_mut().zip(&probs).for_each(|(sum, prob)| *sum += prob / images);
+    }
+    let off = |found: &[f64]| found.iter().zip(&shares).map(|(a, b)| (a - b).abs()).sum::<f64>() / 2.0;
+    let em = Marginal::Em.resolve(&outputs, marginals)?;
+    Ok(format!(
+        "| {shift} | {} | {} | {precisions_held} of {precisions} | {shares_held} of {classes} | {} | {} |",
+        percent(known.truth()),
+        percent(combined.accuracy),
+        percent(off(&em)),
+        percent(off(&soft)),
+    ))
+}
