@@ -1,8 +1,6 @@
 //! What is expected of every class: how often it occurs, how often an answer is right, and what it is confused with.
 
-use crate::labelled::wilson;
-use crate::marginal::em_with_variance;
-use crate::{Estimate, EstimateError, MarginalReference, Outputs, normal_quantile};
+use crate::{Estimate, EstimateError, Marginal, MarginalReference, Outputs, normal_quantile};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,8 +21,6 @@ pub struct ByClassConfig {
     pub level: f64,
     /// Standard deviation of the gap between mean probabilities and accuracies.
     pub calibration_error: f64,
-    /// Seed of the samples that show how far chance moves the shares.
-    pub seed: u64,
 }
 
 impl ByClassConfig {
@@ -85,16 +81,19 @@ pub struct ExpectedConfusion {
 
 /// Class shares, precision by predicted class, and the confusions a network expects of itself.
 ///
-/// *Idea.* A network whose probabilities are right on average says itself how many of its answers of one kind are right, and what the
-/// others are. How often a class occurs is not how often it is answered: that is estimated by expectation maximisation.
+/// *Idea.* A network whose probabilities are right on average says itself how many of its answers of one kind are right, what the
+/// others are, and how often a class occurs. What it says of shares may be wrong in two ways: probabilities expect the shares of
+/// the training images, and a shift makes the network take one class for another. So shares come with much doubt.
 /// *Formula.* Among the `n_k` images answered `k`: precision `mean p_k`, confusion with `j` `mean p_j`. A precision's variance is
-/// `sum p (1 - p) / n_k^2`, as of `n_k` unequal coins, plus the square of the calibration error. Shares are those of
-/// [`Marginal::Em`](crate::Marginal::Em), with Wilson's interval for as many images as would give the bootstrap's variance.
+/// `sum p (1 - p) / n_k^2`, as of `n_k` unequal coins, plus the square of the calibration error. The share `s_k` is the mean of `p_k` over
+/// all `n` images; its variance is `s_k (1 - s_k) / n + (s_k - e_k)^2 + (c s_k)^2` with the shares `e` of
+/// [`Marginal::Em`](crate::Marginal::Em) and the share of wrong answers `c = 1 - mean confidence`.
 /// *Reference.* Guillory et al., "Predicting with Confidence on Unseen Distributions", ICCV 2021, for accuracies from confidences;
-/// Saerens et al., Neural Computation 2002, for the shares; Efron, Annals of Statistics 1979; Wilson, JASA 1927.
-/// *Departures from the reference.* By class instead of over all images. `outputs` should have the temperature at which their mean
-/// confidence is the best estimate of the accuracy ([`match_temperature`]): under a shift a temperature from clean images is
-/// too sure. The intervals of shares know of chance alone, not of a shift that moves images from one class to another.
+/// Saerens et al., Neural Computation 2002, for `e`.
+/// *Departures from the reference.* By class instead of over all images. `e` is right where the shares alone have changed and far off under
+/// most other shifts (`studies/few_labels`), so that it is a measure of doubt here and not the estimate. `outputs` should have the temperature at
+/// which their mean confidence is the best estimate of the accuracy ([`match_temperature`]): under a shift a temperature from
+/// clean images is too sure.
 ///
 /// ```
 /// use flipcast_estimate::{ByClassConfig, MarginalReference, Outputs, estimate_by_class};
@@ -102,7 +101,7 @@ pub struct ExpectedConfusion {
 /// // Forty answers "0" with probability 3/4, sixty answers "1" that are certain.
 /// let logits = [[[3f32.ln(), 0.0]; 40].concat(), [[-50.0, 0.0]; 60].concat()].concat();
 /// let outputs = Outputs::new(logits, 2)?;
-/// let config = ByClassConfig { level: 0.9, calibration_error: 0.02, seed: 0 };
+/// let config = ByClassConfig { level: 0.9, calibration_error: 0.02 };
 /// let found = estimate_by_class(&outputs, &MarginalReference::uniform(2), &config)?;
 /// let precision = found.classes[0].precision.as_ref().expect("more than 20 answers");
 /// assert!((precision.accuracy - 0.75).abs() < 1e-6);
@@ -119,19 +118,22 @@ pub fn estimate_by_class(
 ) -> Result<ByClass, EstimateError> {
     config.check()?;
     let quantile = normal_quantile(config.level);
-    let (shares, variances) = em_with_variance(outputs, reference, config.seed)?;
+    let by_em = Marginal::Em.resolve(outputs, reference)?;
     let answers = Answers::gather(outputs);
+    let images = outputs.images() as f64;
+    let wrong = 1.0 - answers.right.iter().sum::<f64>() / images;
     let class = |class: usize| {
-        let (share, images) = (shares[class], outputs.images() as f64);
-        // Where all samples agree, a class that was seen in none of so many images may still exist.
-        let as_sure = (share * (1.0 - share) / variances[class].max(f64::MIN_POSITIVE)).clamp(1.0, images);
-        let (share_low, share_high) = wilson(share, if share > 0.0 { as_sure } else { images }, quantile);
+        let share = answers.sums.values().map(|sums| sums[class]).sum::<f64>() / images;
+        // One image more, so that a class of which none was seen may still exist.
+        let likely = (share * images + 1.0) / (images + 2.0);
+        let variance = likely * (1.0 - likely) / images + (share - by_em[class]).powi(2) + (wrong * share).powi(2);
+        let half_width = quantile * variance.sqrt();
         let answered = answers.counts[class];
         ClassEstimate {
             class,
             share,
-            share_low: share_low.min(share),
-            share_high: share_high.max(share),
+            share_low: (share - half_width).max(0.0),
+            share_high: (share + half_width).min(1.0),
             answered,
             precision: (answered >= FEWEST_ANSWERS).then(|| {
                 let by_chance = answers.variances[class] / (answered as f64).powi(2);

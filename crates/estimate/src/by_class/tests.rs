@@ -2,7 +2,7 @@ use super::*;
 use crate::Marginal;
 use crate::testing::calibrated;
 
-const CONFIG: ByClassConfig = ByClassConfig { level: 0.9, calibration_error: 0.0, seed: 1 };
+const CONFIG: ByClassConfig = ByClassConfig { level: 0.9, calibration_error: 0.0 };
 
 /// Rows of probabilities, each `times` over.
 fn of_probs(rows: &[[f64; 3]], times: usize) -> Outputs {
@@ -33,24 +33,54 @@ fn precisions_and_confusions_are_those_of_a_hand_calculation() {
     assert!((found.confusions[0].probability - 0.2).abs() < 1e-6);
 }
 
+/// Total variation between the true shares and those by soft counts and by expectation maximisation.
+fn distances(outputs: &Outputs, labels: &[usize]) -> (f64, f64) {
+    let (classes, images) = (outputs.classes(), labels.len() as f64);
+    let reference = MarginalReference::uniform(classes);
+    let mut truth = vec![0.0; classes];
+    labels.iter().for_each(|&label| truth[label] += 1.0 / images);
+    let distance = |found: &[f64]| found.iter().zip(&truth).map(|(a, b)| (a - b).abs()).sum::<f64>() / 2.0;
+    let found = estimate_by_class(outputs, &reference, &CONFIG).unwrap();
+    let soft: Vec<f64> = found.classes.iter().map(|class| class.share).collect();
+    (distance(&soft), distance(&Marginal::Em.resolve(outputs, &reference).unwrap()))
+}
+
+/// Outputs of which every second image of class 0 looks like class 1, and the temperature that makes up for it on average.
+fn mistaken(seed: u64) -> (Outputs, Vec<usize>) {
+    let (outputs, labels) = calibrated(seed, 1000, &[1.0; 6], 2.0);
+    let mut logits: Vec<f32> = outputs.rows().flatten().copied().collect();
+    let rows = logits.chunks_exact_mut(6).zip(&labels).enumerate();
+    rows.filter(|(image, (_, label))| **label == 0 && image % 2 == 0).for_each(|(_, (row, _))| row.swap(0, 1));
+    let outputs = Outputs::new(logits, 6).unwrap();
+    let accuracy = outputs.accuracy(&labels).unwrap();
+    (outputs.scaled(match_temperature(&outputs, accuracy).unwrap()), labels)
+}
+
 #[test]
-fn expectation_maximisation_finds_shares_that_soft_counts_draw_towards_the_reference() {
-    let weights = [0.5, 0.25, 0.15, 0.05, 0.03, 0.02];
-    let reference = MarginalReference::uniform(6);
-    let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum::<f64>() / 2.0;
-    for separation in [1.0, 1.5, 2.0] {
-        let (outputs, labels) = calibrated(11, 1000, &weights, separation);
-        let mut truth = vec![0.0; 6];
-        labels.iter().for_each(|&label| truth[label] += 1e-3);
-        let (mut probs, mut soft) = (Vec::new(), vec![0.0; 6]);
-        for image in 0..outputs.images() {
-            outputs.probs_into(image, &mut probs);
-            soft.iter_mut().zip(&probs).for_each(|(sum, prob)| *sum += prob / 1000.0);
-        }
-        let em = Marginal::Em.resolve(&outputs, &reference).unwrap();
-        let (em, soft) = (distance(&em, &truth), distance(&soft, &truth));
-        assert!(em < 0.5 * soft, "separation {separation}: {em} and {soft}");
+fn soft_counts_survive_a_shift_that_misleads_expectation_maximisation() {
+    for seed in 0..5 {
+        let (outputs, labels) = mistaken(seed);
+        let (soft, em) = distances(&outputs, &labels);
+        assert!(soft < em, "{soft} and {em}");
     }
+    // Where the shares alone differ it is the other way round, which is why the interval reaches from one to the other.
+    let (outputs, labels) = calibrated(11, 1000, &[0.5, 0.25, 0.15, 0.05, 0.03, 0.02], 1.5);
+    let (soft, em) = distances(&outputs, &labels);
+    assert!(em < 0.5 * soft, "{soft} and {em}");
+}
+
+#[test]
+fn intervals_of_shares_hold_under_a_shift_that_misleads() {
+    let (mut held, mut all) = (0, 0u32);
+    for seed in 0..20 {
+        let (outputs, labels) = mistaken(seed);
+        for class in estimate_by_class(&outputs, &MarginalReference::uniform(6), &CONFIG).unwrap().classes {
+            let truth = labels.iter().filter(|&&label| label == class.class).count() as f64 / 1000.0;
+            held += u32::from((class.share_low..=class.share_high).contains(&truth));
+            all += 1;
+        }
+    }
+    assert!(f64::from(held) > 0.85 * f64::from(all), "{held} of {all}");
 }
 
 #[test]
@@ -89,7 +119,7 @@ fn a_class_that_never_occurs_may_still_exist() {
     let outputs = of_probs(&[[0.999, 0.0005, 0.0005]], 100);
     let found = estimate_by_class(&outputs, &MarginalReference::uniform(3), &CONFIG).unwrap();
     let rare = &found.classes[1];
-    assert!(rare.share < 1e-3 && rare.share_high > 0.02 && rare.share_high < 0.1, "{rare:?}");
+    assert!(rare.share < 1e-3 && rare.share_high > 0.01 && rare.share_high < 0.05, "{rare:?}");
     assert!(found.confusions.is_empty());
 }
 

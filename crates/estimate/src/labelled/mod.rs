@@ -4,5 +4,4 @@ mod ask;
 mod powered;
 
 pub use ask::{Question, choose_questions, stratify};
-pub(crate) use powered::wilson;
 pub use powered::{Answer, FEWEST_LABELS, PoweredEstimate, powered_estimate};

@@ -192,7 +192,7 @@ impl Design<'_> {
 }
 
 /// Wilson's interval for a share seen in `labels` draws.
-pub(crate) fn wilson(share: f64, labels: f64, quantile: f64) -> (f64, f64) {
+fn wilson(share: f64, labels: f64, quantile: f64) -> (f64, f64) {
     let square = quantile * quantile / labels;
     let centre = (share + 0.5 * square) / (1.0 + square);
     let half_width = quantile * (share * (1.0 - share) / labels + 0.25 * square / labels).sqrt() / (1.0 + square);

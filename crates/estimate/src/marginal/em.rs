@@ -56,14 +56,7 @@ impl Probs {
 
     /// The marginal of every `step`-th image from `first` on, at least one.
     pub(super) fn estimate(&self, first: usize, step: usize, reference: &[f64]) -> Vec<f64> {
-        let images: Vec<usize> = (first..self.values.len() / self.classes).step_by(step).collect();
-        self.estimate_of(&images, reference)
-    }
-
-    /// The marginal of these images, at least one; an image that comes several times counts as often.
-    pub(super) fn estimate_of(&self, images: &[usize], reference: &[f64]) -> Vec<f64> {
-        let row = |&image: &usize| &self.values[image * self.classes..][..self.classes];
-        let rows: Vec<&[f32]> = images.iter().map(row).collect();
+        let rows: Vec<&[f32]> = self.values.chunks_exact(self.classes).skip(first).step_by(step).collect();
         let mut shares = reference.to_vec();
         for _ in 0..MOST_ROUNDS {
             let next = next_shares(&rows, &shares, reference);

@@ -5,9 +5,7 @@ mod em;
 mod kind;
 mod mismatch;
 mod reference;
-mod sampled;
 
 pub use kind::Marginal;
 pub use mismatch::{MarginalMismatch, measure_mismatch};
 pub use reference::{Confusion, MarginalReference};
-pub(crate) use sampled::em_with_variance;

@@ -133,7 +133,7 @@ impl<'a> ImageGuesses<'a> {
         // The accuracy may be wrong by as much as its interval says, and classes differ by as much as on clean images.
         let deviation = 0.5 * (accuracy.high - accuracy.low) / normal_quantile(level);
         let calibration_error = deviation.hypot(basis.temperature.ece_after).min(1.0);
-        let config = ByClassConfig { level, calibration_error, seed: self.setting.protocol.seed };
+        let config = ByClassConfig { level, calibration_error };
         let protocol = self
             .protocol("by_class", BY_CLASS_VERSION, level)?
             .with("accuracy", &accuracy.accuracy)?
