@@ -15,7 +15,7 @@ use std::path::Path;
 
 const LEVEL: f64 = 0.9;
 const IMAGES: usize = 1000;
-const DRAWS: usize = 1000;
+const DRAWS: usize = 500;
 const LABELS: [usize; 4] = [20, 50, 100, 300];
 
 /// A set of images of which the truth is known.

@@ -346,6 +346,21 @@ mod tests {
     }
 
     #[test]
+    fn asking_by_guesses_that_say_nothing_costs_little() {
+        // Sure of almost every image, as networks are under a shift.
+        let sure = |random: &mut SplitMix64| {
+            let world = World::blind(random, 1000, 0.8);
+            World { guesses: world.guesses.iter().map(|guess| guess.powf(0.1)).collect(), ..world }
+        };
+        for labels in [100, 300] {
+            let (_, _, alone) = measure(sure, labels, false);
+            let (held, asked, _) = measure(sure, labels, true);
+            assert!(held > 0.9 - 3.0 * 0.0123, "{labels} labels: {held}");
+            assert!(asked < 1.05 * alone, "{labels} labels: {asked} and {alone}");
+        }
+    }
+
+    #[test]
     fn labelling_everything_leaves_no_doubt() {
         let world = World::informative(&mut SplitMix64::new(4), 200, 0.0);
         let answers = world.sample(&mut SplitMix64::new(5), 200);
