@@ -85,7 +85,8 @@ pub struct ExpectedConfusion {
 /// others are, and how often a class occurs. What it says of shares may be wrong in two ways: probabilities expect the shares of
 /// the training images, and a shift makes the network take one class for another. So shares come with much doubt.
 /// *Formula.* Among the `n_k` images answered `k`: precision `mean p_k`, confusion with `j` `mean p_j`. A precision's variance is
-/// `sum p (1 - p) / n_k^2`, as of `n_k` unequal coins, plus the square of the calibration error. The share `s_k` is the mean of `p_k` over
+/// `sum p (1 - p) / n_k^2`, as of `n_k` unequal coins, plus the squares of the calibration error and of the precision times the total variation
+/// between `s` and `e`, which grows with a shift. The share `s_k` is the mean of `p_k` over
 /// all `n` images; its variance is `s_k (1 - s_k) / n + (s_k - e_k)^2 + (c s_k)^2` with the shares `e` of
 /// [`Marginal::Em`](crate::Marginal::Em) and the share of wrong answers `c = 1 - mean confidence`.
 /// *Reference.* Guillory et al., "Predicting with Confidence on Unseen Distributions", ICCV 2021, for accuracies from confidences;
@@ -122,8 +123,10 @@ pub fn estimate_by_class(
     let answers = Answers::gather(outputs);
     let images = outputs.images() as f64;
     let wrong = 1.0 - answers.right.iter().sum::<f64>() / images;
+    let shares: Vec<f64> = (0..outputs.classes()).map(|class| answers.share(class, images)).collect();
+    let disagreement = shares.iter().zip(&by_em).map(|(share, em)| (share - em).abs()).sum::<f64>() / 2.0;
     let class = |class: usize| {
-        let share = answers.sums.values().map(|sums| sums[class]).sum::<f64>() / images;
+        let share = shares[class];
         // One image more, so that a class of which none was seen may still exist.
         let likely = (share * images + 1.0) / (images + 2.0);
         let variance = likely * (1.0 - likely) / images + (share - by_em[class]).powi(2) + (wrong * share).powi(2);
@@ -137,8 +140,10 @@ pub fn estimate_by_class(
             answered,
             precision: (answered >= FEWEST_ANSWERS).then(|| {
                 let by_chance = answers.variances[class] / (answered as f64).powi(2);
-                let half_width = quantile * (by_chance + config.calibration_error.powi(2)).sqrt();
-                Estimate::around(answers.right[class] / answered as f64, half_width, Vec::new())
+                let precision = answers.right[class] / answered as f64;
+                let by_shift = (disagreement * precision).powi(2);
+                let half_width = quantile * (by_chance + config.calibration_error.powi(2) + by_shift).sqrt();
+                Estimate::around(precision, half_width, Vec::new())
             }),
         }
     };
@@ -171,6 +176,11 @@ impl Answers {
             sums.iter_mut().zip(&probs).for_each(|(sum, prob)| *sum += prob);
         }
         Self { counts, right, variances, sums }
+    }
+
+    /// Mean probability of `class` over all images.
+    fn share(&self, class: usize, images: f64) -> f64 {
+        self.sums.values().map(|sums| sums[class]).sum::<f64>() / images
     }
 
     fn confusions(&self) -> Vec<ExpectedConfusion> {

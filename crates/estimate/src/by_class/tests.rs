@@ -19,8 +19,12 @@ fn precisions_and_confusions_are_those_of_a_hand_calculation() {
     let precision = first.precision.as_ref().unwrap();
     assert!((precision.accuracy - 0.7).abs() < 1e-6);
     // Ten coins of 0.6 and ten of 0.8: (10 * 0.24 + 10 * 0.16) / 400 = 0.01.
-    let half_width = 1.644854 * (0.01f64 + 0.0009).sqrt();
-    assert!((precision.high - precision.accuracy - half_width).abs() < 1e-5, "{precision:?}");
+    let em = Marginal::Em.resolve(&outputs, &MarginalReference::uniform(3)).unwrap();
+    let shares = [16.5 / 30.0, 5.5 / 30.0, 8.0 / 30.0];
+    let disagreement = shares.iter().zip(&em).map(|(share, em): (&f64, _)| (share - em).abs()).sum::<f64>() / 2.0;
+    let half_width = 1.644854 * (0.01f64 + 0.0009 + (0.7 * disagreement).powi(2)).sqrt();
+    assert!((first.share - shares[0]).abs() < 1e-6 && disagreement > 0.05, "{first:?}");
+    assert!((precision.accuracy - precision.low - half_width).abs() < 1e-5, "{precision:?}");
     // Nobody answered the second class, and too few the third.
     assert_eq!((second.answered, third.answered), (0, 10));
     assert!(second.precision.is_none() && third.precision.is_none());
