@@ -103,6 +103,25 @@ impl Head {
         Ok(Self { tiles, bias, dims })
     }
 
+    /// What the weights make of `values`, the bias left aside: how logits move when an embedding moves by `values`.
+    ///
+    /// # Panics
+    /// If there are not as many values as an embedding has.
+    pub fn weigh(&self, values: &[f32]) -> Vec<f32> {
+        assert_eq!(values.len(), self.dims, "one value for each of the embedding's");
+        let mut sums = Vec::with_capacity(self.tiles.len() / self.dims * TILE);
+        for tile in self.tiles.chunks_exact(self.dims) {
+            let mut of_tile = [0.0f64; TILE];
+            for (weights, value) in tile.iter().zip(values) {
+                let terms = of_tile.iter_mut().zip(&weights.0);
+                terms.for_each(|(sum, weight)| *sum += f64::from(*weight) * f64::from(*value));
+            }
+            sums.extend(of_tile.map(|sum| sum as f32));
+        }
+        sums.truncate(self.classes());
+        sums
+    }
+
     /// Number of classes.
     pub fn classes(&self) -> usize {
         self.bias.len()
@@ -386,6 +405,13 @@ mod tests {
             })
             .collect();
         Embeddings::new(values, 3 * classes).unwrap()
+    }
+
+    #[test]
+    fn an_embedding_that_moves_moves_logits_by_the_weights() {
+        // Three classes, two values; the bias does not take part.
+        let head = Head::new(&[1.0, 2.0, -1.0, 0.5, 3.0, 0.0], vec![9.0, 9.0, 9.0]).unwrap();
+        assert_eq!(head.weigh(&[2.0, -1.0]), [0.0, -2.5, 6.0]);
     }
 
     #[test]

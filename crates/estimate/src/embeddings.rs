@@ -29,6 +29,19 @@ impl Embeddings {
     pub fn rows(&self) -> std::slice::ChunksExact<'_, f32> {
         self.values.chunks_exact(self.dims)
     }
+
+    /// The mean of the images at `rows`, of at least one.
+    ///
+    /// # Panics
+    /// If there is no such image.
+    pub fn mean_of(&self, rows: &[usize]) -> Vec<f32> {
+        let mut sums = vec![0.0; self.dims];
+        for &row in rows {
+            let values = &self.values[row * self.dims..][..self.dims];
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += f64::from(*value));
+        }
+        sums.into_iter().map(|sum| (sum / rows.len().max(1) as f64) as f32).collect()
+    }
 }
 
 #[cfg(test)]
@@ -43,5 +56,7 @@ mod tests {
         assert!(Embeddings::new(vec![1.0, f32::NAN], 2).is_err());
         let embeddings = Embeddings::new(vec![1.0; 6], 2).unwrap();
         assert_eq!((embeddings.images(), embeddings.dims()), (3, 2));
+        let embeddings = Embeddings::new(vec![1.0, 2.0, 3.0, 4.0, 5.0, 9.0], 2).unwrap();
+        assert_eq!(embeddings.mean_of(&[0, 2]), [3.0, 5.5]);
     }
 }

@@ -1,0 +1,112 @@
+use super::*;
+use flipcast_ground::SplitMix64;
+
+/// Samples of `kinds` kinds of shift whose signals tell the accuracy up to an error of the kind's own.
+fn samples(kinds: usize, per_kind: usize, seed: u64) -> Vec<SignalSample> {
+    let mut random = SplitMix64::new(seed);
+    let mut samples = Vec::new();
+    for kind in 0..=kinds {
+        let offset = if kind == 0 { 0.0 } else { 0.1 * random.normal() };
+        for sample in 0..per_kind {
+            let images = [50, 100, 300, 1000, 5000][(kind + sample) % 5];
+            let odds = 1.5 - 2.5 * random.uniform();
+            let expected = share(odds);
+            let right = (0..images).filter(|_| random.uniform() < expected).count();
+            let usual_shares = sample % 3 == 0;
+            // Each kind of shift has its own way from accuracy to signals.
+            let seen = odds + offset + random.normal() / (images as f64).sqrt();
+            let concentration = if usual_shares { 0.0 } else { 2.0 * random.uniform() };
+            let signals = Signals {
+                images,
+                classes: 100,
+                confidence: share(1.2 * seen + 0.3),
+                cross: share(seen),
+                reverse: share(seen + 0.02 * random.normal()),
+                concentration,
+                transport: share(seen - concentration + 0.05 * random.normal()),
+            };
+            let accuracy = right as f64 / images as f64;
+            let group = (kind > 0).then(|| kind - 1);
+            samples.push(SignalSample { signals, accuracy, group, usual_shares });
+        }
+    }
+    samples
+}
+
+#[test]
+fn intervals_hold_for_kinds_of_shift_that_were_not_seen() {
+    let fit = AccuracyFit::fit(&samples(18, 12, 1), 5000).unwrap();
+    let new = samples(60, 20, 2);
+    let estimates: Vec<_> = new.iter().map(|sample| fit.estimate(&sample.signals, 0.9)).collect();
+    let held = estimates.iter().zip(&new).filter(|(e, sample)| e.holds(sample.accuracy)).count();
+    let share = held as f64 / new.len() as f64;
+    assert!((0.85..1.0).contains(&share), "{share}");
+    // Errors of the kinds have a size of 0.1 in log-odds, a fortieth in accuracy; chance adds its own for few images.
+    let mean_error = |least: usize| {
+        let large = estimates.iter().zip(&new).filter(|(_, sample)| sample.signals.images >= least);
+        let sizes: Vec<f64> = large.map(|(e, sample)| (e.accuracy - sample.accuracy).abs()).collect();
+        sizes.iter().sum::<f64>() / sizes.len() as f64
+    };
+    assert!(mean_error(1000) < 0.03 && mean_error(1000) < mean_error(0), "{} {}", mean_error(1000), mean_error(0));
+}
+
+#[test]
+fn fewer_images_widen_an_interval() {
+    let fit = AccuracyFit::fit(&samples(18, 12, 1), 5000).unwrap();
+    let width = |images: usize, labelled: usize| {
+        let fit = AccuracyFit { labelled_images: labelled, ..fit.clone() };
+        let signals = Signals { images, ..samples(1, 1, 3)[0].signals };
+        let estimate = fit.estimate(&signals, 0.9);
+        estimate.high - estimate.low
+    };
+    assert!(width(50, 5000) > width(1000, 5000) && width(1000, 500) > width(1000, 5000));
+}
+
+#[test]
+fn other_shares_are_told_from_usual_ones() {
+    let fit = AccuracyFit::fit(&samples(18, 12, 1), 5000).unwrap();
+    let flagged = |concentrated: bool| {
+        let chosen = samples(40, 12, 5).into_iter().filter(|sample| {
+            sample.signals.images >= 300
+                && (sample.signals.concentration > 1.0) == concentrated
+                && (concentrated || sample.usual_shares)
+        });
+        let flags: Vec<bool> = chosen
+            .map(|sample| fit.estimate(&sample.signals, 0.9).flags.contains(&Flag::ClassMarginalMismatch))
+            .collect();
+        flags.iter().filter(|flag| **flag).count() as f64 / flags.len() as f64
+    };
+    assert!(flagged(true) > 0.9, "{}", flagged(true));
+    assert!(flagged(false) < 0.15, "{}", flagged(false));
+}
+
+#[test]
+fn what_no_sample_was_like_is_flagged_and_widened() {
+    let fit = AccuracyFit::fit(&samples(18, 12, 1), 5000).unwrap();
+    let usual = samples(1, 1, 3)[0].signals;
+    let strange = Signals { cross: 0.01, confidence: 0.999, ..usual };
+    let (usual, strange) = (fit.estimate(&usual, 0.9), fit.estimate(&strange, 0.9));
+    assert!(!usual.flags.contains(&Flag::OutsideFittedRange), "{usual:?}");
+    assert!(strange.flags.contains(&Flag::OutsideFittedRange), "{strange:?}");
+    assert!(strange.high - strange.low > usual.high - usual.low);
+}
+
+#[test]
+fn too_few_kinds_of_shift_make_wide_intervals_and_one_none() {
+    let (few, many) = (samples(5, 12, 1), samples(18, 12, 1));
+    let width = |samples: &[SignalSample]| {
+        let estimate = AccuracyFit::fit(samples, 5000).unwrap().estimate(&many[0].signals, 0.9);
+        estimate.high - estimate.low
+    };
+    assert!(width(&few) > 1.2 * width(&many));
+    assert!(AccuracyFit::fit(&samples(1, 12, 1), 5000).is_err());
+    assert!(AccuracyFit::fit(&many[..5], 5000).is_err());
+}
+
+#[test]
+fn a_fit_is_the_same_after_it_was_stored() {
+    let fit = AccuracyFit::fit(&samples(10, 8, 1), 5000).unwrap();
+    let text = serde_json::to_string(&fit).unwrap();
+    let again: AccuracyFit = serde_json::from_str(&text).unwrap();
+    assert_eq!(again.estimate(&samples(1, 1, 3)[0].signals, 0.9), fit.estimate(&samples(1, 1, 3)[0].signals, 0.9));
+}

@@ -1,0 +1,180 @@
+//! A few numbers that tell the accuracy on a set of images whatever the classes' shares in it.
+
+use crate::{EstimateError, Outputs, SubsetCot};
+use serde::{Deserialize, Serialize};
+
+/// Shares are kept this far from 0 and 1 before their log-odds are taken.
+const EDGE: f64 = 0.004;
+/// The least concentration; one this small is chance.
+const LEAST_CONCENTRATION: f64 = 0.2;
+
+/// What a source model and a second look at the same images say together.
+///
+/// *Idea.* The second look is the same network under slightly other conditions: the statistics of the batch instead of its own,
+/// or embeddings moved to the mean of clean ones. Where the two disagree the model is often wrong, and the probability that one gives to the other's
+/// answer says so smoothly. Unlike transport, neither assumes how often each class occurs; how concentrated the answers are is told
+/// beside them.
+/// *Formula.* With probabilities `p` and answers `a` of the source model, `p'` and `a'` of the second look, all at the temperature
+/// of clean images: `confidence = mean p[a]`, `cross = mean p[a']`, `reverse = mean p'[a]`, and
+/// `concentration = log max(0.2, K (sum_k h_k^2 - 1/m) / (1 - 1/m))` with `h` the shares of the answers `a'` among `m` images, which does not depend on `m`.
+/// `transport` is COT with uniform shares.
+/// *Reference.* Flipcast's own; disagreement between two predictors goes back to Jiang et al., "Assessing Generalization of SGD via Disagreement", ICLR 2022,
+/// re-centred embeddings to NEO (arXiv 2510.05635).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Signals {
+    /// Images of the set.
+    pub images: usize,
+    /// Classes of a decision.
+    pub classes: usize,
+    /// The source model's mean confidence.
+    pub confidence: f64,
+    /// Its mean probability of the second look's answers.
+    pub cross: f64,
+    /// The second look's mean probability of its answers.
+    pub reverse: f64,
+    /// How concentrated the second look's answers are on few classes.
+    pub concentration: f64,
+    /// Mean confidence after transport to uniform class shares.
+    pub transport: f64,
+}
+
+impl Signals {
+    /// Measures the images at `rows` of `source`; `second` holds the second look at the first of them, all or some. Both are at the
+    /// temperature of clean images, and `transport` was made from `source`.
+    ///
+    /// # Errors
+    /// When a row does not exist, there is none, or `second` does not fit.
+    pub fn measure(
+        source: &Outputs,
+        rows: &[usize],
+        second: &Outputs,
+        transport: &SubsetCot,
+    ) -> Result<Self, EstimateError> {
+        let classes = source.classes();
+        if rows.is_empty() {
+            return Err(EstimateError::Empty { what: "images of a sample" });
+        }
+        if let Some(&row) = rows.iter().find(|&&row| row >= source.images()) {
+            let (found, expected) = (row + 1, source.images());
+            return Err(EstimateError::TooMany { what: "images for a sample", found, expected });
+        }
+        if second.classes() != classes || second.images() > rows.len() {
+            let (found, expected) = (second.images() * second.classes(), rows.len() * classes);
+            return Err(EstimateError::Length { what: "logits of the second look", found, expected });
+        }
+        let mut probs = Vec::with_capacity(classes);
+        let largest = |probs: &[f64]| {
+            let at = |best: usize, k: usize| if probs[k] > probs[best] { k } else { best };
+            (1..classes).fold(0, at)
+        };
+        let (mut confidence, mut cross, mut reverse) = (0.0, 0.0, 0.0);
+        let mut counts = vec![0.0; classes];
+        let mut source_probs = Vec::with_capacity(classes);
+        for (place, &row) in rows.iter().enumerate() {
+            source.probs_into(row, &mut source_probs);
+            let answer = largest(&source_probs);
+            confidence += source_probs[answer];
+            if place < second.images() {
+                second.probs_into(place, &mut probs);
+                let other = largest(&probs);
+                cross += source_probs[other];
+                reverse += probs[answer];
+                counts[other] += 1.0;
+            }
+        }
+        let looked_at = second.images() as f64;
+        let uniform = vec![1.0 / classes as f64; classes];
+        Ok(Self {
+            images: rows.len(),
+            classes,
+            confidence: confidence / rows.len() as f64,
+            cross: cross / looked_at,
+            reverse: reverse / looked_at,
+            concentration: concentration(&counts),
+            transport: transport.estimate(rows, &uniform)?.value,
+        })
+    }
+
+    /// Images of the set for each class, as a logarithm.
+    pub(crate) fn log_images_per_class(&self) -> f64 {
+        (self.images as f64 / self.classes as f64).ln()
+    }
+
+    /// What accuracy is regressed on.
+    pub(crate) fn features(&self) -> Vec<f64> {
+        let (cross, size) = (log_odds(self.cross), self.log_images_per_class());
+        vec![
+            cross,
+            cross * cross,
+            size,
+            cross * size,
+            log_odds(self.confidence),
+            log_odds(self.reverse),
+            self.concentration,
+        ]
+    }
+}
+
+/// The log-odds of a share, kept finite.
+pub(crate) fn log_odds(share: f64) -> f64 {
+    let share = share.clamp(EDGE, 1.0 - EDGE);
+    (share / (1.0 - share)).ln()
+}
+
+/// How much more often two of the images have the same answer than under uniform shares, as a logarithm.
+fn concentration(counts: &[f64]) -> f64 {
+    let images: f64 = counts.iter().sum();
+    if images < 2.0 {
+        return 0.0;
+    }
+    let pairs: f64 = counts.iter().map(|count| count * (count - 1.0)).sum();
+    (counts.len() as f64 * pairs / (images * (images - 1.0))).max(LEAST_CONCENTRATION).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signals(source: &[f32], second: &[f32], rows: &[usize]) -> Signals {
+        let source = Outputs::new(source.to_vec(), 2).unwrap();
+        let second = Outputs::new(second.to_vec(), 2).unwrap();
+        Signals::measure(&source, rows, &second, &SubsetCot::new(&source)).unwrap()
+    }
+
+    #[test]
+    fn signals_follow_their_definitions() {
+        // Probabilities 3/4 and 1/4, then 1/3 and 2/3; the second look sees the first image only, and disagrees.
+        let (a, b) = (3f32.ln(), 2f32.ln());
+        let found = signals(&[a, 0.0, 0.0, b], &[0.0, b], &[0, 1]);
+        assert_eq!((found.images, found.classes), (2, 2));
+        assert!((found.confidence - (0.75 + 2.0 / 3.0) / 2.0).abs() < 1e-6);
+        assert!((found.cross - 0.25).abs() < 1e-6 && (found.reverse - 1.0 / 3.0).abs() < 1e-6);
+        assert!((found.transport - found.confidence).abs() < 1e-6, "one image of each class");
+    }
+
+    #[test]
+    fn concentration_does_not_depend_on_the_number_of_images() {
+        // A quarter and three quarters: 2 (1/16 + 9/16) = 1.25 without the chance that an image meets itself.
+        for scale in [4.0, 400.0, 4000.0] {
+            let found = concentration(&[scale, 3.0 * scale]).exp();
+            assert!((found - 1.25).abs() < 0.6 / scale, "{scale}: {found}");
+        }
+        assert_eq!(concentration(&[1.0, 1.0, 1.0]).exp(), LEAST_CONCENTRATION);
+        assert_eq!(concentration(&[1.0, 0.0]), 0.0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let source = Outputs::new(vec![0.0; 4], 2).unwrap();
+        let transport = SubsetCot::new(&source);
+        let measure = |rows: &[usize], second: usize| {
+            let second = Outputs::new(vec![0.0; second], 2).unwrap();
+            Signals::measure(&source, rows, &second, &transport)
+        };
+        assert!(measure(&[0, 1], 4).is_ok());
+        assert!(measure(&[], 2).is_err());
+        assert!(measure(&[0, 2], 2).is_err());
+        assert!(measure(&[0], 4).is_err());
+    }
+}
