@@ -5,9 +5,7 @@
 mod toy;
 
 use flipcast::run::corrupted;
-use flipcast::{
-    CalibrationJob, Device, FlipProtocol, Ledger, NormMode, OpenedData, ScoreOptions, Setting, Unwatched, calibrate,
-};
+use flipcast::{CalibrationJob, Device, FlipProtocol, Ledger, NormMode, OpenedData, Setting, Unwatched, calibrate};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -17,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let labelled = OpenedData::new("stripes", toy::pictures(400, 2)?, &model)?;
     let protocol = FlipProtocol::for_network("statistics", model.graph())?;
     let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(0) };
-    let job = CalibrationJob { setting, clean: labelled.request(), options: ScoreOptions::default(), storage: None };
+    let job = CalibrationJob::new(setting, labelled.request());
     let calibration = calibrate(&job, &mut Ledger::default(), &mut Unwatched)?;
 
     // Shifts that the calibration has not seen. Labels are there to show the truth; no estimate uses them.

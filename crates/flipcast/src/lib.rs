@@ -23,8 +23,8 @@
 //! ```
 //! use flipcast::images::preprocess::{Normalise, Preprocess};
 //! use flipcast::{
-//!     Calibration, CalibrationJob, Device, FlipProtocol, Image, InMemory, Label, Ledger, Model, OpenedData, ScoreOptions,
-//!     Setting, Unwatched, calibrate,
+//!     Calibration, CalibrationJob, Device, FlipProtocol, Image, InMemory, Label, Ledger, Model, OpenedData, Setting,
+//!     Unwatched, calibrate,
 //! };
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,7 +39,7 @@
 //! // Once per model: what its outputs say about its accuracy.
 //! let protocol = FlipProtocol::for_network("statistics", model.graph())?;
 //! let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
-//! let job = CalibrationJob { setting, clean: labelled.request(), options: ScoreOptions::default(), storage: None };
+//! let job = CalibrationJob::new(setting, labelled.request());
 //! let calibration: Calibration = calibrate(&job, &mut Ledger::default(), &mut Unwatched)?;
 //!
 //! // For every set of images that nobody labelled.

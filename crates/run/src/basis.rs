@@ -3,6 +3,7 @@
 use crate::source_pass::SourcePass;
 use crate::{RunError, Scope};
 use flipcast_estimate::{CottThreshold, Marginal, MarginalReference, Outputs, Reference, Temperature, fit_temperature};
+use flipcast_models::Model;
 use serde::{Deserialize, Serialize};
 
 /// Choices that hold for calibration and estimation alike.
@@ -35,12 +36,15 @@ pub struct Basis {
     pub cott_threshold: f64,
     /// The temperature, applied or not.
     pub temperature: Temperature,
+    /// The mean embedding, where a second look moves embeddings there: for networks without batch norms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embedding_mean: Option<Vec<f32>>,
 }
 
 impl Basis {
     /// Learns from the source model's pass over clean images, all of which need a label.
-    pub fn fit(pass: &SourcePass, scope: &Scope, options: ScoreOptions) -> Result<Self, RunError> {
-        let labels = answers(pass, scope)?;
+    pub fn fit(pass: &SourcePass, scope: &Scope, model: &Model, options: ScoreOptions) -> Result<Self, RunError> {
+        let labels = pass.answers(scope)?;
         let temperature = fit_temperature(&pass.outputs, &labels)?;
         let scaled = options.temperature.then(|| pass.outputs.scaled(temperature.value));
         let outputs = scaled.as_ref().unwrap_or(&pass.outputs);
@@ -49,6 +53,10 @@ impl Basis {
             marginals: MarginalReference::fit(outputs, &labels)?,
             cott_threshold: CottThreshold::Exact.fit(outputs, &labels)?,
             temperature,
+            embedding_mean: (!model.graph().has_batch_norm()).then(|| {
+                let all: Vec<usize> = (0..pass.indices.len()).collect();
+                pass.embeddings.mean_of(&all)
+            }),
             options,
         })
     }
@@ -62,16 +70,4 @@ impl Basis {
     pub fn shares(&self, outputs: &Outputs) -> Result<Vec<f64>, RunError> {
         Ok(self.options.marginal.resolve(outputs, &self.marginals)?)
     }
-}
-
-/// The alternative that is right for every image.
-fn answers(pass: &SourcePass, scope: &Scope) -> Result<Vec<usize>, RunError> {
-    let unlabelled = pass.labels.iter().filter(|label| !label.is_known()).count();
-    if unlabelled > 0 {
-        return Err(RunError::Unlabelled { unlabelled, images: pass.labels.len() });
-    }
-    let answer = |(index, label): (&usize, _)| {
-        scope.alternative(label).ok_or(RunError::OutsideClassSpace { index: *index, classes: scope.num_classes() })
-    };
-    pass.indices.iter().zip(&pass.labels).map(answer).collect()
 }

@@ -1,8 +1,9 @@
 //! Calibration: clean labelled images and corruptions made from them become a [`Calibration`].
 
 use crate::basis::{Basis, ScoreOptions};
-use crate::calibration::{CALIBRATION_FORMAT, Calibration, ModelIdentity, fit_scores};
-use crate::cell::{CellRequest, Setting};
+use crate::calibration::{CALIBRATION_FORMAT, CLEAN, Calibration, ModelIdentity, fit_accuracy, fit_scores};
+use crate::calibration_shifts::CalibrationShift;
+use crate::cell::{CellRequest, Samples, Setting};
 use crate::clean_images::CleanImages;
 use crate::ledger::{Ledger, cell_protocol};
 use crate::{RunError, Watcher};
@@ -10,27 +11,50 @@ use flipcast_corrupt::{CorruptionRequest, CorruptionStep, Storage, published_sto
 use flipcast_record::results::{CalibrationCell, Cell};
 use serde::{Deserialize, Serialize};
 
-/// The corruptions that ImageNet-C keeps apart for such uses, each at severities 1 to 5.
-pub const HELD_OUT: [&str; 4] = ["speckle_noise", "gaussian_blur", "spatter", "saturate"];
-
 /// What to calibrate on.
 pub struct CalibrationJob<'a> {
     /// Model and flips.
     pub setting: Setting<'a>,
     /// Clean labelled images; its loader has no corruption.
     pub clean: CellRequest<'a>,
+    /// What is done to them.
+    pub shifts: Vec<CalibrationShift>,
+    /// Other labelled images, each a kind of shift of its own.
+    pub others: Vec<CellRequest<'a>>,
     /// Choices of the estimators.
     pub options: ScoreOptions,
-    /// The storage step of the corruptions; `None` for that of the published set that suits the images' size.
+    /// The storage step of the corruptions; `None` for that of their published set.
     pub storage: Option<Storage>,
 }
 
-impl CalibrationJob<'_> {
-    /// The storage step of all its corruptions. Those with stronger constants than the images' size asks for have it too.
-    pub fn storage(&self) -> Result<Storage, RunError> {
-        let first: CorruptionRequest = format!("{}:1", HELD_OUT[0]).parse()?;
-        let first = CorruptionRequest { storage: self.storage, ..first };
-        Ok(published_storage(&self.clean.config, &self.clean.dataset, first))
+impl<'a> CalibrationJob<'a> {
+    /// The default calibration: flipcast's own family of shifts, stored as they are.
+    pub fn new(setting: Setting<'a>, clean: CellRequest<'a>) -> Self {
+        let shifts = CalibrationShift::family();
+        Self { setting, clean, shifts, others: Vec::new(), options: ScoreOptions::default(), storage: None }
+    }
+
+    /// The images of `shift`.
+    pub fn shifted(&self, shift: &CalibrationShift) -> Result<CellRequest<'a>, RunError> {
+        match self.storage {
+            Some(storage) => corrupted(&self.clean, &format!("{},storage={storage}", shift.name)),
+            None => corrupted(&self.clean, &shift.name),
+        }
+    }
+
+    /// The storage step of its first corruption.
+    pub fn first_storage(&self) -> Result<Storage, RunError> {
+        let Some(first) = self.shifts.first() else {
+            return Ok(Storage::None);
+        };
+        let request: CorruptionRequest = first.name.parse()?;
+        let request = CorruptionRequest { storage: self.storage.or(request.storage), ..request };
+        Ok(published_storage(&self.clean.config, &self.clean.dataset, request))
+    }
+
+    /// Cells of the calibration, the clean one included.
+    pub fn cells(&self) -> usize {
+        1 + self.shifts.len() + self.others.len()
     }
 }
 
@@ -44,33 +68,27 @@ pub struct CleanCell {
     pub cell: Cell,
 }
 
-/// Looks at the clean images and at every held-out corruption, and fits what every estimator needs. Cells found in
-/// `ledger` are taken from there.
+/// Looks at the clean images and at every shift of them, and fits what every estimator needs. Cells found in `ledger` are
+/// taken from there.
 pub fn calibrate(
     job: &CalibrationJob,
     ledger: &mut Ledger,
     watcher: &mut dyn Watcher,
 ) -> Result<Calibration, RunError> {
     let setting = &job.setting;
-    let mut cells = Vec::new();
-
     let images = CleanImages::default();
-    watcher.cell("clean", 0, 1 + 5 * HELD_OUT.len());
-    let clean = clean_cell(job, &images, ledger, watcher)?;
-    let basis = clean.basis;
-    cells.push(CalibrationCell { name: "clean".to_owned(), group: "clean".to_owned(), cell: clean.cell });
-    let storage = job.storage()?;
-    let mut plan = standard_cells("");
-    let mut next = 0;
-    while let Some((name, group)) = plan.get(next).cloned() {
-        watcher.cell(&name, cells.len(), 1 + plan.len());
-        let request = corrupted(&job.clean, &format!("{name},storage={storage}"))?;
-        let cell = setting.cell_sharing("calibrate", &request, &basis, &images, ledger, watcher)?;
-        cells.push(CalibrationCell { name, group, cell });
-        next += 1;
-        if next == 5 * HELD_OUT.len() && spans_too_little(&cells, job.clean.scope.num_classes()) {
-            plan.extend(standard_cells("imagenet-c/"));
-        }
+    watcher.cell(CLEAN, 0, job.cells());
+    let CleanCell { basis, cell } = clean_cell(job, &images, ledger, watcher)?;
+    let mut cells = vec![CalibrationCell { name: CLEAN.to_owned(), group: CLEAN.to_owned(), cell }];
+    for shift in &job.shifts {
+        watcher.cell(&shift.name, cells.len(), job.cells());
+        let cell = setting.calibration_cell(&job.shifted(shift)?, &basis, &images, ledger, watcher)?;
+        cells.push(CalibrationCell { name: shift.name.clone(), group: shift.kind.clone(), cell });
+    }
+    for request in &job.others {
+        watcher.cell(&request.data, cells.len(), job.cells());
+        let cell = setting.calibration_cell(request, &basis, &CleanImages::default(), ledger, watcher)?;
+        cells.push(CalibrationCell { name: request.data.clone(), group: request.data.clone(), cell });
     }
     let source =
         fit_scores(&cells, setting.protocol, ["cot", "wf"], |cell| (&cell.source, cell.accuracy, cell.images))?;
@@ -86,7 +104,8 @@ pub fn calibrate(
         protocol: setting.protocol.clone(),
         data: job.clean.data.clone(),
         seed: job.clean.seed,
-        storage,
+        storage: job.first_storage()?,
+        accuracy: fit_accuracy(&cells)?,
         basis,
         cells,
         source,
@@ -107,30 +126,12 @@ pub fn clean_cell(
         return Ok(found);
     }
     let scope = job.clean.scope;
-    let seen = setting.observe_sharing(&job.clean, images, watcher)?;
-    let basis = Basis::fit(&seen.source, scope, job.options.clone())?;
-    let cell = seen.score(scope, setting, &basis)?;
+    let (images, seen) = setting.open_and_observe(&job.clean, images, watcher)?;
+    let basis = Basis::fit(&seen.source, scope, setting.model, job.options.clone())?;
+    let cell = seen.score(&images, &job.clean, setting, &basis, Samples::Drawn)?;
     let clean = CleanCell { basis, cell };
     ledger.keep(protocol, &clean, clean.cell.seconds.total())?;
     Ok(clean)
-}
-
-/// The held-out corruptions at all severities, with the constants of a set: names and groups.
-pub fn standard_cells(set: &str) -> Vec<(String, String)> {
-    let severities = |corruption: &str| {
-        let corruption = corruption.to_owned();
-        (1..=5).map(move |s| (format!("{set}{corruption}:{s}"), corruption.clone()))
-    };
-    HELD_OUT.into_iter().flat_map(severities).collect()
-}
-
-/// Whether no cell is nearer to guessing than to the clean accuracy. A curve fitted to such cells would have to be
-/// continued far beyond them, so the stronger constants of ImageNet-C are looked at too.
-fn spans_too_little(cells: &[CalibrationCell], num_classes: usize) -> bool {
-    let accuracies = || cells.iter().filter_map(|cell| cell.cell.accuracy);
-    let clean = accuracies().next().unwrap_or(0.0);
-    let lowest = accuracies().fold(1.0, f64::min);
-    lowest > 0.5 * (clean + 1.0 / num_classes as f64)
 }
 
 /// The images of `clean` with a corruption made in memory, such as `fog:3`, stored as published, or `fog:3,storage=none`.

@@ -4,7 +4,9 @@ use crate::basis::Basis;
 use crate::error::RunError;
 use crate::flip_protocol::FlipProtocol;
 use flipcast_corrupt::Storage;
-use flipcast_estimate::{Combination, EstimateError, FitPoint, SCORES, ScoreFit, direct_errors};
+use flipcast_estimate::{
+    AccuracyFit, ClassShares, Combination, EstimateError, FitPoint, SCORES, ScoreFit, SignalSample, direct_errors,
+};
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
 use flipcast_record::Protocol;
@@ -13,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The format this version writes.
-pub const CALIBRATION_FORMAT: u32 = 1;
+pub const CALIBRATION_FORMAT: u32 = 2;
+/// The cell of images as they are, and its group.
+pub(crate) const CLEAN: &str = "clean";
 
 /// Which weights an artefact belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +67,10 @@ pub struct Calibration {
     pub storage: Storage,
     /// What the clean images teach.
     pub basis: Basis,
+    /// The source model's accuracy from signals, whatever the class shares and the number of images. An artefact of format 1 has
+    /// none, and its combined estimate needs the labelled images' class shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<AccuracyFit>,
     /// The cells.
     pub cells: Vec<CalibrationCell>,
     /// For the source model's accuracy.
@@ -121,6 +129,30 @@ pub(crate) fn fit_scores(
     }
     let combined = Combination::fit(&by_score, combined)?;
     Ok(Fits { by_score, direct, combined })
+}
+
+/// Fits the accuracy to the cells and to samples of them; `None` where these are too few.
+pub(crate) fn fit_accuracy(cells: &[CalibrationCell]) -> Result<Option<AccuracyFit>, RunError> {
+    let mut samples = Vec::new();
+    for (cell, number) in cells.iter().zip(group_numbers(cells)) {
+        let group = (cell.group != CLEAN).then_some(number);
+        let (Some(signals), Some(accuracy)) = (cell.cell.signals, cell.cell.accuracy) else {
+            return Ok(None);
+        };
+        samples.push(SignalSample { signals, accuracy, group, usual_shares: true });
+        samples.extend(cell.cell.samples.iter().map(|sample| SignalSample {
+            signals: sample.signals,
+            accuracy: sample.accuracy,
+            group,
+            usual_shares: matches!(sample.shares, ClassShares::Balanced | ClassShares::Sample),
+        }));
+    }
+    let labelled = cells.first().map_or(0, |cell| cell.cell.images);
+    match AccuracyFit::fit(&samples, labelled) {
+        Ok(fit) => Ok(Some(fit)),
+        Err(EstimateError::TooFew { .. } | EstimateError::Undefined { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Numbers of the cells' groups.

@@ -6,14 +6,15 @@ use crate::flips::{FlipEvidence, collect_flips};
 use crate::images::Images;
 use crate::ledger::{Ledger, scored_protocol};
 use crate::scores::{score_adapted, score_source};
+use crate::second_look::{SecondLook, calibration_samples};
 use crate::source_pass::{SourcePass, accuracy, run_source};
 use crate::{Device, FlipProtocol, RunError, Scope, Watcher};
-use flipcast_estimate::{Flag, Score, Scores, standard_error};
+use flipcast_estimate::{ClassShares, Flag, Score, Scores, standard_error};
 use flipcast_images::dataset::{Dataset, Subset, spread_evenly};
 use flipcast_images::loader::LoaderConfig;
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
-use flipcast_record::results::{Cell, ScoreSummary, Seconds};
+use flipcast_record::results::{Cell, CellSample, ScoreSummary, Seconds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -46,6 +47,15 @@ pub struct CellRequest<'a> {
     pub memory_limit: usize,
 }
 
+/// Whether samples of a cell are drawn, for which labels are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Samples {
+    /// With other class shares and sizes, for calibration.
+    Drawn,
+    /// None.
+    None,
+}
+
 /// Everything that was seen of a dataset, labels aside.
 pub struct Observation {
     /// The source model's pass.
@@ -74,6 +84,39 @@ impl Setting<'_> {
         self.cell_sharing(kind, request, basis, &alone, ledger, watcher)
     }
 
+    /// A cell of a calibration: the truth must be known, and samples of it with other class shares and sizes are part of it.
+    pub fn calibration_cell(
+        &self,
+        request: &CellRequest,
+        basis: &Basis,
+        clean: &CleanImages,
+        ledger: &mut Ledger,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Cell, RunError> {
+        let protocol = scored_protocol("calibrate", self, request, basis)?;
+        if let Some(cell) = ledger.find(&protocol)? {
+            return Ok(cell);
+        }
+        let (images, seen) = self.open_and_observe(request, clean, watcher)?;
+        let cell = seen.score(&images, request, self, basis, Samples::Drawn)?;
+        ledger.keep(protocol, &cell, cell.seconds.total())?;
+        Ok(cell)
+    }
+
+    /// Samples of labelled images with other class shares and numbers of images, for studies of estimates on such data.
+    pub fn samples(
+        &self,
+        request: &CellRequest,
+        basis: &Basis,
+        plan: &[(ClassShares, usize)],
+        watcher: &mut dyn Watcher,
+    ) -> Result<Vec<CellSample>, RunError> {
+        let images = self.open_images(request, &CleanImages::default())?;
+        let source = run_source(self.model, &images, request.scope, self.device, watcher)?;
+        let mut second_look = SecondLook::new(self, &images, &source, request.scope, basis)?;
+        second_look.samples(&request.data, plan, self.protocol.seed)
+    }
+
     /// [`Setting::cell`] with clean images that other cells may have read.
     pub fn cell_sharing(
         &self,
@@ -88,32 +131,38 @@ impl Setting<'_> {
         if let Some(cell) = ledger.find(&protocol)? {
             return Ok(cell);
         }
-        let seen = self.observe_sharing(request, clean, watcher)?;
-        let cell = seen.score(request.scope, self, basis)?;
+        let (images, seen) = self.open_and_observe(request, clean, watcher)?;
+        let cell = seen.score(&images, request, self, basis, Samples::None)?;
         ledger.keep(protocol, &cell, cell.seconds.total())?;
         Ok(cell)
     }
 
     /// Opens the images of `request` and looks at them.
     pub fn observe(&self, request: &CellRequest, watcher: &mut dyn Watcher) -> Result<Observation, RunError> {
-        self.observe_sharing(request, &CleanImages::default(), watcher)
+        Ok(self.open_and_observe(request, &CleanImages::default(), watcher)?.1)
     }
 
-    /// [`Setting::observe`] with clean images that other cells may have read.
-    pub(crate) fn observe_sharing(
+    /// [`Setting::observe`] with clean images that other cells may have read; the images are given too.
+    pub(crate) fn open_and_observe(
         &self,
         request: &CellRequest,
         clean: &CleanImages,
         watcher: &mut dyn Watcher,
-    ) -> Result<Observation, RunError> {
+    ) -> Result<(Images, Observation), RunError> {
+        let images = self.open_images(request, clean)?;
+        let seen = self.observe_images(&images, request.scope, watcher)?;
+        Ok((images, seen))
+    }
+
+    /// Opens the images of `request`.
+    fn open_images(&self, request: &CellRequest, clean: &CleanImages) -> Result<Images, RunError> {
         let (dataset, config) = self.sampled(request)?;
         let limit = request.memory_limit;
-        let images = match self.device {
-            Device::Cuda { .. } => clean.open(dataset, config, limit)?,
+        match self.device {
+            Device::Cuda { .. } => clean.open(dataset, config, limit),
             // The processor would have to hold the clean images beside those it looks at.
-            _ => Images::open(dataset, config, limit)?,
-        };
-        self.observe_images(&images, request.scope, watcher)
+            _ => Images::open(dataset, config, limit),
+        }
     }
 
     /// The images of `request` that the protocol uses: all, some from all over the dataset, or the first of a stream.
@@ -148,7 +197,7 @@ impl Setting<'_> {
         let source_seconds = started.elapsed().as_secs_f64();
         let started = Instant::now();
         let flips = collect_flips(self.model, images, scope, self.protocol, self.device, watcher)?;
-        let seconds = Seconds { source: source_seconds, flips: started.elapsed().as_secs_f64(), estimators: 0.0 };
+        let seconds = Seconds { source: source_seconds, flips: started.elapsed().as_secs_f64(), ..Seconds::default() };
         let mut flags = Vec::new();
         if images.len() < self.protocol.batch_size.max(FEW_IMAGES) {
             flags.push(Flag::TooFewImages);
@@ -181,14 +230,30 @@ fn is_class_sorted(classes: &[usize]) -> bool {
 }
 
 impl Observation {
-    /// Scores what was seen. Labels enter the two accuracies and nothing else.
-    pub fn score(&self, scope: &Scope, setting: &Setting, basis: &Basis) -> Result<Cell, RunError> {
+    /// Scores what was seen of `images`. Labels enter the two accuracies, and the accuracies of samples, and nothing else.
+    pub fn score(
+        &self,
+        images: &Images,
+        request: &CellRequest,
+        setting: &Setting,
+        basis: &Basis,
+        samples: Samples,
+    ) -> Result<Cell, RunError> {
+        let scope = request.scope;
         let started = Instant::now();
         let source = score_source(self, setting, basis)?;
         let adapted = score_adapted(self, basis)?;
         let mut cell = self.cell_of(scope, source);
         cell.adapted = summarise(adapted);
         cell.seconds.estimators = started.elapsed().as_secs_f64();
+        let started = Instant::now();
+        let mut second_look = SecondLook::new(setting, images, &self.source, scope, basis)?;
+        cell.signals = Some(second_look.whole(setting.protocol.seed)?);
+        if samples == Samples::Drawn {
+            let plan = calibration_samples(&request.data);
+            cell.samples = second_look.samples(&request.data, &plan, setting.protocol.seed)?;
+        }
+        cell.seconds.second_look = started.elapsed().as_secs_f64();
         Ok(cell)
     }
 
@@ -204,6 +269,8 @@ impl Observation {
             probe_images: self.flips.probe.len(),
             adaptation: self.flips.adaptation,
             flags: self.flags.clone(),
+            signals: None,
+            samples: Vec::new(),
             seconds: self.seconds,
         }
     }

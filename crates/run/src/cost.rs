@@ -1,8 +1,9 @@
 //! What a calibration will cost, measured on one batch before it begins.
 
-use crate::calibrate::{CalibrationJob, CleanCell, HELD_OUT, corrupted, standard_cells};
+use crate::calibrate::{CalibrationJob, CleanCell};
 use crate::ledger::{Ledger, cell_protocol, scored_protocol};
-use crate::{Cell, Device, FlipProtocol, Images, RunError, Unwatched, collect_flips, run_source};
+use crate::second_look::expected_images;
+use crate::{Cell, CellRequest, Device, FlipProtocol, Images, RunError, Unwatched, collect_flips, run_source};
 use std::time::Instant;
 
 /// Images of the batch that is measured.
@@ -37,10 +38,10 @@ pub fn measure_cost(job: &CalibrationJob, ledger: &Ledger) -> Result<Calibration
         return Err(RunError::NoImages);
     }
     let known = known_cells(job, ledger)?;
-    let cells = 1 + 5 * HELD_OUT.len() - known;
+    let cells = job.cells() - known;
     // The probe is predicted before the first step and at every stop behind it.
     let probes = 1 + protocol.stops.iter().filter(|&&stop| stop > 0).count();
-    let probed = probes * protocol.probe_images.min(images);
+    let probed = probes * protocol.probe_images.min(images) + expected_images(job.setting.model, images);
     let step_images = protocol.batch_size.min(images);
     let steps = protocol.last_stop();
     let mut seconds = 0.0;
@@ -92,12 +93,15 @@ fn known_cells(job: &CalibrationJob, ledger: &Ledger) -> Result<usize, RunError>
     let Some(clean) = ledger.find::<CleanCell>(&protocol)? else {
         return Ok(0);
     };
-    let storage = job.storage()?;
     let mut known = 1;
-    for (name, _) in standard_cells("") {
-        let request = corrupted(&job.clean, &format!("{name},storage={storage}"))?;
-        let protocol = scored_protocol("calibrate", &job.setting, &request, &clean.basis)?;
+    let mut count = |request: &CellRequest| -> Result<(), RunError> {
+        let protocol = scored_protocol("calibrate", &job.setting, request, &clean.basis)?;
         known += usize::from(ledger.find::<Cell>(&protocol)?.is_some());
+        Ok(())
+    };
+    for shift in &job.shifts {
+        count(&job.shifted(shift)?)?;
     }
+    job.others.iter().try_for_each(count)?;
     Ok(known)
 }

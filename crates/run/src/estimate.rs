@@ -4,13 +4,13 @@ use crate::calibration::{Calibration, ModelIdentity};
 use crate::cell::{CellRequest, Setting};
 use crate::ledger::{Ledger, scored_protocol, with_storage};
 use crate::{PaperFit, RunError, Watcher};
-use flipcast_estimate::{Flag, Marginal, Reading, direct_estimate};
+use flipcast_estimate::{Estimate, Flag, Marginal, Reading, direct_estimate};
 use flipcast_record::Protocol;
 use flipcast_record::results::{Cell, CellEstimates, Estimates, EstimatesResult, Fits, ScoreSummary};
 use std::collections::BTreeMap;
 
 /// Raised whenever fits or estimates change for the same cells.
-pub const ESTIMATES_VERSION: u32 = 2;
+pub const ESTIMATES_VERSION: u32 = 3;
 
 /// What defines a record of `kind` that is made from cells under `setting`: fits, or estimates.
 pub fn estimates_protocol(kind: &str, setting: &Setting, request: &CellRequest) -> Result<Protocol, RunError> {
@@ -84,10 +84,57 @@ impl Calibration {
         let cells = || self.cells.iter().map(|cell| &cell.cell);
         let of_source = cells().map(|cell| (&cell.source, cell.accuracy));
         let of_adapted = cells().map(|cell| (&cell.adapted, cell.adapted_accuracy));
-        drop_false_alarms(&mut source, of_source);
+        match (&self.accuracy, &cell.signals) {
+            (Some(fit), Some(signals)) => {
+                let from_signals = fit.estimate(signals, level);
+                let per_class = signals.images as f64 / signals.classes as f64;
+                let transport = source.get("cot_calibrated").filter(|_| per_class >= ENOUGH_PER_CLASS);
+                let mut combined = join_transport(from_signals, transport);
+                combined.flags.extend(cell.flags.iter().filter(|flag| **flag != Flag::TooFewImages));
+                combined.flags.sort();
+                combined.flags.dedup();
+                reconcile(&mut source, combined);
+            }
+            _ => drop_false_alarms(&mut source, of_source),
+        }
         drop_false_alarms(&mut adapted, of_adapted);
         CellEstimates { source, adapted }
     }
+}
+
+/// Images for each class from which on calibrated transport is not bent by their number.
+const ENOUGH_PER_CLASS: f64 = 10.0;
+
+/// The mean of what signals and calibrated transport say, where the classes' shares look usual; signals alone elsewhere.
+///
+/// Transport is right about usual shares only, and errs there in other ways than the signals do. Equal weights, since calibration cells are too few
+/// to choose better ones. What the two differ by widens the interval.
+fn join_transport(from_signals: Estimate, transport: Option<&Estimate>) -> Estimate {
+    let Some(transport) = transport.filter(|_| !from_signals.flags.contains(&Flag::ClassMarginalMismatch)) else {
+        return from_signals;
+    };
+    let apart = 0.5 * (transport.accuracy - from_signals.accuracy);
+    let up = (from_signals.high - from_signals.accuracy).hypot(apart);
+    let down = (from_signals.accuracy - from_signals.low).hypot(apart);
+    let accuracy = from_signals.accuracy + apart;
+    Estimate { accuracy, low: (accuracy - down).max(0.0), high: (accuracy + up).min(1.0), flags: from_signals.flags }
+}
+
+/// Puts the combined estimate beside the others. They were calibrated on cells of many images with the labelled images' class shares, it for the
+/// cell at hand. So it decides whether shares differ, and their intervals reach at least as far as it does.
+fn reconcile(estimates: &mut Estimates, combined: Estimate) {
+    const DOUBT: Flag = Flag::ClassMarginalMismatch;
+    let doubted = combined.flags.contains(&DOUBT);
+    for estimate in estimates.values_mut() {
+        estimate.flags.retain(|flag| *flag != DOUBT);
+        if doubted {
+            estimate.flags.push(DOUBT);
+            estimate.flags.sort();
+        }
+        estimate.low = estimate.low.min(combined.accuracy);
+        estimate.high = estimate.high.max(combined.accuracy);
+    }
+    estimates.insert("combined".to_owned(), combined);
 }
 
 /// Takes back the doubt about the classes' shares where it says nothing: a shift alone looks like other shares, the more the
@@ -158,7 +205,28 @@ fn estimate_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipcast_estimate::Estimate;
+
+    #[test]
+    fn transport_takes_part_where_shares_look_usual() {
+        let signals = |flags: &[Flag]| Estimate::around(0.6, 0.04, flags.to_vec());
+        let transport = Estimate::around(0.66, 0.05, Vec::new());
+        let both = join_transport(signals(&[]), Some(&transport));
+        assert!((both.accuracy - 0.63).abs() < 1e-12 && (both.high - both.accuracy - 0.05).abs() < 1e-12, "{both:?}");
+        let doubt = [Flag::ClassMarginalMismatch];
+        assert_eq!(join_transport(signals(&doubt), Some(&transport)), signals(&doubt));
+        assert_eq!(join_transport(signals(&[]), None), signals(&[]));
+    }
+
+    #[test]
+    fn other_intervals_reach_the_combined_estimate_and_share_its_doubt() {
+        let doubt = Flag::ClassMarginalMismatch;
+        let mut estimates = BTreeMap::from([("cot".to_owned(), Estimate::around(0.3, 0.04, Vec::new()))]);
+        reconcile(&mut estimates, Estimate::around(0.7, 0.05, vec![doubt]));
+        assert_eq!(estimates["cot"].high, 0.7);
+        assert_eq!(estimates["cot"].flags, [doubt]);
+        reconcile(&mut estimates, Estimate::around(0.7, 0.05, Vec::new()));
+        assert!(estimates["cot"].flags.is_empty());
+    }
 
     #[test]
     fn a_doubt_that_balanced_cells_raise_as_well_is_taken_back() {

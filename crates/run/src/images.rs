@@ -3,7 +3,7 @@
 use crate::RunError;
 use crate::clean_images::Slot;
 use flipcast_images::Label;
-use flipcast_images::dataset::Dataset;
+use flipcast_images::dataset::{Dataset, Subset};
 use flipcast_images::loader::{LoadedBatch, Loader, LoaderConfig, Order, Skipped};
 use flipcast_tensor::{Batch, ByteChange, ImageSet};
 use std::sync::Arc;
@@ -151,6 +151,24 @@ impl Images {
             None => Pass(Batches::Read(Box::new(Loader::new(
                 self.dataset.clone(),
                 LoaderConfig { order, limit: Some(limit), batch_size, ..self.config.clone() },
+            )?))),
+        })
+    }
+
+    /// One pass over the images with these indices in the dataset, in this order; an image may come more than once.
+    pub fn pass_over(&self, indices: &[usize], batch_size: usize) -> Result<Pass<'_>, RunError> {
+        Ok(match &self.kept {
+            Some(kept) => {
+                let position = |index: &usize| {
+                    let found = kept.samples.indices.binary_search(index);
+                    found.map_err(|_| RunError::ProbeNotSeen { index: *index })
+                };
+                let order = indices.iter().map(position).collect::<Result<_, _>>()?;
+                Pass(Batches::Kept { kept, order, next: 0, batch_size, spare: Vec::new() })
+            }
+            None => Pass(Batches::Read(Box::new(Loader::new(
+                Arc::new(Subset::repeating(self.dataset.clone(), indices.to_vec())?),
+                LoaderConfig { order: Order::Stored, limit: None, batch_size, ..self.config.clone() },
             )?))),
         })
     }

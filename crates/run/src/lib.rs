@@ -12,6 +12,7 @@ pub mod analysis;
 mod basis;
 mod calibrate;
 mod calibration;
+mod calibration_shifts;
 mod cell;
 mod clean_images;
 mod cost;
@@ -29,14 +30,16 @@ pub mod open;
 mod published;
 mod scope;
 mod scores;
+mod second_look;
 mod source_pass;
 mod watcher;
 
 pub use agreement::{Agreement, Witness, measure_agreement};
 pub use basis::{Basis, ScoreOptions};
-pub use calibrate::{CalibrationJob, CleanCell, HELD_OUT, calibrate, clean_cell, corrupted, standard_cells};
+pub use calibrate::{CalibrationJob, CleanCell, calibrate, clean_cell, corrupted};
 pub use calibration::{CALIBRATION_FORMAT, Calibration, ModelIdentity};
-pub use cell::{CellRequest, Observation, Setting};
+pub use calibration_shifts::{CalibrationShift, HELD_OUT};
+pub use cell::{CellRequest, Observation, Samples, Setting};
 pub use clean_images::CleanImages;
 pub use cost::{CalibrationCost, measure_cost};
 pub use device::Device;
@@ -46,8 +49,8 @@ pub use few_labels::{AskedImage, ImageGuesses, LabelFile, LabelFileError, LabelS
 pub use flip_protocol::{FLIP_PROTOCOLS, FlipProtocol};
 pub use flipcast_estimate::{SCORES, ScoreInfo, score_info};
 pub use flipcast_record::results::{
-    Adaptation, ByClassResult, CalibrationCell, Cell, CellEstimates, Estimates, EstimatesResult, FewLabelsResult, Fits,
-    ScoreSummary, Seconds,
+    Adaptation, ByClassResult, CalibrationCell, Cell, CellEstimates, CellSample, Estimates, EstimatesResult,
+    FewLabelsResult, Fits, ScoreSummary, Seconds,
 };
 pub use flips::{FlipEvidence, Stop, collect_flips};
 pub use images::{Images, MEMORY_LIMIT, Pass};

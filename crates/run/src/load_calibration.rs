@@ -44,9 +44,9 @@ impl Calibration {
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         // A newer format may have fields that are not known here, so its version is looked at first.
         let Version { flipcast_calibration } = serde_json::from_str(text)?;
-        if flipcast_calibration != CALIBRATION_FORMAT {
+        if !(1..=CALIBRATION_FORMAT).contains(&flipcast_calibration) {
             return Err(serde::de::Error::custom(format!(
-                "`flipcast_calibration` is {flipcast_calibration}, expected {CALIBRATION_FORMAT}"
+                "`flipcast_calibration` is {flipcast_calibration}, expected 1 to {CALIBRATION_FORMAT}"
             )));
         }
         let mut value: Value = serde_json::from_str(text)?;

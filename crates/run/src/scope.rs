@@ -60,6 +60,11 @@ impl Scope {
         Ok(Outputs::new(projected, self.num_classes())?)
     }
 
+    /// Whether the logits of alternatives are logits of the network, so that what is added to those is added to these.
+    pub(crate) fn keeps_logits(&self) -> bool {
+        self.space.as_ref().is_none_or(|space| space.decision() != Decision::MeanProbability)
+    }
+
     /// Whether a row over the alternatives is right; `None` when that is not known.
     pub fn is_correct(&self, projected: &[f32], label: &Label) -> Option<bool> {
         let space = self.space.as_ref()?;

@@ -57,6 +57,18 @@ impl SourcePass {
     pub fn accuracy(&self, scope: &Scope) -> Option<f64> {
         accuracy(&self.outputs, self.labels.iter(), scope)
     }
+
+    /// The alternative that is right for every image, all of which need a label.
+    pub(crate) fn answers(&self, scope: &Scope) -> Result<Vec<usize>, RunError> {
+        let unlabelled = self.labels.iter().filter(|label| !label.is_known()).count();
+        if unlabelled > 0 {
+            return Err(RunError::Unlabelled { unlabelled, images: self.labels.len() });
+        }
+        let answer = |(index, label): (&usize, _)| {
+            scope.alternative(label).ok_or(RunError::OutsideClassSpace { index: *index, classes: scope.num_classes() })
+        };
+        self.indices.iter().zip(&self.labels).map(answer).collect()
+    }
 }
 
 /// The share of rows that are right for their labels, if every answer is known.

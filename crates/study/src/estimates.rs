@@ -3,7 +3,7 @@
 use crate::analyse::UNIT;
 use crate::{Plan, StudyError, Unit};
 use flipcast_record::{Protocol, RunRecord};
-use flipcast_run::{Calibration, CellRequest, Device, ESTIMATES_VERSION, ModelIdentity, Setting};
+use flipcast_run::{Calibration, CalibrationShift, CellRequest, Device, ESTIMATES_VERSION, ModelIdentity, Setting};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -18,7 +18,12 @@ pub(crate) fn calibration_protocol(
     made: &Calibration,
 ) -> Result<Protocol, StudyError> {
     let protocol = flipcast_run::estimates_protocol(CALIBRATION, setting, clean)?;
-    let protocol = protocol.with("options", &made.basis.options)?;
+    let mut protocol = protocol.with("options", &made.basis.options)?;
+    let shifts: Vec<&str> = made.cells.iter().skip(1).map(|cell| cell.name.as_str()).collect();
+    let published = CalibrationShift::held_out();
+    if !shifts.iter().copied().eq(published.iter().map(|shift| shift.name.as_str())) {
+        protocol = protocol.with("shifts", &shifts)?;
+    }
     if made.storage.is_none() {
         return Ok(protocol);
     }

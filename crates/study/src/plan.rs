@@ -4,9 +4,9 @@ use crate::refit_entry::{Placed, RefitEntry};
 use crate::{AnalysisEntry, DataRef, ProtocolEntry, StudyError};
 use flipcast_corrupt::Storage;
 use flipcast_estimate::Marginal;
-use flipcast_ground::nearest_quoted;
+use flipcast_ground::{nearest_quoted, with_causes};
 use flipcast_run::open::{DecisionRule, LabelRule, ModelRequest};
-use flipcast_run::{PAPER_FITS, PaperFit, SCORES, score_info};
+use flipcast_run::{CalibrationShift, PAPER_FITS, PaperFit, RunError, SCORES, score_info};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -110,6 +110,9 @@ pub struct CalibrationEntry {
     /// The classes' shares that transport assumes.
     #[serde(default)]
     pub marginal: Marginal,
+    /// What is done to the images: `held-out` (the paper's, if not given), `family` (flipcast's own), corruptions, or several of
+    /// these parted by commas.
+    pub shifts: Option<String>,
     /// One of the paper's fits.
     pub published: Option<String>,
     /// The models it is for; all without a list.
@@ -301,7 +304,19 @@ impl CalibrationEntry {
             let nearest = nearest_quoted(name, PAPER_FITS.iter().map(|fit| fit.name));
             return refused(format!("no published fit is called `{name}`, expected one such as {nearest}"));
         }
-        Ok(())
+        match self.shifts() {
+            Ok(shifts) if shifts.is_empty() => refused("`shifts` is empty, expected at least one".into()),
+            Ok(_) => Ok(()),
+            Err(error) => refused(format!("`shifts` cannot be read: {}", with_causes(&error))),
+        }
+    }
+
+    /// What is done to its images.
+    pub(crate) fn shifts(&self) -> Result<Vec<CalibrationShift>, RunError> {
+        match &self.shifts {
+            Some(list) => CalibrationShift::parse_list(list),
+            None => Ok(CalibrationShift::held_out()),
+        }
     }
 
     /// Whether it is for this model and this protocol.

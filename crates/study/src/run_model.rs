@@ -11,8 +11,8 @@ use flipcast_models::Model;
 use flipcast_record::Protocol;
 use flipcast_run::open::{OpenError, OpenedData};
 use flipcast_run::{
-    Basis, Calibration, CalibrationJob, CellRequest, CleanImages, EstimatesResult, FlipProtocol, Ledger, PaperFit,
-    RunError, ScoreOptions, Setting, calibrate, cell_protocol, clean_cell, corrupted, scored_protocol, standard_cells,
+    Basis, Calibration, CalibrationJob, CalibrationShift, CellRequest, CleanImages, EstimatesResult, FlipProtocol,
+    Ledger, PaperFit, RunError, ScoreOptions, Setting, calibrate, cell_protocol, clean_cell, scored_protocol,
 };
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -40,6 +40,7 @@ struct Task<'a> {
     place: (usize, usize, u64),
     name: String,
     clean: Option<OpenedData>,
+    shifts: Vec<CalibrationShift>,
     state: Mutex<State>,
 }
 
@@ -111,14 +112,13 @@ impl ModelRun<'_> {
         let mut cells = Vec::new();
         for task in &tasks {
             if matches!(*task.state(), State::Based(_)) {
-                let names = standard_cells("").into_iter();
-                cells.extend(names.map(|(name, _)| (task, name)));
+                cells.extend(task.shifts.iter().map(|shift| (task, shift)));
             }
         }
         // Shards that start at different places find each other's cells instead of making all of them twice.
         let start = self.job.shard.start(cells.len());
         cells.rotate_left(start);
-        for_each(jobs, &cells, |(task, name)| self.settle(task, || self.corrupted_cell(task, name)))?;
+        for_each(jobs, &cells, |(task, shift)| self.settle(task, || self.shifted_cell(task, shift)))?;
         for_each(jobs, &tasks, |task| self.settle(task, || self.fit(task)))?;
         for_each(jobs, units, |unit| {
             let title = unit.title(self.job.plan);
@@ -163,6 +163,7 @@ impl ModelRun<'_> {
                 place: place(unit),
                 name: String::new(),
                 clean: None,
+                shifts: entry.shifts()?,
                 state: Mutex::new(State::New),
             };
             if let Err(problem) = problem.map_or_else(|| self.open(&mut task), Err) {
@@ -230,6 +231,8 @@ impl ModelRun<'_> {
         Some(CalibrationJob {
             setting: self.setting(task),
             clean: self.request(task.name.clone(), clean),
+            shifts: task.shifts.clone(),
+            others: Vec::new(),
             options: ScoreOptions { marginal: task.entry.marginal.clone(), temperature: task.entry.temperature },
             storage: self.job.plan.study.storage,
         })
@@ -262,19 +265,19 @@ impl ModelRun<'_> {
         Ok(clean.basis)
     }
 
-    fn corrupted_cell(&self, task: &Task, name: &str) -> Result<State, Trouble> {
+    fn shifted_cell(&self, task: &Task, shift: &CalibrationShift) -> Result<State, Trouble> {
         let state = task.state().clone();
         let (State::Based(basis), Some(job)) = (&state, self.calibration_job(task)) else {
             return Ok(state);
         };
         self.ledger.refresh()?;
-        let request = corrupted(&job.clean, &format!("{name},storage={}", job.storage()?))?;
+        let request = job.shifted(shift)?;
         let protocol = scored_protocol("calibrate", &job.setting, &request, basis)?;
         let is_known = self.is_known(&protocol)?;
         let mut within = self.within(&request.data);
         let mut ledger = self.ledger.clone();
         let setting = &job.setting;
-        setting.cell_sharing("calibrate", &request, basis, &self.clean, &mut ledger, &mut within)?;
+        setting.calibration_cell(&request, basis, &self.clean, &mut ledger, &mut within)?;
         self.watcher.finished(&request.data, !is_known);
         Ok(state)
     }

@@ -178,7 +178,7 @@ fn analysis_units(
 fn key(plan: &Plan, unit: &Unit, options: &ExpandOptions) -> Result<String, StudyError> {
     let model = &plan.models[unit.model];
     let calibration = unit.needed_calibration(plan).map(|calibration| {
-        json!({
+        let mut value = json!({
             "data": calibration.data,
             "dataset": calibration.dataset,
             "split": calibration.split,
@@ -187,7 +187,12 @@ fn key(plan: &Plan, unit: &Unit, options: &ExpandOptions) -> Result<String, Stud
             "temperature": calibration.temperature,
             "marginal": calibration.marginal,
             "published": calibration.published,
-        })
+        });
+        // Plans from before there was a choice have none in their keys.
+        if let Some(shifts) = &calibration.shifts {
+            value["shifts"] = json!(shifts);
+        }
+        value
     });
     let model = json!({
         "name": model.name,

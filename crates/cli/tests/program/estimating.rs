@@ -168,7 +168,7 @@ fn calibrate_writes_an_artefact_that_estimate_takes() {
     let calibrate = ["calibrate", "--model", &model, "--data", &data, "--protocol", "statistics", "--out", &out];
     flipcast(&calibrate).expect(0, &[]).prints(&["of 16 clean images right", "combined", "written to"]);
     let artefact: Value = serde_json::from_slice(&fs::read(&out).expect("written")).expect("JSON");
-    assert_eq!(artefact["flipcast_calibration"], json!(1));
+    assert_eq!(artefact["flipcast_calibration"], json!(2));
     let text = fs::read_to_string(&out).expect("written");
     let mut changed = artefact.clone();
     changed["seed"] = json!(7);
@@ -181,7 +181,7 @@ fn calibrate_writes_an_artefact_that_estimate_takes() {
     scratch.write("old.json", old.as_bytes());
     let old = scratch.path("old.json");
     flipcast(&["estimate", "--model", &model, "--calibration", &old, "--data", &data]).expect(0, &[]);
-    assert!(artefact["cells"].as_array().expect("cells").len() >= 21);
+    assert_eq!(artefact["cells"].as_array().expect("cells").len(), 37);
     let estimate = ["estimate", "--model", &model, "--calibration", &out, "--data", &data];
     flipcast(&estimate).expect(0, &[]).prints(&["source model, truth", "combined", "too_few_images"]);
 }
@@ -218,10 +218,10 @@ fn calibrate_tells_the_cost_first_and_its_progress_off_a_terminal() {
     let args = calibrate_args(&scratch.path("c.json"));
     let plain = [args.clone(), vec!["--progress".into(), "plain".into()]].concat();
     let told = run(&plain)
-        .expect(0, &["21 cells of 64 images: 2,688 predictions, about", "c.cells.jsonl", "calibrate: 1 of 21, clean"]);
-    let (cost, progress) = (told.stderr.find("predictions"), told.stderr.find("1 of 21"));
+        .expect(0, &["37 cells of 64 images: 22,940 predictions, about", "c.cells.jsonl", "calibrate: 1 of 37, clean"]);
+    let (cost, progress) = (told.stderr.find("predictions"), told.stderr.find("1 of 37"));
     assert!(cost < progress, "{}", told.stderr);
-    let again = run(&args).expect(0, &["21 cells of 64 images, 21 of them known"]);
+    let again = run(&args).expect(0, &["37 cells of 64 images, 37 of them known"]);
     assert_eq!(again.stdout, told.stdout, "from the kept cells alone");
     let quiet = run(&[args, vec!["--quiet".into()]].concat()).expect(0, &[]);
     assert_eq!(quiet.stderr, "");
@@ -251,7 +251,7 @@ fn an_interrupted_calibration_goes_on_from_its_cells_and_ends_the_same() {
     assert!(stderr.contains("interrupted") && stderr.contains("c.cells.jsonl"), "{stderr}");
     assert!(!fs::exists(&out).expect("readable"), "nothing half-written stays");
     let kept = lines();
-    assert!((2..21).contains(&kept), "{kept} cells");
+    assert!((2..37).contains(&kept), "{kept} cells");
     run(&args).expect(0, &[&format!("{kept} of them known")]);
     let undisturbed = scratch.path("undisturbed.json");
     run(&calibrate_args(&undisturbed)).expect(0, &[]);

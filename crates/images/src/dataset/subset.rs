@@ -25,6 +25,15 @@ impl Subset {
         Ok(Self { dataset, indices })
     }
 
+    /// The images of `dataset` at `indices`, each of which must exist; an image may come more than once.
+    pub fn repeating(dataset: Arc<dyn Dataset>, indices: Vec<usize>) -> Result<Self, DataError> {
+        let images = dataset.len();
+        match indices.iter().find(|&&index| index >= images) {
+            Some(&index) => Err(DataError::SubsetIndex { index, images }),
+            None => Ok(Self { dataset, indices }),
+        }
+    }
+
     /// The index in the whole dataset of each image.
     pub fn indices(&self) -> &[usize] {
         &self.indices

@@ -1,4 +1,4 @@
-use flipcast_estimate::Flag;
+use flipcast_estimate::{ClassShares, Flag, Signals};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,8 +25,26 @@ pub struct Cell {
     /// Doubts about the images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<Flag>,
+    /// What the source model and a second look say together; cells of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signals: Option<Signals>,
+    /// Samples of the images with other class shares and sizes, where they were drawn: for calibration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<CellSample>,
     /// Where the time went.
     pub seconds: Seconds,
+}
+
+/// A sample of a cell's images.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellSample {
+    /// How it was drawn.
+    pub shares: ClassShares,
+    /// What was seen.
+    pub signals: Signals,
+    /// Accuracy of the source model.
+    pub accuracy: f64,
 }
 
 /// A score as it is stored: its value and how far chance moves it.
@@ -73,6 +91,9 @@ pub struct Seconds {
     pub source: f64,
     /// Adapting and probing.
     pub flips: f64,
+    /// The second look at the images, and at samples of them.
+    #[serde(default)]
+    pub second_look: f64,
     /// All estimators together.
     pub estimators: f64,
 }
@@ -80,6 +101,6 @@ pub struct Seconds {
 impl Seconds {
     /// All of them.
     pub fn total(&self) -> f64 {
-        self.source + self.flips + self.estimators
+        self.source + self.flips + self.second_look + self.estimators
     }
 }

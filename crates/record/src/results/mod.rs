@@ -26,7 +26,7 @@ mod toy;
 pub use adapt::{AdaptSummary, Ending};
 pub use by_class::ByClassResult;
 pub use calibration::{CalibrationCell, CalibrationResult, Fits};
-pub use cell::{Adaptation, Cell, ScoreSummary, Seconds};
+pub use cell::{Adaptation, Cell, CellSample, ScoreSummary, Seconds};
 pub use estimates::{CellEstimates, Estimates, EstimatesResult};
 pub use few_labels::FewLabelsResult;
 pub use flips::FlipPoint;

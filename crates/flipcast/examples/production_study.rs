@@ -1,0 +1,113 @@
+//! How estimates do on data like production's: other class shares, fewer images, corruptions no calibration saw.
+//!
+//! A random half of labelled images calibrates; the other half, clean and corrupted, is sampled with seven kinds of class shares and five
+//! sizes. One line of CSV for every sample, on standard output:
+//!
+//! ```text
+//! cargo run --release -p flipcast --example production_study -- \
+//!     --weights resnet26.cifar100.safetensors --data cifar100_test.tar --bar cifar-c-bar --seed 0 > samples.csv
+//! ```
+//!
+//! `--device cuda` uses the first GPU (`tf32`), `--architecture` names the network where the file does not.
+
+use flipcast::corrupt::CorruptionSet;
+use flipcast::corrupt::registry::names;
+use flipcast::estimate::ClassShares;
+use flipcast::images::dataset::Subset;
+use flipcast::run::{HELD_OUT, corrupted};
+use flipcast::{
+    CalibrationJob, CellRequest, DataRequest, Dataset, Device, FlipProtocol, Ledger, ModelRequest, Setting, Unwatched,
+    calibrate,
+};
+use flipcast_cuda::Precision;
+use flipcast_ground::SplitMix64;
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+const SIZES: [usize; 6] = [50, 100, 200, 300, 1000, usize::MAX];
+const SEVERITIES: [u8; 3] = [1, 3, 5];
+const LEVEL: f64 = 0.9;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let option = |name: &str| {
+        let place = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(place + 1).map(String::as_str)
+    };
+    let weights = option("--weights").ok_or("--weights FILE is missing")?;
+    let data = option("--data").ok_or("--data PATH is missing")?;
+    let bar: CorruptionSet = option("--bar").unwrap_or("imagenet-c-bar").parse()?;
+    let seed: u64 = option("--seed").unwrap_or("0").parse()?;
+    let device = match option("--device") {
+        Some("cuda") => Device::Cuda { index: 0, precision: Precision::Tf32 },
+        _ => Device::cpu(0),
+    };
+    let request = ModelRequest { architecture: option("--architecture"), ..ModelRequest::new(Path::new(weights)) };
+    let model = request.open()?;
+    let opened = DataRequest::new(data).open(&model)?;
+    let mut order: Vec<usize> = (0..opened.dataset.len()).collect();
+    SplitMix64::new(seed).shuffle(&mut order);
+    let half = |indices: &[usize]| -> Result<Arc<dyn Dataset>, Box<dyn Error>> {
+        let mut indices = indices.to_vec();
+        indices.sort_unstable();
+        Ok(Arc::new(Subset::new(opened.dataset.clone(), indices)?))
+    };
+    let (first, second) = order.split_at(order.len() / 2);
+
+    // Flips are not part of what is studied, so that nothing adapts.
+    let name = if model.graph().has_batch_norm() { "statistics" } else { "flipcast" };
+    let protocol = FlipProtocol { seed, ..FlipProtocol::for_network(name, model.graph())? };
+    let setting = || Setting { model: &model, protocol: &protocol, device };
+    let memory_limit = 8 << 30;
+    let clean = CellRequest { dataset: half(first)?, memory_limit, ..opened.request() };
+    let job = CalibrationJob::new(setting(), clean);
+    let calibration = calibrate(&job, &mut Ledger::default(), &mut Unwatched)?;
+    let fit = calibration.accuracy.as_ref().ok_or("too few images to calibrate with")?;
+    eprintln!("calibrated, {:?} off on samples of unseen kinds", fit.errors().mae(0));
+
+    let mut shifts = vec![("clean".to_owned(), 0, None)];
+    for (set, prefix) in [(CorruptionSet::ImageNetC, String::new()), (bar, format!("{bar}/"))] {
+        for name in names(set).into_iter().filter(|name| !HELD_OUT.contains(name)) {
+            let at = |severity: u8| {
+                let shift = format!("{prefix}{name}");
+                let spec = format!("{shift}:{severity}");
+                (shift, severity, Some(spec))
+            };
+            shifts.extend(SEVERITIES.map(at));
+        }
+    }
+    let plan: Vec<(ClassShares, usize)> =
+        ClassShares::ALL.into_iter().flat_map(|shares| SIZES.map(|size| (shares, size))).collect();
+    let test = CellRequest { dataset: half(second)?, memory_limit, ..opened.request() };
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "shift,severity,shares,images,truth,estimate,low,high,transport,flags")?;
+    for (shift, severity, spec) in shifts {
+        let request = match &spec {
+            Some(spec) => corrupted(&test, spec)?,
+            None => {
+                CellRequest { dataset: test.dataset.clone(), config: test.config.clone(), data: shift.clone(), ..test }
+            }
+        };
+        for sample in setting().samples(&request, &calibration.basis, &plan, &mut Unwatched)? {
+            let estimate = fit.estimate(&sample.signals, LEVEL);
+            let flags: Vec<&str> = estimate.flags.iter().map(|flag| flag.name()).collect();
+            writeln!(
+                out,
+                "{shift},{severity},{},{},{:.5},{:.5},{:.5},{:.5},{:.5},{}",
+                sample.shares.name(),
+                sample.signals.images,
+                sample.accuracy,
+                estimate.accuracy,
+                estimate.low,
+                estimate.high,
+                sample.signals.transport,
+                flags.join(" "),
+            )?;
+        }
+        out.flush()?;
+        eprintln!("{shift}:{severity}");
+    }
+    Ok(())
+}

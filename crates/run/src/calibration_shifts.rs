@@ -1,0 +1,86 @@
+//! What is done to clean images to learn how a model fails.
+
+use crate::RunError;
+use flipcast_corrupt::{CALIBRATION_KINDS, CorruptionRequest, CorruptionSet};
+
+/// The corruptions that ImageNet-C keeps apart for such uses, each at severities 1 to 5: those of the paper.
+pub const HELD_OUT: [&str; 4] = ["speckle_noise", "gaussian_blur", "spatter", "saturate"];
+/// Severities of flipcast's own family. Two tell the shape of a kind as well as five do; the second must reach far down, since what
+/// lies below it is guessed.
+const FAMILY_SEVERITIES: [u8; 2] = [2, 5];
+
+/// One change of clean images.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CalibrationShift {
+    /// Corruption and severity, as they stand behind an `@`.
+    pub name: String,
+    /// Its kind: all severities of a corruption are left out together when errors are measured.
+    pub kind: String,
+}
+
+impl CalibrationShift {
+    /// The default: every kind of flipcast's own family at two severities. None of them is in ImageNet-C or ImageNet-C-bar.
+    pub fn family() -> Vec<Self> {
+        let kinds = CALIBRATION_KINDS.iter();
+        kinds
+            .flat_map(|kind| FAMILY_SEVERITIES.map(|s| Self::new(CorruptionSet::Calibration.name(), kind, s)))
+            .collect()
+    }
+
+    /// Those of the paper: four corruptions that ImageNet-C keeps apart, at five severities.
+    pub fn held_out() -> Vec<Self> {
+        let all = HELD_OUT.into_iter().flat_map(|kind| (1..=5).map(move |s| (kind, s)));
+        all.map(|(kind, s)| Self { name: format!("{kind}:{s}"), kind: kind.to_owned() }).collect()
+    }
+
+    fn new(set: &str, kind: &str, severity: u8) -> Self {
+        Self { name: format!("{set}/{kind}:{severity}"), kind: kind.to_owned() }
+    }
+
+    /// Reads a list: `family`, `held-out`, and corruptions such as `fog:3`, parted by commas.
+    ///
+    /// ```
+    /// use flipcast_run::CalibrationShift;
+    ///
+    /// let shifts = CalibrationShift::parse_list("family,fog:3")?;
+    /// assert_eq!(shifts.len(), 2 * 18 + 1);
+    /// assert_eq!(shifts[36].kind, "fog");
+    /// # Ok::<(), flipcast_run::RunError>(())
+    /// ```
+    pub fn parse_list(list: &str) -> Result<Vec<Self>, RunError> {
+        let mut shifts = Vec::new();
+        for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            match name {
+                "family" => shifts.extend(Self::family()),
+                "held-out" => shifts.extend(Self::held_out()),
+                _ => {
+                    let request: CorruptionRequest = name.parse()?;
+                    shifts.push(Self { name: name.to_owned(), kind: request.name.to_owned() });
+                }
+            }
+        }
+        Ok(shifts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_family_is_no_part_of_the_test_sets() {
+        for shift in CalibrationShift::family() {
+            for set in CorruptionSet::ALL.into_iter().filter(|set| *set != CorruptionSet::Calibration) {
+                let names = flipcast_corrupt::registry::names(set);
+                assert!(!names.contains(&shift.kind.as_str()), "{} is in {set}", shift.kind);
+            }
+        }
+    }
+
+    #[test]
+    fn lists_name_families_and_corruptions() {
+        assert_eq!(CalibrationShift::parse_list("held-out").unwrap().len(), 20);
+        assert!(CalibrationShift::parse_list("").unwrap().is_empty());
+        assert!(CalibrationShift::parse_list("fogg:3").is_err());
+    }
+}

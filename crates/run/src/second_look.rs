@@ -1,0 +1,169 @@
+//! A second look at images: the same network under slightly other conditions.
+
+use crate::basis::Basis;
+use crate::head::head_of;
+use crate::images::Images;
+use crate::source_pass::SourcePass;
+use crate::{RunError, Scope, Setting};
+use flipcast_estimate::{ClassShares, Head, Outputs, Signals, SubsetCot};
+use flipcast_exec::{Executor, NormMode};
+use flipcast_graph::Purpose;
+use flipcast_ground::SplitMix64;
+use flipcast_models::Model;
+use flipcast_record::results::CellSample;
+
+/// Images that are looked at twice, at most.
+const PROBE: usize = 1000;
+/// Images that share batch statistics.
+const BATCH: usize = 64;
+/// Sizes of samples, in turn; the last is all images.
+const SAMPLE_IMAGES: [usize; 5] = [50, 100, 300, 1000, usize::MAX];
+/// A sample with fewer images than this says too little.
+const LEAST_SAMPLE: usize = 20;
+
+/// What is drawn of a calibration cell called `name`: every kind of class shares, their sizes in turn. Cells begin at different
+/// sizes, so that each kind of shares meets all of them.
+pub(crate) fn calibration_samples(name: &str) -> Vec<(ClassShares, usize)> {
+    let first = SplitMix64::hash_text(name) as usize % SAMPLE_IMAGES.len();
+    let size = |kind: usize| SAMPLE_IMAGES[(first + kind) % SAMPLE_IMAGES.len()];
+    ClassShares::ALL.into_iter().enumerate().map(|(kind, shares)| (shares, size(kind))).collect()
+}
+
+/// Measures signals of any of a cell's images.
+pub(crate) struct SecondLook<'a> {
+    images: &'a Images,
+    source: &'a SourcePass,
+    scope: &'a Scope,
+    temperature: f64,
+    /// The source model's outputs at the temperature of clean images.
+    warm: Outputs,
+    transport: SubsetCot,
+    condition: Condition,
+}
+
+/// What is different in the second look.
+enum Condition {
+    /// Norms use the statistics of the batch.
+    BatchStatistics(Box<dyn Executor>),
+    /// Embeddings are moved so that their mean is that of clean ones. The last layer is linear, so that logits move by its weights
+    /// times that move.
+    Recentred { head: Head, clean_mean: Vec<f32> },
+    /// Nothing: there is neither a batch norm nor a linear last layer.
+    Nothing,
+}
+
+impl<'a> SecondLook<'a> {
+    /// A second look at `images`, of which `source` was the first.
+    pub(crate) fn new(
+        setting: &Setting,
+        images: &'a Images,
+        source: &'a SourcePass,
+        scope: &'a Scope,
+        basis: &Basis,
+    ) -> Result<Self, RunError> {
+        let condition = if setting.model.graph().has_batch_norm() {
+            let mut net = setting.device.network(setting.model, Purpose::Predict, BATCH.min(images.len()))?;
+            net.set_norm_mode(NormMode::Batch)?;
+            Condition::BatchStatistics(net)
+        } else {
+            let head = head_of(setting.model, source.embeddings.dims())?.filter(|_| scope.keeps_logits());
+            match (head, &basis.embedding_mean) {
+                (Some(head), Some(clean_mean)) => Condition::Recentred { head, clean_mean: clean_mean.clone() },
+                _ => Condition::Nothing,
+            }
+        };
+        let temperature = basis.temperature.value;
+        let warm = source.outputs.scaled(temperature);
+        let transport = SubsetCot::new(&warm);
+        Ok(Self { images, source, scope, temperature, warm, transport, condition })
+    }
+
+    /// Signals of all images. Which of many are looked at twice is drawn by `seed`, so that the order in which they are stored
+    /// plays no part.
+    pub(crate) fn whole(&mut self, seed: u64) -> Result<Signals, RunError> {
+        let mut rows: Vec<usize> = (0..self.source.indices.len()).collect();
+        SplitMix64::new(seed).shuffle(&mut rows);
+        self.measure(&rows)
+    }
+
+    /// Samples of the images of a cell called `name`, with the class shares and numbers of images of `plan`.
+    pub(crate) fn samples(
+        &mut self,
+        name: &str,
+        plan: &[(ClassShares, usize)],
+        seed: u64,
+    ) -> Result<Vec<CellSample>, RunError> {
+        let labels = self.source.answers(self.scope)?;
+        let right: Vec<bool> = self.warm.classes_predicted().iter().zip(&labels).map(|(p, l)| p == l).collect();
+        let mut samples = Vec::new();
+        for &(shares, images) in plan {
+            let images = images.min(labels.len());
+            let seed = SplitMix64::mix(seed ^ SplitMix64::hash_text(&format!("{name}/{}/{images}", shares.name())));
+            let rows = shares.draw(&labels, self.scope.num_classes(), images, seed)?;
+            if rows.len() >= LEAST_SAMPLE {
+                let accuracy = rows.iter().filter(|&&row| right[row]).count() as f64 / rows.len() as f64;
+                samples.push(CellSample { shares, signals: self.measure(&rows)?, accuracy });
+            }
+        }
+        Ok(samples)
+    }
+
+    /// Signals of the images at `rows` of the source pass.
+    fn measure(&mut self, rows: &[usize]) -> Result<Signals, RunError> {
+        let probe = &rows[..rows.len().min(PROBE)];
+        let second = match &mut self.condition {
+            Condition::BatchStatistics(net) => {
+                let logits = predict_in_batches(&mut **net, self.images, self.source, probe)?;
+                self.scope.project(logits)?.scaled(self.temperature)
+            }
+            Condition::Recentred { head, clean_mean } => {
+                let here = self.source.embeddings.mean_of(rows);
+                let move_by: Vec<f32> = clean_mean.iter().zip(&here).map(|(clean, here)| clean - here).collect();
+                let logits = self.scope.project(head.weigh(&move_by))?;
+                let moved = |&row: &usize| {
+                    let pairs = self.source.outputs.row(row).iter().zip(logits.row(0));
+                    pairs.map(|(z, by)| z + by).collect::<Vec<f32>>()
+                };
+                Outputs::new(probe.iter().flat_map(moved).collect(), logits.classes())?.scaled(self.temperature)
+            }
+            Condition::Nothing => {
+                let chosen = probe.iter().flat_map(|&row| self.warm.row(row).to_vec()).collect();
+                Outputs::new(chosen, self.warm.classes())?
+            }
+        };
+        Ok(Signals::measure(&self.warm, rows, &second, &self.transport)?)
+    }
+}
+
+/// Predictions that the second look at a calibration cell of `images` images takes, samples included.
+pub(crate) fn expected_images(model: &Model, images: usize) -> usize {
+    if !model.graph().has_batch_norm() {
+        return 0;
+    }
+    let sample: usize = SAMPLE_IMAGES.iter().map(|&n| n.min(images).min(PROBE)).sum();
+    images.min(PROBE) + ClassShares::ALL.len() * sample / SAMPLE_IMAGES.len()
+}
+
+/// Logits of the images at `rows`, in batches of equal size: a short last one is filled with the images before it.
+fn predict_in_batches(
+    net: &mut dyn Executor,
+    images: &Images,
+    source: &SourcePass,
+    rows: &[usize],
+) -> Result<Vec<f32>, RunError> {
+    let batch = BATCH.min(rows.len());
+    let mut order: Vec<usize> = rows.iter().map(|&row| source.indices[row]).collect();
+    let last = rows.len() % batch;
+    if last > 0 {
+        let full = rows.len() - last;
+        order.extend_from_within(full - (batch - last)..full);
+    }
+    let mut pass = images.pass_over(&order, batch)?;
+    let mut logits = Vec::new();
+    while let Some(loaded) = pass.next_batch()? {
+        logits.extend_from_slice(net.forward(&loaded.batch)?.values());
+        pass.recycle(loaded.batch);
+    }
+    logits.truncate(logits.len() / order.len() * rows.len());
+    Ok(logits)
+}
