@@ -98,7 +98,7 @@ fn an_exported_program_is_shown_and_calibrated() {
         &model,
         "--method",
         "tent",
-        "--batch",
+        "--batch-size",
         "4",
         "--data",
         &data,
