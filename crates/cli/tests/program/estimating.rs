@@ -189,7 +189,7 @@ fn calibrate_writes_an_artefact_that_estimate_takes() {
 /// Arguments that calibrate the demo's model on a few of its images.
 fn calibrate_args(out: &str) -> Vec<String> {
     let model = asset("resnet20.fashion_mnist.safetensors");
-    let args = ["calibrate", "--model", &model, "--data", ASSETS, "--limit", "64", "--quick", "--out", out];
+    let args = ["calibrate", "--model", &model, "--data", ASSETS, "--limit", "24", "--quick", "--out", out];
     args.map(str::to_owned).to_vec()
 }
 
@@ -218,10 +218,10 @@ fn calibrate_tells_the_cost_first_and_its_progress_off_a_terminal() {
     let args = calibrate_args(&scratch.path("c.json"));
     let plain = [args.clone(), vec!["--progress".into(), "plain".into()]].concat();
     let told = run(&plain)
-        .expect(0, &["37 cells of 64 images: 22,940 predictions, about", "c.cells.jsonl", "calibrate: 1 of 37, clean"]);
+        .expect(0, &["37 cells of 24 images: 8,880 predictions, about", "c.cells.jsonl", "calibrate: 1 of 37, clean"]);
     let (cost, progress) = (told.stderr.find("predictions"), told.stderr.find("1 of 37"));
     assert!(cost < progress, "{}", told.stderr);
-    let again = run(&args).expect(0, &["37 cells of 64 images, 37 of them known"]);
+    let again = run(&args).expect(0, &["37 cells of 24 images, 37 of them known"]);
     assert_eq!(again.stdout, told.stdout, "from the kept cells alone");
     let quiet = run(&[args, vec!["--quiet".into()]].concat()).expect(0, &[]);
     assert_eq!(quiet.stderr, "");
