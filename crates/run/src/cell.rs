@@ -94,13 +94,10 @@ impl Setting<'_> {
         watcher: &mut dyn Watcher,
     ) -> Result<Cell, RunError> {
         let protocol = scored_protocol("calibrate", self, request, basis)?;
-        if let Some(cell) = ledger.find(&protocol)? {
-            return Ok(cell);
-        }
-        let (images, seen) = self.open_and_observe(request, clean, watcher)?;
-        let cell = seen.score(&images, request, self, basis, Samples::Drawn)?;
-        ledger.keep(protocol, &cell, cell.seconds.total())?;
-        Ok(cell)
+        ledger.find_or_make(protocol, || {
+            let (images, seen) = self.open_and_observe(request, clean, watcher)?;
+            seen.score(&images, request, self, basis, Samples::Drawn)
+        })
     }
 
     /// Samples of labelled images with other class shares and numbers of images, for studies of estimates on such data.
@@ -128,13 +125,10 @@ impl Setting<'_> {
         watcher: &mut dyn Watcher,
     ) -> Result<Cell, RunError> {
         let protocol = scored_protocol(kind, self, request, basis)?;
-        if let Some(cell) = ledger.find(&protocol)? {
-            return Ok(cell);
-        }
-        let (images, seen) = self.open_and_observe(request, clean, watcher)?;
-        let cell = seen.score(&images, request, self, basis, Samples::None)?;
-        ledger.keep(protocol, &cell, cell.seconds.total())?;
-        Ok(cell)
+        ledger.find_or_make(protocol, || {
+            let (images, seen) = self.open_and_observe(request, clean, watcher)?;
+            seen.score(&images, request, self, basis, Samples::None)
+        })
     }
 
     /// Opens the images of `request` and looks at them.

@@ -5,6 +5,7 @@ use crate::basis::{Basis, ScoreOptions};
 use crate::calibration::ModelIdentity;
 use crate::cell::{CellRequest, Setting};
 use flipcast_images::loader::LoaderConfig;
+use flipcast_record::results::Cell;
 use flipcast_record::{Protocol, RecordFolder, RecordStore, RunRecord, Timing};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -66,6 +67,20 @@ impl Ledger {
         };
         let result = serde_json::from_value(result);
         Ok(Some(result.map_err(|source| RunError::Record { key, source })?))
+    }
+
+    /// The cell kept for `protocol`, or what `make` gives, which is then kept.
+    pub(crate) fn find_or_make(
+        &mut self,
+        protocol: Protocol,
+        make: impl FnOnce() -> Result<Cell, RunError>,
+    ) -> Result<Cell, RunError> {
+        if let Some(cell) = self.find(&protocol)? {
+            return Ok(cell);
+        }
+        let cell = make()?;
+        self.keep(protocol, &cell, cell.seconds.total())?;
+        Ok(cell)
     }
 
     /// Keeps a result as soon as it is known.

@@ -113,13 +113,10 @@ impl Setting<'_> {
         watcher: &mut dyn Watcher,
     ) -> Result<Cell, RunError> {
         let protocol = self.published_protocol(request)?;
-        if let Some(cell) = ledger.find(&protocol)? {
-            return Ok(cell);
-        }
-        let seen = self.observe(request, watcher)?;
-        let cell = seen.cell_of(request.scope, score_without_basis(&seen)?);
-        ledger.keep(protocol, &cell, cell.seconds.total())?;
-        Ok(cell)
+        ledger.find_or_make(protocol, || {
+            let seen = self.observe(request, watcher)?;
+            Ok(seen.cell_of(request.scope, score_without_basis(&seen)?))
+        })
     }
 
     /// What defines a cell of such scores.
