@@ -24,6 +24,8 @@ pub enum Flag {
     GuardTriggered,
     /// The labelled images contain no error to fit a threshold to.
     NoReferenceErrors,
+    /// The calibration saw no shift, so that nothing is known about errors under one.
+    NoKnownShifts,
 }
 
 impl Flag {
@@ -40,6 +42,7 @@ impl Flag {
             Self::NoRunningStatistics => "no_running_statistics",
             Self::GuardTriggered => "guard_triggered",
             Self::NoReferenceErrors => "no_reference_errors",
+            Self::NoKnownShifts => "no_known_shifts",
         }
     }
 
@@ -59,6 +62,9 @@ impl Flag {
             Self::GuardTriggered => "the guard interrupted the adaptation this estimate relies on",
             Self::NoReferenceErrors => {
                 "every labelled image was classified correctly, so the threshold is only a bound"
+            }
+            Self::NoKnownShifts => {
+                "the calibration saw clean images alone, so how far this errs under a shift is unknown"
             }
         }
     }
@@ -81,6 +87,7 @@ mod tests {
             Flag::NoRunningStatistics,
             Flag::GuardTriggered,
             Flag::NoReferenceErrors,
+            Flag::NoKnownShifts,
         ] {
             assert_eq!(serde_json::to_value(flag).unwrap(), flag.name());
         }

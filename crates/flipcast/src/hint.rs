@@ -17,7 +17,7 @@ use flipcast_record::predictions::PredictionError;
 use flipcast_report::ReportError;
 use flipcast_run::adapt::AffineError;
 use flipcast_run::open::{LabelMatchError, OpenError};
-use flipcast_run::{LabelFileError, RunError};
+use flipcast_run::{LabelFileError, OutputsError, RunError};
 use std::error::Error;
 
 /// Asks one kind of error for advice; `None` if it is of another kind.
@@ -43,6 +43,7 @@ const ADVISERS: &[Adviser] = &[
     ask::<LoadError>,
     ask::<ModelError>,
     ask::<OpenError>,
+    ask::<OutputsError>,
     ask::<PlanError>,
     ask::<PredictionError>,
     ask::<RecordError>,

@@ -10,6 +10,7 @@
 //! | a network and batches | [`MethodConfig::build`], [`Adapter::step`] | predictions while the norm layers adapt |
 //! | labelled clean images | [`calibrate`] | a [`Calibration`] of this model |
 //! | images without labels | [`Setting::cell`], [`Calibration::estimate`] | an accuracy, an interval, warnings ([`Estimate`]) |
+//! | logits and labels, and no network | [`OutputsCalibration::fit`], [`OutputsCalibration::estimate`] | the same from outputs alone |
 //! | clean images | [`corrupt`] | the published corruptions of them |
 //! | results | [`RecordStore`], [`report`] | a file that outlives the run, a page with tables and figures |
 //!
@@ -81,7 +82,7 @@ pub use flipcast_adapt::{Adapter, METHODS, MethodConfig, Recipe, StepOutput};
 #[doc(inline)]
 pub use flipcast_corrupt::{Corruptor, DataSpec};
 #[doc(inline)]
-pub use flipcast_estimate::{Estimate, Flag};
+pub use flipcast_estimate::{Estimate, Flag, Outputs};
 #[doc(inline)]
 pub use flipcast_exec::{Executor, Logits, NormMode, Purpose};
 #[doc(inline)]
@@ -100,8 +101,8 @@ pub use flipcast_record::{Protocol, RecordStore, RunRecord};
 pub use flipcast_run::open::{DataRequest, LabelRule, ModelRequest, OpenedData};
 #[doc(inline)]
 pub use flipcast_run::{
-    Calibration, CalibrationJob, Cell, CellEstimates, CellRequest, Device, FlipProtocol, Ledger, ScoreOptions, Setting,
-    Unwatched, Watcher, calibrate,
+    Calibration, CalibrationJob, Cell, CellEstimates, CellRequest, Device, FlipProtocol, LabelledOutputs, Ledger,
+    OutputsCalibration, ScoreOptions, Setting, Unwatched, Watcher, calibrate,
 };
 #[doc(inline)]
 pub use flipcast_tensor::Batch;

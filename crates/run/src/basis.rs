@@ -5,6 +5,7 @@ use crate::{RunError, Scope};
 use flipcast_estimate::{CottThreshold, Marginal, MarginalReference, Outputs, Reference, Temperature, fit_temperature};
 use flipcast_models::Model;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Choices that hold for calibration and estimation alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,26 +45,34 @@ pub struct Basis {
 impl Basis {
     /// Learns from the source model's pass over clean images, all of which need a label.
     pub fn fit(pass: &SourcePass, scope: &Scope, model: &Model, options: ScoreOptions) -> Result<Self, RunError> {
-        let labels = pass.answers(scope)?;
-        let temperature = fit_temperature(&pass.outputs, &labels)?;
-        let scaled = options.temperature.then(|| pass.outputs.scaled(temperature.value));
-        let outputs = scaled.as_ref().unwrap_or(&pass.outputs);
+        let embedding_mean = (!model.graph().has_batch_norm()).then(|| {
+            let all: Vec<usize> = (0..pass.indices.len()).collect();
+            pass.embeddings.mean_of(&all)
+        });
+        Ok(Self { embedding_mean, ..Self::from_outputs(&pass.outputs, &pass.answers(scope)?, options)? })
+    }
+
+    /// Learns from a classifier's outputs for clean images and their labels, where there is nothing else.
+    pub fn from_outputs(outputs: &Outputs, labels: &[usize], options: ScoreOptions) -> Result<Self, RunError> {
+        let temperature = fit_temperature(outputs, labels)?;
+        let scaled = options.temperature.then(|| outputs.scaled(temperature.value));
+        let outputs = scaled.as_ref().unwrap_or(outputs);
         Ok(Self {
-            reference: Reference::fit(outputs, &labels)?,
-            marginals: MarginalReference::fit(outputs, &labels)?,
-            cott_threshold: CottThreshold::Exact.fit(outputs, &labels)?,
+            reference: Reference::fit(outputs, labels)?,
+            marginals: MarginalReference::fit(outputs, labels)?,
+            cott_threshold: CottThreshold::Exact.fit(outputs, labels)?,
             temperature,
-            embedding_mean: (!model.graph().has_batch_norm()).then(|| {
-                let all: Vec<usize> = (0..pass.indices.len()).collect();
-                pass.embeddings.mean_of(&all)
-            }),
+            embedding_mean: None,
             options,
         })
     }
 
     /// `outputs` at the temperature asked for.
-    pub fn warm(&self, outputs: &Outputs) -> Outputs {
-        if self.options.temperature { outputs.scaled(self.temperature.value) } else { outputs.clone() }
+    pub fn warm<'a>(&self, outputs: &'a Outputs) -> Cow<'a, Outputs> {
+        match self.options.temperature {
+            true => Cow::Owned(outputs.scaled(self.temperature.value)),
+            false => Cow::Borrowed(outputs),
+        }
     }
 
     /// The classes' shares among the images of `outputs`.

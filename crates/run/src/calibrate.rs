@@ -91,8 +91,8 @@ pub fn calibrate(
         cells.push(CalibrationCell { name: request.data.clone(), group: request.data.clone(), cell });
     }
     let source =
-        fit_scores(&cells, setting.protocol, ["cot", "wf"], |cell| (&cell.source, cell.accuracy, cell.images))?;
-    let adapted = fit_scores(&cells, setting.protocol, ["cot", "wf_batch"], |cell| {
+        fit_scores(&cells, setting.protocol.curve(), ["cot", "wf"], |cell| (&cell.source, cell.accuracy, cell.images))?;
+    let adapted = fit_scores(&cells, setting.protocol.curve(), ["cot", "wf_batch"], |cell| {
         (&cell.adapted, cell.adapted_accuracy, cell.probe_images)
     })?;
     Ok(Calibration {

@@ -5,7 +5,8 @@ use crate::error::RunError;
 use crate::flip_protocol::FlipProtocol;
 use flipcast_corrupt::Storage;
 use flipcast_estimate::{
-    AccuracyFit, ClassShares, Combination, EstimateError, FitPoint, SCORES, ScoreFit, SignalSample, direct_errors,
+    AccuracyFit, ClassShares, Combination, CurveKind, EstimateError, FitPoint, SCORES, ScoreFit, SignalSample,
+    direct_errors,
 };
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
@@ -86,10 +87,10 @@ impl Calibration {
     }
 }
 
-/// Fits curves to `cells`, whose scores, truth and number of images `seen` gives.
+/// Fits curves to `cells`, whose scores, truth and number of images `seen` gives; those of flips are of `flip_curve`.
 pub(crate) fn fit_scores(
     cells: &[CalibrationCell],
-    flips: &FlipProtocol,
+    flip_curve: CurveKind,
     combined: [&str; 2],
     seen: impl Fn(&Cell) -> (&BTreeMap<String, ScoreSummary>, Option<f64>, usize),
 ) -> Result<Fits, RunError> {
@@ -119,7 +120,7 @@ pub(crate) fn fit_scores(
         if info.is_accuracy {
             direct.insert(name.clone(), direct_errors(&points));
         }
-        let curve = if info.is_flips { flips.curve() } else { info.curve };
+        let curve = if info.is_flips { flip_curve } else { info.curve };
         match ScoreFit::fit(curve, info.direction, &points) {
             Ok(fit) => drop(by_score.insert(name, fit)),
             // A score that is the same whatever is done to the images says nothing.

@@ -111,7 +111,7 @@ impl Setting<'_> {
         let images = self.open_images(request, &CleanImages::default())?;
         let source = run_source(self.model, &images, request.scope, self.device, watcher)?;
         let mut second_look = SecondLook::new(self, &images, &source, request.scope, basis)?;
-        second_look.samples(&request.data, plan, self.protocol.seed)
+        second_look.samples(&request.data, &source.answers(request.scope)?, plan, self.protocol.seed)
     }
 
     /// [`Setting::cell`] with clean images that other cells may have read.
@@ -245,7 +245,8 @@ impl Observation {
         cell.signals = Some(second_look.whole(setting.protocol.seed)?);
         if samples == Samples::Drawn {
             let plan = calibration_samples(&request.data);
-            cell.samples = second_look.samples(&request.data, &plan, setting.protocol.seed)?;
+            let labels = self.source.answers(scope)?;
+            cell.samples = second_look.samples(&request.data, &labels, &plan, setting.protocol.seed)?;
         }
         cell.seconds.second_look = started.elapsed().as_secs_f64();
         Ok(cell)
@@ -278,7 +279,8 @@ impl Observation {
     }
 }
 
-fn summarise(scores: Scores) -> BTreeMap<String, ScoreSummary> {
+/// Scores as they are stored.
+pub(crate) fn summarise(scores: Scores) -> BTreeMap<String, ScoreSummary> {
     let summary = |score: Score| ScoreSummary {
         value: score.value,
         standard_error: score.terms.as_deref().and_then(|terms| standard_error(terms).ok()),

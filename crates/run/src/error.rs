@@ -1,4 +1,5 @@
 use crate::few_labels::LabelFileError;
+use crate::outputs::OutputsError;
 use flipcast_adapt::AdaptError;
 use flipcast_corrupt::CorruptError;
 use flipcast_estimate::EstimateError;
@@ -146,6 +147,9 @@ pub enum RunError {
     /// A few labels do not fit the images or the model.
     #[error("the labels cannot be used")]
     LabelFile(#[from] LabelFileError),
+    /// Outputs do not fit each other or their calibration.
+    #[error("the outputs cannot be used")]
+    Outputs(#[from] OutputsError),
     /// A part of a dataset could not be taken.
     #[error("the dataset cannot be read")]
     Data(#[from] DataError),

@@ -4,9 +4,9 @@ use crate::calibration::{Calibration, ModelIdentity};
 use crate::cell::{CellRequest, Setting};
 use crate::ledger::{Ledger, scored_protocol, with_storage};
 use crate::{PaperFit, RunError, Watcher};
-use flipcast_estimate::{Estimate, Flag, Marginal, Reading, direct_estimate};
+use flipcast_estimate::{AccuracyFit, Estimate, Flag, Marginal, Reading, direct_estimate};
 use flipcast_record::Protocol;
-use flipcast_record::results::{Cell, CellEstimates, Estimates, EstimatesResult, Fits, ScoreSummary};
+use flipcast_record::results::{CalibrationCell, Cell, CellEstimates, Estimates, EstimatesResult, Fits, ScoreSummary};
 use std::collections::BTreeMap;
 
 /// Raised whenever fits or estimates change for the same cells.
@@ -79,27 +79,37 @@ impl Setting<'_> {
 impl Calibration {
     /// Estimates for a cell, with intervals meant to hold the truth with probability `level`.
     pub fn estimate(&self, cell: &Cell, level: f64) -> CellEstimates {
-        let mut source = estimate_all(&self.source, &cell.source, cell, cell.images, level);
+        let source = estimate_source(&self.source, self.accuracy.as_ref(), &self.cells, cell, level);
         let mut adapted = estimate_all(&self.adapted, &cell.adapted, cell, cell.probe_images, level);
-        let cells = || self.cells.iter().map(|cell| &cell.cell);
-        let of_source = cells().map(|cell| (&cell.source, cell.accuracy));
-        let of_adapted = cells().map(|cell| (&cell.adapted, cell.adapted_accuracy));
-        match (&self.accuracy, &cell.signals) {
-            (Some(fit), Some(signals)) => {
-                let from_signals = fit.estimate(signals, level);
-                let per_class = signals.images as f64 / signals.classes as f64;
-                let transport = source.get("cot_calibrated").filter(|_| per_class >= ENOUGH_PER_CLASS);
-                let mut combined = join_transport(from_signals, transport);
-                combined.flags.extend(cell.flags.iter().filter(|flag| **flag != Flag::TooFewImages));
-                combined.flags.sort();
-                combined.flags.dedup();
-                reconcile(&mut source, combined);
-            }
-            _ => drop_false_alarms(&mut source, of_source),
-        }
+        let of_adapted = self.cells.iter().map(|cell| (&cell.cell.adapted, cell.cell.adapted_accuracy));
         drop_false_alarms(&mut adapted, of_adapted);
         CellEstimates { source, adapted }
     }
+}
+
+/// Estimates of the source model's accuracy on `cell`, from what was fitted to the calibration's `cells`.
+pub(crate) fn estimate_source(
+    fits: &Fits,
+    accuracy: Option<&AccuracyFit>,
+    cells: &[CalibrationCell],
+    cell: &Cell,
+    level: f64,
+) -> Estimates {
+    let mut source = estimate_all(fits, &cell.source, cell, cell.images, level);
+    match (accuracy, &cell.signals) {
+        (Some(fit), Some(signals)) => {
+            let from_signals = fit.estimate(signals, level);
+            let per_class = signals.images as f64 / signals.classes as f64;
+            let transport = source.get("cot_calibrated").filter(|_| per_class >= ENOUGH_PER_CLASS);
+            let mut combined = join_transport(from_signals, transport);
+            combined.flags.extend(cell.flags.iter().filter(|flag| **flag != Flag::TooFewImages));
+            combined.flags.sort();
+            combined.flags.dedup();
+            reconcile(&mut source, combined);
+        }
+        _ => drop_false_alarms(&mut source, cells.iter().map(|cell| (&cell.cell.source, cell.cell.accuracy))),
+    }
+    source
 }
 
 /// Images for each class from which on calibrated transport is not bent by their number.

@@ -9,6 +9,7 @@
 pub mod adapt;
 mod agreement;
 pub mod analysis;
+mod artefact;
 mod basis;
 mod calibrate;
 mod calibration;
@@ -27,6 +28,7 @@ mod images;
 mod ledger;
 mod load_calibration;
 pub mod open;
+mod outputs;
 mod published;
 mod scope;
 mod scores;
@@ -55,6 +57,7 @@ pub use flipcast_record::results::{
 pub use flips::{FlipEvidence, Stop, collect_flips};
 pub use images::{Images, MEMORY_LIMIT, Pass};
 pub use ledger::{Ledger, cell_protocol, scored_protocol, with_storage};
+pub use outputs::{LabelledOutputs, LooksAtImages, OUTPUTS_CALIBRATION_FORMAT, OutputsCalibration, OutputsError};
 pub use published::{PAPER_FITS, PaperFit};
 pub use scope::Scope;
 pub use source_pass::{SourcePass, run_source};

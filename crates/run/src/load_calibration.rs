@@ -1,78 +1,33 @@
 //! Calibrations on disk.
 
+use crate::artefact::{Artefact, load_artefact, parse_artefact, to_json};
 use crate::calibration::{CALIBRATION_FORMAT, Calibration, ModelIdentity};
 use crate::{RunError, Scope};
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
-use flipcast_record::{CHECK, checksum};
-use serde_json::Value;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
-/// Far more than an artefact of a thousand classes needs.
-const MAX_BYTES: u64 = 256 << 20;
-
-/// The first field of an artefact, read before the rest.
-#[derive(serde::Deserialize)]
-struct Version {
-    flipcast_calibration: u32,
-}
-
-/// An artefact as it is stored.
-#[derive(serde::Serialize)]
-struct Checked<'a> {
-    #[serde(flatten)]
-    calibration: &'a Calibration,
-    check: String,
+impl Artefact for Calibration {
+    const FORMAT_FIELD: &'static str = "flipcast_calibration";
+    const NEWEST_FORMAT: u32 = CALIBRATION_FORMAT;
 }
 
 impl Calibration {
     /// Reads an artefact. One of a newer format is refused.
     pub fn load(path: &Path) -> Result<Self, RunError> {
-        let unreadable = |source| RunError::CalibrationFile { path: path.to_owned(), source };
-        let mut bytes = Vec::new();
-        let file = File::open(path).map_err(unreadable)?;
-        file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
-        // What is no text is no JSON either, and is refused as such.
-        let text = String::from_utf8_lossy(&bytes);
-        let malformed = |source| RunError::CalibrationJson { path: path.to_owned(), source };
-        Self::parse(&text).map_err(malformed)?.check_format()
+        let calibration: Self = load_artefact(path)?;
+        calibration.protocol.check()?;
+        Ok(calibration)
     }
 
     /// Reads an artefact from its text; one that was changed after it was written is refused.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        // A newer format may have fields that are not known here, so its version is looked at first.
-        let Version { flipcast_calibration } = serde_json::from_str(text)?;
-        if !(1..=CALIBRATION_FORMAT).contains(&flipcast_calibration) {
-            return Err(serde::de::Error::custom(format!(
-                "`flipcast_calibration` is {flipcast_calibration}, expected 1 to {CALIBRATION_FORMAT}"
-            )));
-        }
-        let mut value: Value = serde_json::from_str(text)?;
-        let check = value.as_object_mut().and_then(|fields| fields.remove(CHECK));
-        // Files written before there was a checksum have none.
-        if let Some(found) = check {
-            let expected = checksum(&value);
-            if found != expected {
-                return Err(serde::de::Error::custom(format!(
-                    "`{CHECK}` is {found}, but what the file holds gives \"{expected}\": it was changed after it was written"
-                )));
-            }
-        }
-        serde_json::from_value(value)
-    }
-
-    fn check_format(self) -> Result<Self, RunError> {
-        self.protocol.check()?;
-        Ok(self)
+        parse_artefact(text)
     }
 
     /// The artefact's text, with a checksum of the rest.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        // Through text, as the file is read: a single-precision number has fewer digits there.
-        let check = checksum(&serde_json::from_str(&serde_json::to_string(self)?)?);
-        Ok(serde_json::to_string_pretty(&Checked { calibration: self, check })? + "\n")
+        to_json(self)
     }
 
     /// Refuses a model, normalisation or class space other than those it was made with. How images are brought to size may differ:

@@ -40,7 +40,7 @@ pub(crate) fn score_source(look: &Observation, setting: &Setting, basis: &Basis)
     let seen = Evidence {
         embeddings: Some((&look.source.embeddings, &predicted)),
         head: head.as_ref(),
-        ..basis.evidence(&warm, &shares, &probe)
+        ..basis.evidence(&warm, &shares, Some(&probe))
     };
     Ok(seen.scores(|_| true)?)
 }
@@ -71,15 +71,22 @@ pub(crate) fn score_adapted(look: &Observation, basis: &Basis) -> Result<Scores,
     };
     let warm = basis.warm(&stop.outputs);
     let shares = basis.shares(&warm)?;
-    Ok(basis.evidence(&warm, &shares, &look.probe()).scores(|_| true)?)
+    Ok(basis.evidence(&warm, &shares, Some(&look.probe())).scores(|_| true)?)
+}
+
+/// Scores of the estimators that need outputs alone.
+pub(crate) fn score_outputs(outputs: &Outputs, basis: &Basis) -> Result<Scores, RunError> {
+    let warm = basis.warm(outputs);
+    let shares = basis.shares(&warm)?;
+    Ok(basis.evidence(&warm, &shares, None).scores(|_| true)?)
 }
 
 impl Basis {
     /// What estimators may use that need nothing but outputs and a probe.
-    fn evidence<'a>(&'a self, outputs: &'a Outputs, shares: &'a [f64], probe: &'a Probe) -> Evidence<'a> {
+    fn evidence<'a>(&'a self, outputs: &'a Outputs, shares: &'a [f64], probe: Option<&'a Probe>) -> Evidence<'a> {
         let learned =
             Learned { reference: &self.reference, marginals: &self.marginals, cott_threshold: self.cott_threshold };
-        Evidence { outputs, shares, learned: Some(learned), embeddings: None, head: None, probe: Some(probe) }
+        Evidence { outputs, shares, learned: Some(learned), embeddings: None, head: None, probe }
     }
 }
 

@@ -31,24 +31,23 @@ pub(crate) fn calibration_samples(name: &str) -> Vec<(ClassShares, usize)> {
 
 /// Measures signals of any of a cell's images.
 pub(crate) struct SecondLook<'a> {
-    images: &'a Images,
-    source: &'a SourcePass,
-    scope: &'a Scope,
     temperature: f64,
     /// The source model's outputs at the temperature of clean images.
     warm: Outputs,
     transport: SubsetCot,
-    condition: Condition,
+    condition: Condition<'a>,
 }
 
 /// What is different in the second look.
-enum Condition {
+enum Condition<'a> {
     /// Norms use the statistics of the batch.
-    BatchStatistics(Box<dyn Executor>),
+    BatchStatistics { net: Box<dyn Executor>, images: &'a Images, source: &'a SourcePass, scope: &'a Scope },
     /// Embeddings are moved so that their mean is that of clean ones. The last layer is linear, so that logits move by its weights
     /// times that move.
-    Recentred { head: Head, clean_mean: Vec<f32> },
-    /// Nothing: there is neither a batch norm nor a linear last layer.
+    Recentred { head: Head, clean_mean: Vec<f32>, source: &'a SourcePass, scope: &'a Scope },
+    /// Somebody else looked: outputs of all images, from another pass or another network.
+    Given(&'a Outputs),
+    /// Nothing: there is neither a batch norm nor a linear last layer, nor a second array of outputs.
     Nothing,
 }
 
@@ -64,42 +63,53 @@ impl<'a> SecondLook<'a> {
         let condition = if setting.model.graph().has_batch_norm() {
             let mut net = setting.device.network(setting.model, Purpose::Predict, BATCH.min(images.len()))?;
             net.set_norm_mode(NormMode::Batch)?;
-            Condition::BatchStatistics(net)
+            Condition::BatchStatistics { net, images, source, scope }
         } else {
             let head = head_of(setting.model, source.embeddings.dims())?.filter(|_| scope.keeps_logits());
             match (head, &basis.embedding_mean) {
-                (Some(head), Some(clean_mean)) => Condition::Recentred { head, clean_mean: clean_mean.clone() },
+                (Some(head), Some(clean_mean)) => {
+                    Condition::Recentred { head, clean_mean: clean_mean.clone(), source, scope }
+                }
                 _ => Condition::Nothing,
             }
         };
+        Ok(Self::with_condition(&source.outputs, basis, condition))
+    }
+
+    /// A second look where nothing but outputs is there: `second` has those of the same images, if somebody looked twice.
+    pub(crate) fn at_outputs(outputs: &Outputs, second: Option<&'a Outputs>, basis: &Basis) -> Self {
+        Self::with_condition(outputs, basis, second.map_or(Condition::Nothing, Condition::Given))
+    }
+
+    fn with_condition(outputs: &Outputs, basis: &Basis, condition: Condition<'a>) -> Self {
         let temperature = basis.temperature.value;
-        let warm = source.outputs.scaled(temperature);
+        let warm = outputs.scaled(temperature);
         let transport = SubsetCot::new(&warm);
-        Ok(Self { images, source, scope, temperature, warm, transport, condition })
+        Self { temperature, warm, transport, condition }
     }
 
     /// Signals of all images. Which of many are looked at twice is drawn by `seed`, so that the order in which they are stored
     /// plays no part.
     pub(crate) fn whole(&mut self, seed: u64) -> Result<Signals, RunError> {
-        let mut rows: Vec<usize> = (0..self.source.indices.len()).collect();
+        let mut rows: Vec<usize> = (0..self.warm.images()).collect();
         SplitMix64::new(seed).shuffle(&mut rows);
         self.measure(&rows)
     }
 
-    /// Samples of the images of a cell called `name`, with the class shares and numbers of images of `plan`.
+    /// Samples of the images of a cell called `name`, which have these `labels`, with the class shares and numbers of images of `plan`.
     pub(crate) fn samples(
         &mut self,
         name: &str,
+        labels: &[usize],
         plan: &[(ClassShares, usize)],
         seed: u64,
     ) -> Result<Vec<CellSample>, RunError> {
-        let labels = self.source.answers(self.scope)?;
-        let right: Vec<bool> = self.warm.classes_predicted().iter().zip(&labels).map(|(p, l)| p == l).collect();
+        let right: Vec<bool> = self.warm.classes_predicted().iter().zip(labels).map(|(p, l)| p == l).collect();
         let mut samples = Vec::new();
         for &(shares, images) in plan {
             let images = images.min(labels.len());
             let seed = SplitMix64::mix(seed ^ SplitMix64::hash_text(&format!("{name}/{}/{images}", shares.name())));
-            let rows = shares.draw(&labels, self.scope.num_classes(), images, seed)?;
+            let rows = shares.draw(labels, self.warm.classes(), images, seed)?;
             if rows.len() >= LEAST_SAMPLE {
                 let accuracy = rows.iter().filter(|&&row| right[row]).count() as f64 / rows.len() as f64;
                 samples.push(CellSample { shares, signals: self.measure(&rows)?, accuracy });
@@ -112,27 +122,32 @@ impl<'a> SecondLook<'a> {
     fn measure(&mut self, rows: &[usize]) -> Result<Signals, RunError> {
         let probe = &rows[..rows.len().min(PROBE)];
         let second = match &mut self.condition {
-            Condition::BatchStatistics(net) => {
-                let logits = predict_in_batches(&mut **net, self.images, self.source, probe)?;
-                self.scope.project(logits)?.scaled(self.temperature)
+            Condition::BatchStatistics { net, images, source, scope } => {
+                let logits = predict_in_batches(&mut **net, images, source, probe)?;
+                scope.project(logits)?.scaled(self.temperature)
             }
-            Condition::Recentred { head, clean_mean } => {
-                let here = self.source.embeddings.mean_of(rows);
+            Condition::Recentred { head, clean_mean, source, scope } => {
+                let here = source.embeddings.mean_of(rows);
                 let move_by: Vec<f32> = clean_mean.iter().zip(&here).map(|(clean, here)| clean - here).collect();
-                let logits = self.scope.project(head.weigh(&move_by))?;
+                let logits = scope.project(head.weigh(&move_by))?;
                 let moved = |&row: &usize| {
-                    let pairs = self.source.outputs.row(row).iter().zip(logits.row(0));
+                    let pairs = source.outputs.row(row).iter().zip(logits.row(0));
                     pairs.map(|(z, by)| z + by).collect::<Vec<f32>>()
                 };
                 Outputs::new(probe.iter().flat_map(moved).collect(), logits.classes())?.scaled(self.temperature)
             }
-            Condition::Nothing => {
-                let chosen = probe.iter().flat_map(|&row| self.warm.row(row).to_vec()).collect();
-                Outputs::new(chosen, self.warm.classes())?
-            }
+            // It costs nothing to use all of them.
+            Condition::Given(second) => rows_of(second, rows)?.scaled(self.temperature),
+            Condition::Nothing => rows_of(&self.warm, probe)?,
         };
         Ok(Signals::measure(&self.warm, rows, &second, &self.transport)?)
     }
+}
+
+/// The outputs at `rows`.
+fn rows_of(outputs: &Outputs, rows: &[usize]) -> Result<Outputs, RunError> {
+    let chosen = rows.iter().flat_map(|&row| outputs.row(row)).copied().collect();
+    Ok(Outputs::new(chosen, outputs.classes())?)
 }
 
 /// Predictions that the second look at a calibration cell of `images` images takes, samples included.

@@ -15,6 +15,15 @@ pub struct CellEstimates {
     pub adapted: Estimates,
 }
 
+impl CellEstimates {
+    /// The estimate of the source model's accuracy to look at first, and its name: the combined one, or transport where too little is known
+    /// to combine anything.
+    pub fn best(&self) -> Option<(&str, &Estimate)> {
+        let named = |name| self.source.get_key_value(name);
+        named("combined").or_else(|| named("cot")).map(|(name, estimate)| (name.as_str(), estimate))
+    }
+}
+
 /// Everything that was estimated of one dataset, beside the truth where it is known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
