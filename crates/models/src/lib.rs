@@ -2,7 +2,8 @@
 //!
 //! Takes an architecture by name, from a model card or recognised by its tensors, and a weight file in safetensors or
 //! either of PyTorch's formats. Gives a [`Model`]: layers as a [`Graph`](flipcast_graph::Graph), weights as `f32` by
-//! torchvision's parameter names, preprocessing and class names. An exported program of PyTorch brings its layers with it.
+//! torchvision's parameter names, preprocessing and class names. An exported program of PyTorch or an ONNX
+//! file brings its layers with it.
 //!
 //! Guarantees: a model has every parameter of its graph, with the right extents and finite values; whatever does not
 //! fit is reported at once; nothing is filled in by guessing. Files are treated as hostile: nothing in them is ever

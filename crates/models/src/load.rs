@@ -15,8 +15,10 @@ use std::path::Path;
 const CARD_ENTRY: &str = "flipcast_card";
 /// The safetensors metadata entry that may name the architecture.
 const ARCHITECTURE_ENTRY: &str = "architecture";
-/// What stands for the architecture of a network that came as an exported program.
+/// What stands for the architecture of a network that brought its layers with it.
 const EXPORTED: &str = "exported";
+/// Rows and columns of images where neither the network nor anything else fixes them.
+const USUAL_SIDE: usize = 224;
 
 /// What to load, and what the caller knows about it.
 ///
@@ -89,7 +91,7 @@ impl Model {
         }
         let name = known.name.clone().unwrap_or_else(|| file_stem(request.path));
         let mut model = match file.format() {
-            Format::ExportedProgram => from_program(&request, &file, &known)?,
+            Format::ExportedProgram | Format::Onnx => from_program(&request, &file, &known)?,
             Format::Safetensors | Format::TorchZip | Format::TorchLegacy => from_weights(&request, &file, &known)?,
         };
         model = model.with_name(name).with_sha256(sha256);
@@ -108,7 +110,7 @@ impl Model {
     /// The network of an exported program, of whose preprocessing and classes nothing is known. Some layers may hold for images
     /// of [`Model::input_size`] alone; [`Model::load`] refuses other sizes then.
     pub fn from_program(file: &WeightFile) -> Result<Self, ModelError> {
-        Ok(program_model(file)?.0)
+        Ok(program_model(file, None)?.0)
     }
 }
 
@@ -141,9 +143,10 @@ fn from_program(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge)
     if let Some(name) = request.architecture.filter(|name| !name.contains('.')) {
         return Err(ModelError::NamedProgram { name: name.to_owned() });
     }
-    let (model, bound_to_size) = program_model(file)?;
+    let used = known.preprocess.as_ref().and_then(Preprocess::fixed_size);
+    let (model, bound_to_size) = program_model(file, used)?;
     let size = model.input_size();
-    if let (Some(layer), Some(used)) = (bound_to_size, known.preprocess.as_ref().and_then(Preprocess::fixed_size))
+    if let (Some(layer), Some(used)) = (bound_to_size, used)
         && used != size
     {
         let text = |size: Size| format!("{} x {}", size.height, size.width);
@@ -157,10 +160,12 @@ fn from_program(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge)
     }
 }
 
-/// The model of an exported program, and a layer that holds for images of its input size alone.
-fn program_model(file: &WeightFile) -> Result<(Model, Option<String>), ModelError> {
-    let json = file.program().ok_or(ModelError::NotAProgram { format: file.format() })?;
-    let lowered = lower_program(file, json).map_err(|source| ModelError::Program { source: Box::new(source) })?;
+/// The model of a network that brings its layers with it, and a layer that holds for images of its input size alone.
+fn program_model(file: &WeightFile, used: Option<Size>) -> Result<(Model, Option<String>), ModelError> {
+    let program = file.program().ok_or(ModelError::NotAProgram { format: file.format() })?;
+    let size = used.unwrap_or(Size::square(USUAL_SIDE));
+    let lowered =
+        lower_program(file, program, size).map_err(|source| ModelError::Program { source: Box::new(source) })?;
     let Lowered { graph, params, size, bound_to_size } = lowered;
     Ok((Model::from_params(graph, params)?.with_input_size(EXPORTED, size), bound_to_size))
 }

@@ -2,11 +2,14 @@
 //! and an imported network against the built-in one with the same weights.
 #![forbid(unsafe_code)]
 
+mod golden_network;
+
 use flipcast_exec::{Exactness, Executor, Network, NetworkOptions, NormMode};
 use flipcast_graph::Graph;
 use flipcast_models::{Architecture, LoadRequest, Model, ModelError};
-use flipcast_tensor::{Batch, Tensor};
-use flipcast_testkit::{Loss, ReferenceExecutor, TensorFile, relative_l2};
+use flipcast_tensor::Tensor;
+use flipcast_testkit::{Loss, ReferenceExecutor};
+use golden_network::{BOTH, Expected, assert_within, wide};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -30,84 +33,14 @@ fn load(path: &Path) -> Result<Model, ModelError> {
     Model::load(LoadRequest::new(path))
 }
 
-/// A network's images, and what PyTorch computed for them.
-struct Expected {
-    file: TensorFile,
-    batch: Batch,
-}
-
-impl Expected {
-    fn load(path: &Path) -> Self {
-        let file = TensorFile::load(path).unwrap();
-        let shape: [usize; 4] = file.shape("images").unwrap().try_into().unwrap();
-        let values: Vec<f32> = file.values("images").unwrap().iter().map(|&value| value as f32).collect();
-        Self { batch: Batch::from_channels_first(shape, &values).unwrap(), file }
-    }
-
-    fn options(&self) -> NetworkOptions {
-        NetworkOptions {
-            threads: 2,
-            ..NetworkOptions::adapt(self.batch.images(), self.batch.height(), self.batch.width())
-        }
-    }
-
-    /// The gradients of mode `mode` as one vector in the order of the affine table, and which of its values PyTorch has too:
-    /// norms without scale and shift have none there.
-    fn gradient(&self, mode: &str, executor: &dyn Executor) -> (Vec<f64>, Vec<bool>) {
-        let table = executor.affine_table();
-        let mut values = vec![0.0; table.len()];
-        let mut known = vec![false; table.len()];
-        for name in self.file.names() {
-            let Some(parameter) = name.strip_prefix(&format!("{mode}.gradient.")) else {
-                continue;
-            };
-            let range = table.find(parameter).unwrap_or_else(|| panic!("there is no `{parameter}`"));
-            values[range.clone()].copy_from_slice(self.file.values(name).unwrap());
-            known[range].fill(true);
-        }
-        (values, known)
-    }
-
-    /// Relative errors of logits and gradients, the larger of running and batch statistics.
-    fn compare(&self, executor: &mut dyn Executor) -> [f64; 2] {
-        let mut errors = [0.0f64; 2];
-        for (mode, name) in [(NormMode::Running, "running"), (NormMode::Batch, "batch")] {
-            executor.set_norm_mode(mode).unwrap();
-            let logits = wide(executor.forward(&self.batch).unwrap().values());
-            let expected = self.file.values(&format!("{name}.logits")).unwrap();
-            errors[0] = errors[0].max(relative_l2(&logits, expected));
-            if executor.affine().is_empty() {
-                continue;
-            }
-            let loss = Loss::MeanEntropy { classes: executor.num_classes() };
-            let logit_gradient: Vec<f32> = loss.gradient(&logits).iter().map(|&v| v as f32).collect();
-            let found = wide(executor.backward(&logit_gradient).unwrap());
-            let (expected, known) = self.gradient(name, executor);
-            let found: Vec<f64> =
-                found.iter().zip(known).map(|(&value, known)| if known { value } else { 0.0 }).collect();
-            errors[1] = errors[1].max(relative_l2(&found, &expected));
-        }
-        errors
-    }
-}
-
-fn wide(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|&value| f64::from(value)).collect()
-}
-
-fn assert_within(name: &str, found: [f64; 2], bounds: [f64; 2]) {
-    println!("{name}: logits {:.1e}, gradients {:.1e}", found[0], found[1]);
-    assert!(found[0] <= bounds[0], "{name}: logits off by {:e}, bound {:e}", found[0], bounds[0]);
-    assert!(found[1] <= bounds[1], "{name}: gradients off by {:e}, bound {:e}", found[1], bounds[1]);
-}
-
 #[test]
 fn the_engine_equals_pytorch() {
     for name in names() {
         let model = load(&golden().join(format!("{name}.pt2"))).unwrap();
         let expected = Expected::load(&golden().join(format!("{name}.expected.safetensors")));
         let mut network = Network::new(model.graph(), model.params(), &expected.options()).unwrap();
-        assert_within(&name, expected.compare(&mut network), ENGINE);
+        assert!(expected.has_all_norms(&network), "{name}");
+        assert_within(&name, expected.compare(&mut network, BOTH), ENGINE);
     }
 }
 
@@ -118,7 +51,7 @@ fn the_double_precision_executor_equals_pytorch() {
         let expected = Expected::load(&golden().join(format!("{name}.expected.safetensors")));
         let options = expected.options().plan_options();
         let mut executor = ReferenceExecutor::new(model.graph(), model.params(), options).unwrap();
-        assert_within(&name, expected.compare(&mut executor), REFERENCE);
+        assert_within(&name, expected.compare(&mut executor, BOTH), REFERENCE);
     }
 }
 
@@ -197,7 +130,7 @@ fn networks_of_torchvision_and_timm_run() {
                 };
                 let run = |exactness| {
                     let options = NetworkOptions { exactness, ..expected.options() };
-                    expected.compare(&mut Network::new(model.graph(), model.params(), &options).unwrap())
+                    expected.compare(&mut Network::new(model.graph(), model.params(), &options).unwrap(), BOTH)
                 };
                 let mut errors = run(Exactness::Fast);
                 if !within(errors) {

@@ -1,4 +1,4 @@
-//! Damaged exported programs: whatever the layers say, loading ends in a network or an error.
+//! Damaged exported programs and ONNX files: whatever the layers say, loading ends in a network or an error.
 #![forbid(unsafe_code)]
 
 use flipcast_ground::{Hint, SplitMix64};
@@ -12,11 +12,11 @@ fn copies() -> usize {
     std::env::var("FLIPCAST_COPIES").ok().and_then(|copies| copies.parse().ok()).unwrap_or(COPIES)
 }
 
-fn programs() -> Vec<(String, Vec<u8>)> {
-    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/programs"));
+fn programs(folder: &str, ending: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")).join(folder);
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut programs: Vec<_> = files
-        .filter(|path| path.extension().is_some_and(|end| end == "pt2"))
+        .filter(|path| path.extension().is_some_and(|found| found == ending))
         .map(|path| (path.display().to_string(), std::fs::read(&path).unwrap()))
         .collect();
     programs.sort();
@@ -58,32 +58,78 @@ fn damage(bytes: &mut [u8], (texts, digits): &(Vec<usize>, Vec<usize>), random: 
     }
 }
 
+/// What became of damaged copies.
+#[derive(Default)]
+struct Outcomes {
+    networks: usize,
+    errors: usize,
+}
+
+impl Outcomes {
+    fn load(&mut self, bytes: Vec<u8>, place: &str) {
+        match WeightFile::from_bytes(bytes).map(|file| Model::from_program(&file)) {
+            Ok(Ok(model)) => {
+                assert!(model.num_classes() > 1, "{place}");
+                self.networks += 1;
+            }
+            Ok(Err(error)) => {
+                assert!(error.to_string().len() < 4096 && error.hint().is_none_or(|hint| hint.len() < 4096));
+                self.errors += 1;
+            }
+            Err(error) => {
+                assert!(error.to_string().len() < 4096);
+                self.errors += 1;
+            }
+        }
+    }
+
+    fn check(&self) {
+        println!("{} networks, {} errors", self.networks, self.errors);
+        assert!(self.networks > 0 && self.errors > 0);
+    }
+}
+
 #[test]
 fn damaged_programs_end_in_a_network_or_an_error() {
     let mut random = SplitMix64::new(17);
-    let (mut networks, mut errors) = (0, 0);
-    for (name, good) in programs() {
+    let mut outcomes = Outcomes::default();
+    for (name, good) in programs("programs", "pt2") {
         let places = places(&good);
         for copy in 0..copies() {
             let mut bytes = good.clone();
             damage(&mut bytes, &places, &mut random);
-            let loaded = WeightFile::from_bytes(bytes).map(|file| Model::from_program(&file));
-            match loaded {
-                Ok(Ok(model)) => {
-                    assert!(model.num_classes() > 1, "{name}, copy {copy}");
-                    networks += 1;
-                }
-                Ok(Err(error)) => {
-                    assert!(error.to_string().len() < 4096 && error.hint().is_none_or(|hint| hint.len() < 4096));
-                    errors += 1;
-                }
-                Err(error) => {
-                    assert!(error.to_string().len() < 4096);
-                    errors += 1;
-                }
-            }
+            outcomes.load(bytes, &format!("{name}, copy {copy}"));
         }
     }
-    println!("{networks} networks, {errors} errors");
-    assert!(networks > 0 && errors > 0);
+    outcomes.check();
+}
+
+/// Tags, lengths and small numbers, which are what a protocol buffer is made of besides text and weights.
+fn structure(bytes: &[u8]) -> Vec<usize> {
+    (0..bytes.len()).filter(|&at| bytes[at] < 0x40 || bytes[at].is_ascii_alphabetic()).collect()
+}
+
+#[test]
+fn damaged_onnx_files_end_in_a_network_or_an_error() {
+    let mut random = SplitMix64::new(18);
+    let mut outcomes = Outcomes::default();
+    for (name, good) in programs("onnx", "onnx") {
+        let places = structure(&good);
+        for copy in 0..copies() {
+            let mut bytes = good.clone();
+            for _ in 0..=random.below(3) {
+                let at = places[random.below(places.len())];
+                bytes[at] = match random.below(3) {
+                    0 => bytes[places[random.below(places.len())]],
+                    1 => bytes[at] ^ (1 << random.below(8)),
+                    _ => random.below(256) as u8,
+                };
+            }
+            if random.below(16) == 0 {
+                bytes.truncate(random.below(bytes.len()));
+            }
+            outcomes.load(bytes, &format!("{name}, copy {copy}"));
+        }
+    }
+    outcomes.check();
 }

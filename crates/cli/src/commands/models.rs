@@ -21,7 +21,7 @@ enum Show {
     List,
     /// Tell what a weight file holds and which architecture it matches
     Show {
-        /// A safetensors, .pth, .pt, .th or .pt2 file
+        /// A safetensors, .pth, .pt, .th, .pt2 or .onnx file
         file: PathBuf,
     },
 }
@@ -74,7 +74,7 @@ fn show(path: &Path) -> Result<String> {
         text += &format!("metadata {key}: {value}\n");
     }
     match &file.best {
-        _ if file.format == Format::ExportedProgram => text += &describe_program(path),
+        _ if matches!(file.format, Format::ExportedProgram | Format::Onnx) => text += &describe_program(path),
         None => text += "architecture: none of the known ones is close\n",
         Some(best) if best.fit.is_exact() => {
             let names: Vec<&str> =

@@ -23,6 +23,7 @@ fn describe(arg: Option<&Arg>) -> String {
         Some(Arg::Int(Int::Known(value))) => value.to_string(),
         Some(Arg::Int(Int::Named(name))) => format!("the number `{}`", shown(name)),
         Some(Arg::Ints(ints)) => format!("a list of {} numbers", ints.len()),
+        Some(Arg::Floats(values)) => format!("a list of {} numbers", values.len()),
         Some(Arg::Other(kind)) => format!("of kind `{kind}`"),
     }
 }
@@ -40,6 +41,7 @@ impl Call {
         match self.argument(name) {
             None => Ok(default),
             Some(Arg::Bool(value)) => Ok(*value),
+            Some(Arg::Int(Int::Known(value @ (0 | 1)))) => Ok(*value == 1),
             other => Err(refuse(name, describe(other), "a truth value")),
         }
     }
@@ -73,6 +75,30 @@ impl Lowering<'_> {
         }
     }
 
+    /// The whole numbers of the constant `name`; ends of ranges may be as large as numbers get.
+    fn whole_numbers(&mut self, argument: &'static str, name: &str) -> Result<Vec<i64>, CallError> {
+        match self.value(name)? {
+            Value::Constant(constant) if constant.integer => {
+                Ok(constant.tensor.values().iter().map(|&value| value as i64).collect())
+            }
+            Value::Int(value) => Ok(vec![value]),
+            _ => Err(refuse(argument, format!("the tensor `{}`", shown(name)), "whole numbers that are known")),
+        }
+    }
+
+    /// A number, or a constant of one element.
+    pub fn number(&mut self, call: &Call, name: &'static str, default: Option<f64>) -> Result<f64, CallError> {
+        let Some(Arg::Tensor(tensor)) = call.argument(name) else {
+            return call.float(name, default);
+        };
+        match self.value(tensor)? {
+            Value::Constant(constant) if constant.tensor.values().len() == 1 => {
+                Ok(f64::from(constant.tensor.values()[0]))
+            }
+            _ => Err(refuse(name, format!("the tensor `{}`", shown(tensor)), "one number that is known")),
+        }
+    }
+
     /// The whole number in place `index`.
     pub fn nth_int(&self, call: &Call, index: usize) -> Result<i64, CallError> {
         match call.nth(index) {
@@ -81,8 +107,12 @@ impl Lowering<'_> {
         }
     }
 
-    pub fn int(&self, call: &Call, name: &'static str, default: Option<i64>) -> Result<i64, CallError> {
+    pub fn int(&mut self, call: &Call, name: &'static str, default: Option<i64>) -> Result<i64, CallError> {
         match (call.argument(name), default) {
+            (Some(Arg::Tensor(tensor)), _) => match self.whole_numbers(name, tensor)?[..] {
+                [value] => Ok(value),
+                ref values => Err(refuse(name, format!("{} numbers", values.len()), "one")),
+            },
             (Some(Arg::Int(int)), _) => self.resolve(int),
             (None, Some(default)) => Ok(default),
             (other, _) => Err(refuse(name, describe(other), "a whole number")),
@@ -90,9 +120,10 @@ impl Lowering<'_> {
     }
 
     /// A list of whole numbers; `None` where the argument is left out.
-    pub fn ints(&self, call: &Call, name: &'static str) -> Result<Option<Vec<i64>>, CallError> {
+    pub fn ints(&mut self, call: &Call, name: &'static str) -> Result<Option<Vec<i64>>, CallError> {
         match call.argument(name) {
             None => Ok(None),
+            Some(Arg::Tensor(tensor)) => self.whole_numbers(name, tensor).map(Some),
             Some(Arg::Ints(ints)) => ints.iter().map(|int| self.resolve(int)).collect::<Result<_, _>>().map(Some),
             Some(Arg::Int(int)) => Ok(Some(vec![self.resolve(int)?])),
             other => Err(refuse(name, describe(other), "a list of whole numbers")),
@@ -100,7 +131,12 @@ impl Lowering<'_> {
     }
 
     /// A setting for rows and columns: two numbers, or one for both.
-    pub fn pair(&self, call: &Call, name: &'static str, default: Option<[usize; 2]>) -> Result<[usize; 2], CallError> {
+    pub fn pair(
+        &mut self,
+        call: &Call,
+        name: &'static str,
+        default: Option<[usize; 2]>,
+    ) -> Result<[usize; 2], CallError> {
         let found = self.ints(call, name)?.filter(|list| !list.is_empty());
         let size = |value: i64| usize::try_from(value).ok().filter(|_| value <= LARGEST);
         let pair = match (found.as_deref(), default) {
@@ -113,7 +149,7 @@ impl Lowering<'_> {
     }
 
     /// A setting that rows and columns share.
-    pub fn square(&self, call: &Call, name: &'static str, default: Option<usize>) -> Result<usize, CallError> {
+    pub fn square(&mut self, call: &Call, name: &'static str, default: Option<usize>) -> Result<usize, CallError> {
         match self.pair(call, name, default.map(|both| [both; 2]))? {
             [rows, columns] if rows == columns => Ok(rows),
             pair => Err(refuse(name, format!("{pair:?}"), "the same for rows and columns")),
@@ -121,7 +157,13 @@ impl Lowering<'_> {
     }
 
     /// The axis that `name` counts from either end of `rank` axes.
-    pub fn axis(&self, call: &Call, name: &'static str, default: Option<i64>, rank: usize) -> Result<usize, CallError> {
+    pub fn axis(
+        &mut self,
+        call: &Call,
+        name: &'static str,
+        default: Option<i64>,
+        rank: usize,
+    ) -> Result<usize, CallError> {
         let found = self.int(call, name, default)?;
         position(found, rank).ok_or_else(|| refuse(name, found.to_string(), format!("one of {rank} axes")))
     }

@@ -21,6 +21,12 @@ pub enum ProgramError {
         /// The version that changes when something is added.
         minor: u64,
     },
+    /// An ONNX file of another version.
+    #[error("the ONNX file has opset {found}, expected 13 to 22")]
+    Opset {
+        /// Version of the standard operators.
+        found: i64,
+    },
     /// Something goes in that is no tensor.
     #[error("the exported program has an input of kind `{found}`, expected tensors alone")]
     Signature {
@@ -184,6 +190,9 @@ impl Hint for ProgramError {
                 "the file is newer than this flipcast; export with PyTorch 2.15"
             }
             Self::Schema { .. } => "load it with `torch.export.load` in a current PyTorch and save it again",
+            Self::Opset { .. } => {
+                "export the network with `opset_version=20`, or convert it with `onnx.version_converter`"
+            }
             Self::Inputs { .. } | Self::Signature { .. } | Self::Images { .. } => {
                 "export a module whose `forward` takes one tensor of images"
             }

@@ -1,12 +1,13 @@
-use super::operators::{OPERATORS, Operator};
+use super::operators::{OPERATORS, Operator, Scores};
 use super::schema::{Call, Program};
 use super::view::{View, channel_axis};
 use super::{CallError, Place, ProgramError};
 use crate::WeightFile;
 use crate::text::shown;
+use crate::weights::StoredProgram;
 use flipcast_graph::{Dims, Graph, GraphBuilder, NodeId};
 use flipcast_images::preprocess::Size;
-use flipcast_tensor::{Shape, Tensor};
+use flipcast_tensor::{DType, Shape, Tensor};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub(super) enum Value {
     /// A tensor of the file that nothing has read yet.
     Stored(String),
     Int(i64),
+    /// Products of queries and keys that attention is about to be made of.
+    Scores(Box<Scores>),
 }
 
 /// A tensor that is known before any image is.
@@ -43,12 +46,20 @@ pub(super) struct Constant {
     pub tensor: Arc<Tensor>,
     /// Its name, if it is one of the file's tensors as it is.
     pub name: Option<String>,
+    /// Whether it holds whole numbers, which divide as such.
+    pub integer: bool,
 }
 
 impl Constant {
     pub fn new(extents: Vec<usize>, values: Vec<f32>) -> Option<Self> {
         let tensor = Tensor::new(Shape::new(extents), values).ok()?;
-        Some(Self { tensor: Arc::new(tensor), name: None })
+        Some(Self { tensor: Arc::new(tensor), name: None, integer: false })
+    }
+
+    /// A list of whole numbers.
+    pub fn numbers(values: Vec<i64>) -> Self {
+        let constant = Self::new(vec![values.len()], values.iter().map(|&value| value as f32).collect());
+        Self { integer: true, ..constant.expect("one extent of as many values") }
     }
 
     pub fn extents(&self) -> &[usize] {
@@ -79,9 +90,13 @@ pub(super) struct Lowering<'a> {
     pub bound_to_size: Option<String>,
 }
 
-/// The network that the program in `file`, stored as `json`, describes.
-pub(crate) fn lower_program(file: &WeightFile, json: &[u8]) -> Result<Lowered, ProgramError> {
-    let program = Program::read(json)?;
+/// The network that the program in `file` describes. Images have the sizes that the program fixes, and those of `size` where it
+/// leaves them free.
+pub(crate) fn lower_program(file: &WeightFile, program: &StoredProgram, size: Size) -> Result<Lowered, ProgramError> {
+    let program = match program {
+        StoredProgram::Exported(place) => Program::read(file.bytes(place.clone()))?,
+        StoredProgram::Onnx(model) => Program::from_onnx(file, model, size)?,
+    };
     let [batch, channels, rows, columns] = program.example;
     let fits = [batch, channels, rows, columns].iter().all(|size| (1..=LARGEST_SIDE).contains(size));
     if !fits {
@@ -111,8 +126,9 @@ pub(crate) fn lower_program(file: &WeightFile, json: &[u8]) -> Result<Lowered, P
     }
     for call in &program.calls {
         lowering.run(call).map_err(|problem| {
-            let Call { operator, module, name, .. } = call;
-            let place = Place { operator: operator.clone(), module: module.clone(), node: name.clone() };
+            let Call { operator, onnx, module, name, .. } = call;
+            let operator = onnx.as_ref().unwrap_or(operator).clone();
+            let place = Place { operator, module: module.clone(), node: name.clone() };
             ProgramError::Call { place: Box::new(place), problem: Box::new(problem) }
         })?;
     }
@@ -140,7 +156,7 @@ impl Lowering<'_> {
                 self.memory.insert(changed.to_owned(), memory);
             }
         }
-        for (name, value) in call.results.iter().zip(results) {
+        for (name, value) in call.results.iter().zip(results).filter(|(name, _)| !name.is_empty()) {
             if self.values.insert(name.clone(), value).is_some() {
                 return Err(CallError::DuplicateValue { name: shown(name) });
             }
@@ -153,9 +169,13 @@ impl Lowering<'_> {
         let name = || shown(output);
         let view = match self.values.get(output) {
             Some(Value::View(view)) => view.clone(),
+            Some(Value::Scores(_)) => {
+                return Err(ProgramError::NotLogits { name: name(), found: "a product of two values".into() });
+            }
             Some(_) => return Err(ProgramError::NotLogits { name: name(), found: "a constant".into() }),
             None => return Err(ProgramError::NotLogits { name: name(), found: "made by no call".into() }),
         };
+        let view = View { factor: 1.0, node: self.scaled_logits(&view), ..view };
         let dims = self.dims(view.node);
         let flat = View {
             axes: vec![view.axes[0].clone(), channel_axis(dims.channels)],
@@ -171,6 +191,19 @@ impl Lowering<'_> {
         let graph = self.builder.finish(node).map_err(|source| ProgramError::Graph { source })?;
         graph.infer_dims(size.height, size.width).map_err(|source| ProgramError::Plan { source })?;
         Ok(Lowered { graph, params: self.params, size, bound_to_size: self.bound_to_size })
+    }
+
+    /// The node of the logits with the factor that waits for them applied.
+    fn scaled_logits(&mut self, view: &View) -> NodeId {
+        if view.factor == 1.0 {
+            return view.node;
+        }
+        let (name, dims) = (self.unused_name("logits.factor"), self.dims(view.node));
+        let factors = Tensor::new([dims.channels, 1, 1], vec![view.factor; dims.channels]);
+        self.params.insert(name.clone(), factors.expect("one value was made per element"));
+        let node = self.builder.scale(&name, view.node);
+        self.dims.push(dims);
+        node
     }
 
     /// A network must end in a linear layer; one that ends otherwise gets one that changes nothing.
@@ -193,7 +226,8 @@ impl Lowering<'_> {
             return Ok(value);
         };
         let tensor = self.file.load(stored).map_err(|_| CallError::MissingTensor { name: shown(stored) })?;
-        let loaded = Value::Constant(Constant { tensor: Arc::new(tensor), name: Some(stored.clone()) });
+        let integer = self.file.info(stored).is_some_and(|info| is_integer(info.dtype));
+        let loaded = Value::Constant(Constant { tensor: Arc::new(tensor), name: Some(stored.clone()), integer });
         self.values.insert(name.to_owned(), loaded.clone());
         Ok(loaded)
     }
@@ -252,5 +286,12 @@ impl Lowering<'_> {
     pub fn bind_to_size(&mut self, call: &Call) {
         let layer = if call.module.is_empty() { &call.name } else { &call.module };
         self.bound_to_size.get_or_insert_with(|| layer.clone());
+    }
+}
+
+fn is_integer(dtype: DType) -> bool {
+    match dtype {
+        DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::Bool => true,
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 => false,
     }
 }

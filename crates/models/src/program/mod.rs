@@ -1,6 +1,7 @@
-//! Exported programs: what `torch.export.save` wrote becomes a graph and its parameters.
+//! Exported programs and ONNX files become a graph and its parameters.
 //!
-//! A program is a list of calls of PyTorch's operators. Every tensor that depends on the images is a [`view`] of a node of the
+//! A program is a list of calls of operators: two readers ([`schema`], [`onnx`]) give it, with one name for each operator and
+//! its arguments. Every tensor that depends on the images is a [`view`] of a node of the
 //! graph, so that reshaping, permuting and splitting cost nothing and need no operator of the engine; every other tensor is a
 //! constant. Each operator is one row of [`operators::OPERATORS`]. Operators in place are taken as their plain forms, and a
 //! value that was changed through another view of it is refused where it is read again.
@@ -11,6 +12,7 @@
 mod arguments;
 mod error;
 mod lower;
+mod onnx;
 mod operators;
 mod schema;
 mod view;

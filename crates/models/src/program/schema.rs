@@ -1,4 +1,5 @@
 use super::ProgramError;
+use super::operators::Operator;
 use crate::text::shown;
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -20,15 +21,18 @@ pub(super) struct Program {
     pub output: String,
 }
 
-/// One operator with its arguments.
+/// One operator with its arguments, under PyTorch's names.
+#[derive(Clone)]
 pub(super) struct Call {
     /// Its name in the graph.
     pub name: String,
     /// Such as `aten.conv2d.default`.
     pub operator: String,
+    /// What the operator is called in an ONNX file, if it comes from one.
+    pub onnx: Option<String>,
     /// Path of the innermost module it was called in; empty at the top.
     pub module: String,
-    arguments: Vec<(String, Arg)>,
+    pub arguments: Vec<(String, Arg)>,
     /// Names of its results.
     pub results: Vec<String>,
 }
@@ -44,6 +48,7 @@ pub(super) enum Arg {
     Tensors(Vec<String>),
     Int(Int),
     Ints(Vec<Int>),
+    Floats(Vec<f64>),
     /// Anything else, by its kind.
     Other(String),
 }
@@ -56,10 +61,28 @@ pub(super) enum Int {
 }
 
 impl Call {
+    /// The operator without overload and the underscore of the form in place.
+    pub fn plain_operator(&self) -> &str {
+        Operator::plain_name(&self.operator).0
+    }
+
     /// The argument called `name`; `None` where it is left to its default.
     pub fn argument(&self, name: &str) -> Option<&Arg> {
         let found = self.arguments.iter().find(|(argument, _)| argument == name);
         found.map(|(_, value)| value).filter(|value| **value != Arg::None)
+    }
+
+    /// Names of all tensors among the arguments.
+    pub fn tensor_names(&self) -> impl Iterator<Item = &str> {
+        self.arguments
+            .iter()
+            .flat_map(|(_, argument)| match argument {
+                Arg::Tensor(name) => std::slice::from_ref(name),
+                Arg::Tensors(names) => names,
+                _ => &[],
+            })
+            .map(String::as_str)
+            .filter(|name| !name.is_empty())
     }
 
     /// The argument in place `index`, for operators whose arguments have no fixed names.
@@ -182,6 +205,7 @@ impl From<RawNode> for Call {
         Self {
             name,
             operator: raw.target.strip_prefix("torch.ops.").unwrap_or(&raw.target).to_owned(),
+            onnx: None,
             module: innermost(&raw.metadata.nn_module_stack).to_owned(),
             arguments: raw.inputs.into_iter().map(|input| (input.name, Arg::from(&input.arg))).collect(),
             results,

@@ -33,6 +33,8 @@ pub(super) struct View {
     pub first_channel: usize,
     /// Zeros around the image that the next convolution takes in: rows above and below, columns left and right.
     pub padding: [usize; 4],
+    /// What every value is multiplied with wherever it is read: attention takes it into its own factor.
+    pub factor: f32,
 }
 
 fn whole(dim: Dim, size: usize) -> Axis {
@@ -72,7 +74,7 @@ impl View {
             whole(Dim::Row, dims.height),
             whole(Dim::Column, dims.width),
         ];
-        Self { node, axes, first_channel: 0, padding: [0; 4] }
+        Self { node, axes, first_channel: 0, padding: [0; 4], factor: 1.0 }
     }
 
     /// The same arrangement of another node.

@@ -24,16 +24,16 @@ pub enum ImportError {
         path: String,
     },
     /// Nothing in it.
-    #[error("the file is empty, expected safetensors or a file made by `torch.save`")]
+    #[error("the file is empty, expected safetensors, ONNX or a file made by PyTorch")]
     Empty,
     /// Neither safetensors nor a torch file.
-    #[error("the file starts with `{start}`, expected safetensors or a file made by `torch.save`")]
+    #[error("the file starts with `{start}`, expected safetensors, ONNX or a file made by PyTorch")]
     UnknownFormat {
         /// The first bytes, escaped.
         start: String,
     },
     /// The tar archives of the earliest torch versions.
-    #[error("the file is a tar archive, expected safetensors or a file made by `torch.save`")]
+    #[error("the file is a tar archive, expected safetensors, ONNX or a file made by PyTorch")]
     TarArchive,
     /// A compiled module, which holds code besides weights.
     #[error("the file is a TorchScript module, expected a state dict")]
@@ -252,6 +252,31 @@ pub enum ImportError {
     PickledTensor {
         /// The tensor.
         name: String,
+    },
+    /// A protocol buffer that is damaged.
+    #[error("the ONNX file is malformed before byte {at}: {problem}")]
+    BadProtobuf {
+        /// Where in the file.
+        at: usize,
+        /// What is there.
+        problem: &'static str,
+    },
+    /// No network in an ONNX file, or several.
+    #[error("the ONNX file holds {found} graphs, expected one")]
+    OnnxGraphs {
+        /// How many.
+        found: usize,
+    },
+    /// Tensors that are stored by their values other than zero.
+    #[error("the ONNX file holds sparse tensors, expected dense ones")]
+    SparseTensors,
+    /// Values of a tensor in a file that does not lie beside the model.
+    #[error("tensor `{name}` has its values in `{location}`, expected a file in the model's folder")]
+    OutsideFolder {
+        /// The tensor.
+        name: String,
+        /// Where its values are said to be.
+        location: String,
     },
     /// A torch archive written on a machine of the other byte order.
     #[error("the torch archive has byte order `{found}`, expected `little`")]

@@ -2,6 +2,7 @@ use super::contents::Contents;
 use super::errors::ImportError;
 use super::exported::{is_exported, read_exported};
 use super::mapping::{FileBytes, map_file};
+use super::onnx::{OnnxModel, looks_like_onnx, read_onnx};
 use super::safetensors::read_safetensors;
 use super::stored_tensor::TensorInfo;
 use super::torch_legacy::read_torch_legacy;
@@ -26,11 +27,16 @@ pub enum Format {
     TorchLegacy,
     /// `torch.export.save`: a zip archive with the layers besides the tensors, a network of its own.
     ExportedProgram,
+    /// An ONNX file: operators besides the tensors, a network of its own.
+    Onnx,
 }
 
 impl Format {
     /// Recognises the format of `bytes` by content.
     fn sniff(bytes: &[u8]) -> Result<Self, ImportError> {
+        if looks_like_onnx(bytes) {
+            return Ok(Self::Onnx);
+        }
         // Byte 8 is a brace in no other format: in a zip it is half of a compression method, in a torch pickle a
         // digit of the magic number or of a frame length.
         if bytes.get(8) == Some(&b'{') {
@@ -60,56 +66,76 @@ impl fmt::Display for Format {
             Self::TorchZip => "torch (zip)",
             Self::TorchLegacy => "torch (legacy)",
             Self::ExportedProgram => "exported program",
+            Self::Onnx => "ONNX",
         })
     }
 }
 
 /// A weight file: named tensors, listed at once and loaded one at a time.
 pub struct WeightFile {
-    bytes: FileBytes,
+    /// The file, and whatever else its tensors lie in.
+    sources: Vec<FileBytes>,
     format: Format,
     contents: Contents,
     index: HashMap<String, usize>,
-    /// Where the layers of an exported program lie.
-    program: Option<Range<usize>>,
+    program: Option<StoredProgram>,
+}
+
+/// The layers of a file that is a network of its own.
+pub(crate) enum StoredProgram {
+    /// Where the JSON of an exported program lies.
+    Exported(Range<usize>),
+    Onnx(OnnxModel),
 }
 
 impl WeightFile {
     /// Opens the file at `path`, whatever its format. The file is mapped, so it must not be changed while this value
     /// lives.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ImportError> {
-        Self::from_file_bytes(map_file(path.as_ref())?, None)
+        Self::from_file_bytes(map_file(path.as_ref())?, None, path.as_ref().parent())
     }
 
     /// Like [`open`](Self::open) for a torch checkpoint that holds several state dicts: `within` is the path of the
     /// wanted one as [`ImportError::AmbiguousStateDict`] lists it, such as `ema` or `checkpoint/model`.
     pub fn open_within(path: impl AsRef<Path>, within: &str) -> Result<Self, ImportError> {
-        Self::from_file_bytes(map_file(path.as_ref())?, Some(within))
+        Self::from_file_bytes(map_file(path.as_ref())?, Some(within), path.as_ref().parent())
     }
 
     /// Reads a weight file that is already in memory.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ImportError> {
-        Self::from_file_bytes(FileBytes::Owned(bytes), None)
+        Self::from_file_bytes(FileBytes::Owned(bytes), None, None)
     }
 
     /// [`open_within`](Self::open_within) for a file that is already in memory.
     pub fn from_bytes_within(bytes: Vec<u8>, within: &str) -> Result<Self, ImportError> {
-        Self::from_file_bytes(FileBytes::Owned(bytes), Some(within))
+        Self::from_file_bytes(FileBytes::Owned(bytes), Some(within), None)
     }
 
-    fn from_file_bytes(bytes: FileBytes, within: Option<&str>) -> Result<Self, ImportError> {
+    fn from_file_bytes(bytes: FileBytes, within: Option<&str>, folder: Option<&Path>) -> Result<Self, ImportError> {
         let mut format = Format::sniff(&bytes)?;
         let flat = |path: &str, what: &str| ImportError::NoStateDict {
             place: format!("`{}`", shown(path)),
             found: format!("{what}, which has no nesting"),
         };
         let mut program = None;
+        let mut more = Vec::new();
         let mut contents = match format {
             Format::Safetensors => match within {
                 None => read_safetensors(&bytes)?,
                 Some(path) => return Err(flat(path, "a safetensors file")),
             },
             Format::TorchLegacy => read_torch_legacy(&bytes, within)?,
+            Format::Onnx => {
+                if let Some(path) = within {
+                    return Err(flat(path, "an ONNX file"));
+                }
+                // A bare file name has an empty parent, which is the folder one is in.
+                let folder = folder.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+                let (contents, model, sources) = read_onnx(&bytes, folder)?;
+                program = Some(StoredProgram::Onnx(model));
+                more = sources;
+                contents
+            }
             Format::TorchZip | Format::ExportedProgram => {
                 let archive = Archive::read(&bytes)?;
                 if is_exported(&archive) {
@@ -118,25 +144,31 @@ impl WeightFile {
                     }
                     format = Format::ExportedProgram;
                     let (contents, place) = read_exported(&bytes, &archive)?;
-                    program = Some(place);
+                    program = Some(StoredProgram::Exported(place));
                     contents
                 } else {
                     read_torch_zip(&bytes, &archive, within)?
                 }
             }
         };
-        contents.check_sharing(bytes.len())?;
+        let sources: Vec<FileBytes> = std::iter::once(bytes).chain(more).collect();
+        contents.check_sharing(sources.iter().map(|source| source.len()).sum())?;
         // The layers of a program name its tensors in full.
         if program.is_none() {
             contents.tidy();
         }
         let index = contents.index();
-        Ok(Self { bytes, format, contents, index, program })
+        Ok(Self { sources, format, contents, index, program })
     }
 
-    /// The layers of an exported program as the JSON they are stored in; none in files that hold tensors alone.
-    pub(crate) fn program(&self) -> Option<&[u8]> {
-        self.program.clone().map(|place| &self.bytes[place])
+    /// The layers of a network of its own; none in files that hold tensors alone.
+    pub(crate) fn program(&self) -> Option<&StoredProgram> {
+        self.program.as_ref()
+    }
+
+    /// The bytes at `place` of the file.
+    pub(crate) fn bytes(&self, place: Range<usize>) -> &[u8] {
+        &self.sources[0][place]
     }
 
     /// The file's format.
@@ -160,7 +192,8 @@ impl WeightFile {
         let Some(&i) = self.index.get(name) else {
             return Err(ImportError::MissingTensor { name: shown(name), held: self.contents.tensors.len() });
         };
-        Ok(self.contents.tensors[i].load(&self.bytes))
+        let tensor = &self.contents.tensors[i];
+        Ok(tensor.load(&self.sources[tensor.source()]))
     }
 
     /// Free text the file carries: the `__metadata__` of safetensors, nothing in torch files.
@@ -183,9 +216,13 @@ impl WeightFile {
         &self.contents.skipped
     }
 
-    /// SHA-256 of the whole file, in hexadecimal.
+    /// SHA-256 of the whole file, in hexadecimal; of an ONNX file and then the files beside it that hold its tensors.
     pub fn sha256(&self) -> String {
-        let digest = Sha256::digest(&self.bytes[..]);
+        let mut hash = Sha256::new();
+        hash.update(&self.sources[0][..]);
+        // The second source was made from the first.
+        self.sources.iter().skip(2).for_each(|source| hash.update(&source[..]));
+        let digest = hash.finalize();
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
@@ -194,7 +231,7 @@ impl fmt::Debug for WeightFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WeightFile")
             .field("format", &self.format)
-            .field("bytes", &self.bytes.len())
+            .field("bytes", &self.sources[0].len())
             .field("tensors", &self.contents.tensors.len())
             .finish()
     }

@@ -1,4 +1,4 @@
-//! Weight files: safetensors, both formats `torch.save` has written and exported programs, to named tensors.
+//! Weight files: safetensors, both formats `torch.save` has written, exported programs and ONNX, to named tensors.
 //!
 //! [`WeightFile`] recognises the format by content, lists the tensors and loads them one at a time. Checkpoints
 //! are searched for their state dict, the prefixes training wrappers add are stripped, and the batch counters of
@@ -13,6 +13,7 @@ mod errors;
 mod exported;
 mod file;
 mod mapping;
+pub(crate) mod onnx;
 mod pickle;
 mod reader;
 mod safetensors;
@@ -23,6 +24,7 @@ mod torch_zip;
 mod zip;
 
 pub use errors::ImportError;
+pub(crate) use file::StoredProgram;
 pub use file::{Format, WeightFile};
 pub use pickle::PickleError;
 pub use stored_tensor::TensorInfo;

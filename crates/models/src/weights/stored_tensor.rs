@@ -17,10 +17,12 @@ pub struct TensorInfo {
     pub shape: Shape,
 }
 
-/// A tensor's place in a file. Every element it names lies inside `storage`, and `storage` inside the file.
+/// A tensor's place in a file. Every element it names lies inside `storage`, and `storage` inside its source.
 #[derive(Clone, Debug)]
 pub(super) struct StoredTensor {
     pub(super) info: TensorInfo,
+    /// Which of the file's sources it lies in; the file itself comes first.
+    source: usize,
     storage: Range<usize>,
     len: usize,
     layout: Layout,
@@ -57,7 +59,7 @@ impl StoredTensor {
                 found,
             });
         }
-        Ok(Self { info, storage, len, layout: Layout::Contiguous })
+        Ok(Self { info, source: 0, storage, len, layout: Layout::Contiguous })
     }
 
     /// A tensor that reads a window of a storage. Windows that repeat elements by a stride of zero are refused: they
@@ -104,7 +106,18 @@ impl StoredTensor {
             let start = storage.start + first * size;
             return Self::contiguous(info, start..start + len * size);
         }
-        Ok(Self { info, storage, len, layout: Layout::Strided { first, strides } })
+        Ok(Self { info, source: 0, storage, len, layout: Layout::Strided { first, strides } })
+    }
+
+    /// The tensor in another of the sources of its file.
+    pub(super) fn in_source(mut self, source: usize) -> Self {
+        self.source = source;
+        self
+    }
+
+    /// Which of the file's sources it lies in.
+    pub(super) fn source(&self) -> usize {
+        self.source
     }
 
     /// Bytes the tensor has once gathered, in its own element type.
@@ -112,7 +125,7 @@ impl StoredTensor {
         self.len as u64 * self.info.dtype.size() as u64
     }
 
-    /// Reads the values out of `file`, the bytes this tensor was found in.
+    /// Reads the values out of `file`, the bytes of its source.
     pub(super) fn load(&self, file: &[u8]) -> Tensor {
         let storage = &file[self.storage.clone()];
         let values = match &self.layout {

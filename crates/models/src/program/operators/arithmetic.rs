@@ -1,3 +1,4 @@
+use super::constants::combine;
 use crate::program::CallError;
 use crate::program::arguments::refuse;
 use crate::program::lower::{Constant, Lowering, Value};
@@ -12,7 +13,10 @@ pub(super) fn add(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
         (Value::View(view), Value::Constant(constant)) | (Value::Constant(constant), Value::View(view)) => {
             lowering.add_constant(call, view, constant)
         }
-        (a, b) => lowering.combine(call, a, b, |a, b| a + b),
+        (Value::Scores(scores), Value::Constant(constant)) | (Value::Constant(constant), Value::Scores(scores)) => {
+            lowering.bias_scores(*scores, &constant)
+        }
+        (a, b) => fold(a, b, |a, b| a + b),
     }
 }
 
@@ -35,7 +39,7 @@ pub(super) fn sub(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
             };
             lowering.add_constant(call, view, constant)
         }
-        (a, b) => lowering.combine(call, a, b, |a, b| a - b),
+        (a, b) => fold(a, b, |a, b| a - b),
     }
 }
 
@@ -46,7 +50,10 @@ pub(super) fn mul(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
         (Value::View(view), Value::Constant(constant)) | (Value::Constant(constant), Value::View(view)) => {
             lowering.scale(call, view, constant)
         }
-        (a, b) => lowering.combine(call, a, b, |a, b| a * b),
+        (Value::Scores(scores), Value::Constant(constant)) | (Value::Constant(constant), Value::Scores(scores)) => {
+            scores.scaled(&constant)
+        }
+        (a, b) => fold(a, b, |a, b| a * b),
     }
 }
 
@@ -57,14 +64,21 @@ pub(super) fn div(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
     }
     match lowering.operands(call)? {
         (Value::View(view), Value::Constant(constant)) => lowering.scale(call, view, constant.map(|value| 1.0 / value)),
+        (Value::Scores(scores), Value::Constant(constant)) => scores.scaled(&constant.map(|value| 1.0 / value)),
         (_, Value::View(_)) => Err(refuse("other", "a value that depends on the images", "a constant")),
-        (a, b) => lowering.combine(call, a, b, |a, b| a / b),
+        (Value::Constant(a), Value::Constant(b)) if a.integer && b.integer => {
+            fold(Value::Constant(a), Value::Constant(b), |a, b| (a / b).trunc())
+        }
+        (a, b) => fold(a, b, |a, b| a / b),
     }
 }
 
 /// `square(input)` and `pow(input, 2)`.
 pub(super) fn square(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
-    let exponent = call.float("exponent", Some(2.0))?;
+    let exponent = lowering.number(call, "exponent", Some(2.0))?;
+    if let Value::Constant(constant) = lowering.operand(call, 0)? {
+        return Ok(vec![Value::Constant(constant.map(|value| f64::from(value).powf(exponent) as f32))]);
+    }
     if exponent != 2.0 {
         return Err(refuse("exponent", exponent.to_string(), "2"));
     }
@@ -72,16 +86,17 @@ pub(super) fn square(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
     lowering.multiply_views(call, view.clone(), view)
 }
 
+/// A function of two constants.
+fn fold(a: Value, b: Value, function: fn(f32, f32) -> f32) -> Result<Vec<Value>, CallError> {
+    let (Value::Constant(a), Value::Constant(b)) = (&a, &b) else {
+        return Err(refuse("other", "a product of two values", "one that its softmax follows"));
+    };
+    Ok(vec![Value::Constant(combine(a, b, function)?)])
+}
+
 /// A constant without axes.
 fn number(value: f64) -> Constant {
     Constant::new(Vec::new(), vec![value as f32]).expect("one value is one element")
-}
-
-impl Constant {
-    fn map(&self, function: impl Fn(f32) -> f32) -> Self {
-        let values = self.tensor.values().iter().map(|&value| function(value)).collect();
-        Self::new(self.extents().to_vec(), values).expect("as many values as before")
-    }
 }
 
 impl Lowering<'_> {
@@ -91,11 +106,16 @@ impl Lowering<'_> {
     }
 
     /// Both operands; a number is a constant without axes.
-    fn operands(&mut self, call: &Call) -> Result<(Value, Value), CallError> {
+    pub(super) fn operands(&mut self, call: &Call) -> Result<(Value, Value), CallError> {
         let mut operand = |index: usize| match call.nth(index) {
             Some(Arg::Float(value)) => Ok(Value::Constant(number(*value))),
-            Some(Arg::Int(Int::Known(value))) => Ok(Value::Constant(number(*value as f64))),
-            _ => self.operand(call, index),
+            Some(Arg::Int(Int::Known(value))) => {
+                Ok(Value::Constant(Constant { integer: true, ..number(*value as f64) }))
+            }
+            _ => match self.operand(call, index)? {
+                Value::Int(value) => Ok(Value::Constant(Constant { integer: true, ..number(value as f64) })),
+                other => Ok(other),
+            },
         };
         Ok((operand(0)?, operand(1)?))
     }
@@ -135,7 +155,12 @@ impl Lowering<'_> {
     }
 
     /// Adds a constant, spread over the view, to every image.
-    fn add_constant(&mut self, call: &Call, view: View, constant: Constant) -> Result<Vec<Value>, CallError> {
+    pub(super) fn add_constant(
+        &mut self,
+        call: &Call,
+        view: View,
+        constant: Constant,
+    ) -> Result<Vec<Value>, CallError> {
         let view = self.whole_view(call, view)?;
         if constant.tensor.values().iter().all(|&value| value == 0.0) {
             return Ok(vec![Value::View(view)]);
@@ -155,10 +180,15 @@ impl Lowering<'_> {
 
     /// Multiplies with a constant that is the same for all pixels.
     pub(super) fn scale(&mut self, call: &Call, view: View, constant: Constant) -> Result<Vec<Value>, CallError> {
-        let view = self.whole_view(call, view)?;
-        if constant.tensor.values().iter().all(|&value| value == 1.0) {
-            return Ok(vec![Value::View(view)]);
+        if let [first, rest @ ..] = constant.tensor.values()
+            && rest.iter().all(|value| value == first)
+        {
+            let fits = constant.extents().iter().rev().zip(view.shape().iter().rev()).all(|(&a, &b)| a == 1 || a == b);
+            if fits && constant.extents().len() <= view.axes.len() {
+                return Ok(vec![Value::View(View { factor: view.factor * first, ..view })]);
+            }
         }
+        let view = self.whole_view(call, view)?;
         let dims = self.dims(view.node);
         let places = view.broadcast(dims, constant.extents()).filter(|places| {
             let (first, rest) = places.split_at(dims.channels.min(places.len()));
@@ -173,59 +203,5 @@ impl Lowering<'_> {
         let node = self.builder.scale(&name, view.node);
         let node = self.note(node, dims)?;
         Ok(vec![Value::View(view.of(node))])
-    }
-
-    /// A function of two constants, one of which may be spread over the other.
-    fn combine(
-        &mut self,
-        _: &Call,
-        a: Value,
-        b: Value,
-        function: fn(f32, f32) -> f32,
-    ) -> Result<Vec<Value>, CallError> {
-        let (Value::Constant(a), Value::Constant(b)) = (&a, &b) else {
-            return Err(refuse("other", "a number", "a tensor"));
-        };
-        let (large, small) = if a.tensor.values().len() >= b.tensor.values().len() { (a, b) } else { (b, a) };
-        let places = spread(large.extents(), small.extents());
-        let places = places.ok_or_else(|| CallError::Extents {
-            problem: format!("{:?} and {:?}", large.extents(), small.extents()),
-        })?;
-        let of = |large_value: f32, small_value: f32| match std::ptr::eq(large, a) {
-            true => function(large_value, small_value),
-            false => function(small_value, large_value),
-        };
-        let values =
-            large.tensor.values().iter().zip(places).map(|(&value, place)| of(value, small.tensor.values()[place]));
-        let result = Constant::new(large.extents().to_vec(), values.collect());
-        Ok(vec![Value::Constant(result.expect("as many values as the larger has"))])
-    }
-}
-
-/// For every element of a tensor of extents `large`, the element of one of extents `small` that meets it.
-pub(super) fn spread(large: &[usize], small: &[usize]) -> Option<Vec<usize>> {
-    let skipped = large.len().checked_sub(small.len())?;
-    let mut places = vec![0usize];
-    for (axis, &size) in large.iter().enumerate() {
-        let extent = if axis < skipped { 1 } else { small[axis - skipped] };
-        if extent != 1 && extent != size {
-            return None;
-        }
-        let step = usize::from(extent != 1);
-        places = places.iter().flat_map(|&place| (0..size).map(move |i| place * extent + i * step)).collect();
-    }
-    Some(places)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_small_tensor_meets_the_elements_of_its_axes() {
-        assert_eq!(spread(&[2, 3], &[3]), Some(vec![0, 1, 2, 0, 1, 2]));
-        assert_eq!(spread(&[2, 3], &[2, 1]), Some(vec![0, 0, 0, 1, 1, 1]));
-        assert_eq!(spread(&[2, 3], &[]), Some(vec![0; 6]));
-        assert_eq!(spread(&[2, 3], &[2]), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Brings views into the arrangement that a layer needs.
 
 use crate::program::CallError;
-use crate::program::lower::{Lowering, Value};
+use crate::program::lower::{Constant, Lowering, Value};
 use crate::program::schema::Call;
 use crate::program::view::{View, channel_axis};
 use flipcast_graph::{ChannelRun, Dims, NodeId};
@@ -12,8 +12,25 @@ impl Lowering<'_> {
         CallError::Layout { found: format!("{view}{padded}"), expected: expected.to_owned() }
     }
 
+    /// `view` with the factor that waits for it applied.
+    pub(super) fn settle(&mut self, call: &Call, view: View) -> Result<View, CallError> {
+        if view.factor == 1.0 {
+            return Ok(view);
+        }
+        let (factor, padding) = (view.factor, view.padding);
+        let view = self.in_order(call, &View { factor: 1.0, padding: [0; 4], ..view })?;
+        let dims = self.dims(view.node);
+        let factors = Constant::of(vec![dims.channels], vec![factor; dims.channels], false)?;
+        let name = self.name(call, Some(&format!("{}.factor", call.name)));
+        self.keep(name.clone(), &[dims.channels, 1, 1], &factors)?;
+        let node = self.builder.scale(&name, view.node);
+        let node = self.note(node, dims)?;
+        Ok(View { padding, ..view.of(node) })
+    }
+
     /// The node whose value is the map `view`.
     pub(super) fn map_node(&mut self, call: &Call, view: &View) -> Result<NodeId, CallError> {
+        let view = &self.settle(call, view.clone())?;
         if !view.is_map(self.batch, self.dims(view.node)) {
             return Err(self.layout(view, "batch, channels, rows, columns"));
         }
@@ -33,6 +50,7 @@ impl Lowering<'_> {
         if view.padding != [0; 4] {
             return Err(self.layout(&view, "some without zeros around"));
         }
+        let view = self.settle(call, view)?;
         if view.is_whole(self.batch, self.dims(view.node)) {
             return Ok(view);
         }
@@ -44,11 +62,13 @@ impl Lowering<'_> {
         if axis >= view.axes.len() || !view.has_channels_on(axis) || view.padding != [0; 4] {
             return Err(self.layout(&view, &format!("all channels on axis {axis}")));
         }
+        let view = self.settle(call, view)?;
         self.in_order(call, &view)
     }
 
     /// As [`Self::channels_on`] the last axis. A map whose channels, rows and columns are on it is flattened.
     pub(super) fn channels_last(&mut self, call: &Call, view: View) -> Result<View, CallError> {
+        let view = self.settle(call, view)?;
         let dims = self.dims(view.node);
         let map = View::map(view.node, self.batch, dims);
         let flat = vec![map.axes[0].clone(), map.axes[1..].concat()];

@@ -18,21 +18,36 @@ pub(super) fn attention(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<
         return Err(CallError::Training);
     }
     let views = [lowering.view(call, 0)?, lowering.view(call, 1)?, lowering.view(call, 2)?];
-    let [_, heads, _, per_head] = views[0].shape()[..] else {
+    let [.., per_head] = views[0].shape()[..] else {
         return Err(lowering.layout(&views[0], "batch, heads, tokens, channels of a head"));
     };
     let scale = call.float("scale", Some(1.0 / (per_head as f64).sqrt()))?;
-    let first = views[0].clone();
-    let (node, tokens) = lowering.queries_keys_values(call, views, [heads, per_head])?;
-    let dims = lowering.dims(node);
-    let name = lowering.name(call, None);
-    let attention = Attention::new(heads, scale as f32).tokens(tokens);
-    let node = lowering.builder.attention(&name, node, attention);
-    let node = lowering.note(node, Dims { channels: dims.channels / 3, ..dims })?;
-    Ok(vec![Value::View(View { node, first_channel: 0, ..first })])
+    lowering.attention_layer(call, views, scale as f32)
 }
 
 impl Lowering<'_> {
+    /// `softmax(scale * query key') value`.
+    pub(super) fn attention_layer(
+        &mut self,
+        call: &Call,
+        [query, key, value]: [View; 3],
+        scale: f32,
+    ) -> Result<Vec<Value>, CallError> {
+        let [_, heads, _, per_head] = query.shape()[..] else {
+            return Err(self.layout(&query, "batch, heads, tokens, channels of a head"));
+        };
+        let scale = scale * query.factor * key.factor;
+        let value = self.settle(call, value)?;
+        let first = View { factor: 1.0, ..query.clone() };
+        let (node, tokens) = self.queries_keys_values(call, [query, key, value], [heads, per_head])?;
+        let dims = self.dims(node);
+        let name = self.name(call, None);
+        let attention = Attention::new(heads, scale).tokens(tokens);
+        let node = self.builder.attention(&name, node, attention);
+        let node = self.note(node, Dims { channels: dims.channels / 3, ..dims })?;
+        Ok(vec![Value::View(View { node, first_channel: 0, ..first })])
+    }
+
     /// A node whose channels are queries, keys and values, and which of its tokens see each other.
     fn queries_keys_values(
         &mut self,

@@ -1,8 +1,10 @@
+use super::matmul::transpose;
 use crate::program::CallError;
-use crate::program::arguments::refuse;
+use crate::program::arguments::{position, refuse};
 use crate::program::lower::{Constant, Lowering, Value};
-use crate::program::schema::{Arg, Call};
+use crate::program::schema::Call;
 use crate::program::view::{View, channel_axis};
+use crate::text::shown;
 use flipcast_graph::{Conv2d, Dims, Padding};
 
 /// `conv2d(input, weight, bias, stride, padding, dilation, groups)`, with padding in numbers or in words.
@@ -19,23 +21,17 @@ pub(super) fn conv2d(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
     let stride = lowering.square(call, "stride", Some(1))?;
     let dilation = lowering.square(call, "dilation", Some(1))?;
     let groups = usize::try_from(lowering.int(call, "groups", Some(1))?).unwrap_or(0);
-    let [top, left] = match call.argument("padding") {
-        Some(Arg::Text(_)) => match call.text("padding", "valid")? {
-            "valid" => [0, 0],
-            // As PyTorch pads: the surplus goes behind the image, which the sums below do.
-            "same" => [dilation * (rows.max(1) - 1), dilation * (columns.max(1) - 1)],
-            other => return Err(refuse("padding", format!("`{other}`"), "`same` or `valid`")),
-        },
-        _ => lowering.pair(call, "padding", Some([0, 0]))?,
+    let padding = match lowering.conv_padding(call, [rows, columns], dilation)? {
+        Padding::Explicit { rows, columns } => {
+            let [above, below, before, behind] = view.padding;
+            Padding::Explicit {
+                rows: [rows[0] + above, rows[1] + below],
+                columns: [columns[0] + before, columns[1] + behind],
+            }
+        }
+        Padding::Same if view.padding != [0; 4] => return Err(lowering.layout(&view, "some without zeros around")),
+        Padding::Same => Padding::Same,
     };
-    let both = |around: usize| match call.argument("padding") {
-        Some(Arg::Text(_)) => [around / 2, around - around / 2],
-        _ => [around, around],
-    };
-    let [above, below, before, behind] = view.padding;
-    let added = |[first, last]: [usize; 2], [more_first, more_last]: [usize; 2]| [first + more_first, last + more_last];
-    let padding =
-        Padding::Explicit { rows: added(both(top), [above, below]), columns: added(both(left), [before, behind]) };
     let x = lowering.map_node(call, &View { padding: [0; 4], ..view })?;
     let dims = lowering.dims(x);
     if groups == 0 || per_group.checked_mul(groups) != Some(dims.channels) {
@@ -71,6 +67,7 @@ pub(super) fn conv2d(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
 pub(super) fn linear(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let view = lowering.view(call, 0)?;
     let weight = lowering.weight(call, "weight")?;
+    let weight = if call.bool("transposed", false)? { transpose(&weight)? } else { weight };
     let bias = lowering.constant(call, "bias")?;
     lowering.linear_layer(call, view, weight, bias)
 }
@@ -86,13 +83,67 @@ pub(super) fn addmm(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Valu
     let bias = lowering.constant(call, "self")?;
     let view = lowering.view(call, 1)?;
     let transposed = lowering.weight(call, "mat2")?;
-    let weight = super::shape::permute_constant(&transposed, &[1, 0])
-        .ok_or_else(|| refuse("mat2", format!("of extents {:?}", transposed.extents()), "two axes"))?;
+    let weight = transpose(&transposed)?;
+    lowering.linear_layer(call, view, weight, bias)
+}
+
+/// `Gemm(a, weight, bias, alpha, beta, transA, transB)`.
+pub(super) fn gemm(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    for factor in ["alpha", "beta"] {
+        let found = call.float(factor, Some(1.0))?;
+        if found != 1.0 {
+            return Err(refuse("alpha", found.to_string(), "1"));
+        }
+    }
+    if call.bool("transA", false)? {
+        return Err(refuse("transA", "1", "0"));
+    }
+    let view = lowering.view(call, 0)?;
+    let weight = lowering.weight(call, "weight")?;
+    let weight = if call.bool("transB", false)? { weight } else { transpose(&weight)? };
+    let bias = lowering.constant(call, "bias")?;
     lowering.linear_layer(call, view, weight, bias)
 }
 
 impl Lowering<'_> {
-    fn linear_layer(
+    /// Zeros around an image that a convolution reads.
+    fn conv_padding(&mut self, call: &Call, kernel: [usize; 2], dilation: usize) -> Result<Padding, CallError> {
+        let mode = call.text(if call.onnx.is_some() { "auto_pad" } else { "padding" }, "NOTSET");
+        match mode {
+            Ok("valid" | "VALID") => Ok(Padding::same_on_all_sides(0)),
+            // As PyTorch pads: the surplus goes behind the image.
+            Ok("same") => {
+                let [rows, columns] = kernel.map(|size| {
+                    let around = dilation * (size.max(1) - 1);
+                    [around / 2, around - around / 2]
+                });
+                Ok(Padding::Explicit { rows, columns })
+            }
+            Ok("SAME_UPPER") => Ok(Padding::Same),
+            Ok("NOTSET" | "") if call.onnx.is_some() => {
+                let [above, left, below, right] = self.sides(call)?;
+                Ok(Padding::Explicit { rows: [above, below], columns: [left, right] })
+            }
+            Ok(other) if call.argument("padding").is_some() || call.onnx.is_some() => {
+                Err(refuse("padding", format!("`{}`", shown(other)), "`same` or `valid`"))
+            }
+            _ => {
+                let [rows, columns] = self.pair(call, "padding", Some([0, 0]))?;
+                Ok(Padding::Explicit { rows: [rows; 2], columns: [columns; 2] })
+            }
+        }
+    }
+
+    /// ONNX's padding: rows above, columns left, rows below, columns right.
+    pub(super) fn sides(&mut self, call: &Call) -> Result<[usize; 4], CallError> {
+        let found = self.ints(call, "pads")?.unwrap_or(vec![0; 4]);
+        let size = |&side: &i64| usize::try_from(side).ok().filter(|&side| side <= 1 << 16);
+        let sides: Option<Vec<usize>> = found.iter().map(size).collect();
+        let sides = sides.and_then(|sides| <[usize; 4]>::try_from(sides).ok());
+        sides.ok_or_else(|| refuse("pads", format!("{found:?}"), "four numbers from 0 on"))
+    }
+
+    pub(super) fn linear_layer(
         &mut self,
         call: &Call,
         view: View,
@@ -101,6 +152,11 @@ impl Lowering<'_> {
     ) -> Result<Vec<Value>, CallError> {
         let &[outputs, inputs] = weight.extents() else {
             return Err(refuse("weight", format!("of extents {:?}", weight.extents()), "two axes"));
+        };
+        // What is added may also differ from token to token.
+        let (bias, added) = match bias {
+            Some(bias) if bias.extents().len() > 1 && bias.tensor.values().len() != outputs => (None, Some(bias)),
+            bias => (bias, None),
         };
         let view = self.channels_last(call, view)?;
         let dims = self.dims(view.node);
@@ -123,7 +179,10 @@ impl Lowering<'_> {
         if let Some(last) = result.axes.last_mut() {
             *last = channel_axis(outputs);
         }
-        Ok(vec![Value::View(result)])
+        match added {
+            Some(added) => self.add_constant(call, result, added),
+            None => Ok(vec![Value::View(result)]),
+        }
     }
 
     /// The name of a layer after its weight: `conv1` for `conv1.weight`.
@@ -135,7 +194,7 @@ impl Lowering<'_> {
 
 /// `pad(input, [left, right, above, below])` with zeros, for the next convolution to take in.
 pub(super) fn pad(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
-    let mut view = lowering.view(call, 0)?;
+    let view = lowering.view(call, 0)?;
     let mode = call.text("mode", "constant")?;
     if mode != "constant" {
         return Err(refuse("mode", format!("`{mode}`"), "`constant`"));
@@ -154,12 +213,47 @@ pub(super) fn pad(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
             *side = pad;
         }
     }
-    if sides != [0; 4] {
-        let dims = lowering.dims(view.node);
-        if !view.is_map(lowering.batch, dims) {
-            return Err(lowering.layout(&view, "batch, channels, rows, columns"));
-        }
-        view.padding.iter_mut().zip(sides).for_each(|(padding, side)| *padding += side);
+    lowering.pad_view(view, sides)
+}
+
+/// `Pad(data, pads, value, axes)` with zeros: the sides before, then those behind, of all axes or of some.
+pub(super) fn onnx_pad(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let view = lowering.view(call, 0)?;
+    let mode = call.text("mode", "constant")?;
+    let value = lowering.number(call, "value", Some(0.0))?;
+    if mode != "constant" || value != 0.0 {
+        return Err(refuse("mode", format!("`{}` with {value}", shown(mode)), "`constant` with 0"));
     }
-    Ok(vec![Value::View(view)])
+    let rank = view.axes.len();
+    let found = lowering.ints(call, "pads")?.unwrap_or_default();
+    let axes = lowering.ints(call, "axes")?.unwrap_or_else(|| (0..rank as i64).collect());
+    let bad = || refuse("pads", format!("{found:?}"), "rows and columns, none cut off");
+    if found.len() != 2 * axes.len() {
+        return Err(bad());
+    }
+    let mut sides = [0; 4];
+    for (place, &pad) in found.iter().enumerate() {
+        let axis = position(axes[place % axes.len()], rank).ok_or_else(bad)?;
+        let pad = usize::try_from(pad).ok().filter(|&pad| pad <= 1 << 16).ok_or_else(bad)?;
+        match axis.checked_sub(2).filter(|_| rank == 4) {
+            Some(direction) => sides[2 * direction + place / axes.len()] = pad,
+            None if pad == 0 => {}
+            None => return Err(bad()),
+        }
+    }
+    lowering.pad_view(view, sides)
+}
+
+impl Lowering<'_> {
+    /// Zeros above, below, left and right of a map.
+    fn pad_view(&mut self, mut view: View, sides: [usize; 4]) -> Result<Vec<Value>, CallError> {
+        if sides != [0; 4] {
+            let dims = self.dims(view.node);
+            if !view.is_map(self.batch, dims) {
+                return Err(self.layout(&view, "batch, channels, rows, columns"));
+            }
+            view.padding.iter_mut().zip(sides).for_each(|(padding, side)| *padding += side);
+        }
+        Ok(vec![Value::View(view)])
+    }
 }

@@ -27,9 +27,15 @@ pub(super) fn batch_norm(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec
 /// `layer_norm(input, normalized_shape, weight, bias, eps)` over the last axis.
 pub(super) fn layer_norm(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let view = lowering.view(call, 0)?;
-    let shape = lowering.ints(call, "normalized_shape")?.unwrap_or_default();
     let view = lowering.channels_last(call, view)?;
     let channels = lowering.dims(view.node).channels;
+    let shape = match lowering.ints(call, "normalized_shape")? {
+        Some(shape) => shape,
+        None => {
+            let axis = lowering.axis(call, "dim", Some(-1), view.axes.len())?;
+            view.shape()[axis..].iter().map(|&size| size as i64).collect()
+        }
+    };
     if shape != [channels as i64] {
         return Err(refuse("normalized_shape", format!("{shape:?}"), format!("the {channels} channels alone")));
     }
@@ -43,6 +49,15 @@ pub(super) fn group_norm(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec
     let groups = usize::try_from(lowering.int(call, "num_groups", None)?).unwrap_or(0);
     let kind = NormKind::Group { groups };
     let view = lowering.channels_on(call, view, 1)?;
+    let name = lowering.norm(call, &view, kind)?;
+    lowering.finish_norm(call, view, &name, kind)
+}
+
+/// `InstanceNormalization(input, scale, bias)`: a group norm with a group for each channel.
+pub(super) fn instance_norm(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let view = lowering.view(call, 0)?;
+    let view = lowering.channels_on(call, view, 1)?;
+    let kind = NormKind::Group { groups: lowering.dims(view.node).channels };
     let name = lowering.norm(call, &view, kind)?;
     lowering.finish_norm(call, view, &name, kind)
 }
@@ -91,7 +106,18 @@ impl Lowering<'_> {
             named = named
                 .or_else(|| tensor.as_ref()?.name.as_deref()?.strip_suffix(&format!(".{argument}")).map(str::to_owned));
             let neutral = || Constant::new(vec![channels], vec![neutral; channels]);
-            tensors.push((argument, tensor.or_else(neutral)));
+            let tensor = match (kind, tensor) {
+                // ONNX once had one scale and shift for each group.
+                (NormKind::Group { groups }, Some(tensor))
+                    if tensor.tensor.values().len() == groups && groups > 0 && channels.is_multiple_of(groups) =>
+                {
+                    let spread = tensor.tensor.values().iter().flat_map(|&v| std::iter::repeat_n(v, channels / groups));
+                    let spread = Constant::new(vec![channels], spread.collect());
+                    spread.map(|spread| Constant { name: tensor.name, ..spread })
+                }
+                (_, tensor) => tensor.or_else(neutral),
+            };
+            tensors.push((argument, tensor));
         }
         if let (NormKind::Batch, None) = (kind, &named) {
             let mean = self.weight(call, "running_mean")?;

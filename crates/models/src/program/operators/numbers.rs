@@ -8,6 +8,7 @@ pub(super) fn sym_size(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<V
     let shape = match lowering.operand(call, 0)? {
         Value::View(view) => view.shape(),
         Value::Constant(constant) => constant.extents().to_vec(),
+        Value::Scores(scores) => scores.shape(),
         Value::Stored(_) | Value::Int(_) => return Err(refuse("self", "a number", "a tensor")),
     };
     let found = lowering.int(call, "dim", None)?;

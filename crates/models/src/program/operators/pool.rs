@@ -3,6 +3,7 @@ use crate::program::arguments::{position, refuse};
 use crate::program::lower::{Lowering, Value};
 use crate::program::schema::Call;
 use crate::program::view::{Dim, View};
+use crate::text::shown;
 use flipcast_graph::{Dims, Pool};
 
 /// The largest window: a tap must fit a byte.
@@ -41,7 +42,7 @@ pub(super) fn avg_pool(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<V
         }
         lowering.bind_to_size(call);
     }
-    if pool.padding > 0 && !call.bool("count_include_pad", true)? {
+    if pool.padding > 0 && !call.bool("count_include_pad", call.onnx.is_none())? {
         return Err(refuse("count_include_pad", "`false`", "`true` where there is padding"));
     }
     lowering.average(call, x, pool, out)
@@ -70,6 +71,13 @@ pub(super) fn adaptive_avg_pool(lowering: &mut Lowering<'_>, call: &Call) -> Res
     lowering.average(call, x, pool, Dims::new(rows, columns, dims.channels))
 }
 
+/// `GlobalAveragePool(input)`.
+pub(super) fn global_avg_pool(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let view = lowering.view(call, 0)?;
+    let x = lowering.map_node(call, &view)?;
+    lowering.global_average(call, x)
+}
+
 /// `mean(input, dim, keepdim)` over all pixels.
 pub(super) fn mean(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let view = lowering.view(call, 0)?;
@@ -81,7 +89,7 @@ pub(super) fn mean(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value
     let of_pixels = |axis: usize| view.axes[axis].iter().all(|piece| matches!(piece.dim, Dim::Row | Dim::Column));
     let pixels: usize =
         over.iter().map(|&axis| view.axes[axis].iter().map(|piece| piece.size).product::<usize>()).product();
-    let keep = call.bool("keepdim", false)?;
+    let keep = call.bool("keepdim", call.onnx.is_some())?;
     if over.is_empty() || !over.iter().all(|&axis| of_pixels(axis)) || pixels != lowering.dims(view.node).pixels() {
         return Err(lowering.layout(&view, "a mean over all pixels"));
     }
@@ -102,8 +110,9 @@ impl Lowering<'_> {
     fn window(&mut self, call: &Call, x: flipcast_graph::NodeId) -> Result<(Pool, Dims), CallError> {
         let dims = self.dims(x);
         let kernel = self.square(call, "kernel_size", None)?;
-        let stride = self.square(call, "stride", Some(kernel))?;
-        let padding = self.square(call, "padding", Some(0))?;
+        let usual = if call.onnx.is_some() { 1 } else { kernel };
+        let stride = self.square(call, "stride", Some(usual))?;
+        let padding = self.pool_padding(call)?;
         if !(1..=LARGEST_KERNEL).contains(&kernel) {
             return Err(refuse("kernel_size", kernel.to_string(), format!("1 to {LARGEST_KERNEL}")));
         }
@@ -119,6 +128,19 @@ impl Lowering<'_> {
         let problem = || format!("a window of {kernel} x {kernel} on {dims}");
         let out = out.ok_or_else(|| CallError::Extents { problem: problem() })?;
         Ok((pool, out))
+    }
+
+    /// Padding that is the same on all sides.
+    fn pool_padding(&mut self, call: &Call) -> Result<usize, CallError> {
+        if call.onnx.is_none() {
+            return self.square(call, "padding", Some(0));
+        }
+        let mode = call.text("auto_pad", "NOTSET")?;
+        match (mode, self.sides(call)?) {
+            ("VALID", _) => Ok(0),
+            ("NOTSET" | "", [side, rest @ ..]) if rest == [side; 3] => Ok(side),
+            (mode, sides) => Err(refuse("pads", format!("{sides:?} (`{}`)", shown(mode)), "the same on all sides")),
+        }
     }
 
     fn average(

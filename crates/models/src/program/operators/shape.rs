@@ -1,10 +1,8 @@
+use super::constants::expand as expand_constant;
 use crate::program::CallError;
 use crate::program::arguments::{position, refuse};
 use crate::program::lower::{Constant, Lowering, Value};
 use crate::program::schema::Call;
-
-/// More elements than a constant may be spread to.
-const MOST_ELEMENTS: usize = 1 << 28;
 
 /// An operator that changes neither values nor extents.
 pub(super) fn same(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
@@ -25,6 +23,54 @@ pub(super) fn reshape(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Va
     let name = if call.argument("shape").is_some() { "shape" } else { "size" };
     let sizes = lowering.ints(call, name)?.unwrap_or_default();
     reshaped(&value, &sizes)
+}
+
+/// `Reshape(data, shape, allowzero)`, where 0 stands for the extent as it was.
+pub(super) fn onnx_reshape(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let value = lowering.operand(call, 0)?;
+    let shape = extents(&value);
+    let mut sizes = lowering.ints(call, "shape")?.unwrap_or_default();
+    if !call.bool("allowzero", false)? {
+        let kept = shape.iter().map(|&size| size as i64);
+        sizes.iter_mut().zip(kept).filter(|(size, _)| **size == 0).for_each(|(size, kept)| *size = kept);
+    }
+    reshaped(&value, &sizes)
+}
+
+/// `Flatten(input, axis)` to a matrix.
+pub(super) fn onnx_flatten(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let value = lowering.operand(call, 0)?;
+    let shape = extents(&value);
+    let found = lowering.int(call, "dim", Some(1))?;
+    let axis = position(found, shape.len() + 1).ok_or_else(|| refuse("axis", found.to_string(), "an axis"))?;
+    to_extents(&value, &[shape[..axis].iter().product(), shape[axis..].iter().product()])
+}
+
+/// `Unsqueeze(data, axes)`: axes of the result.
+pub(super) fn onnx_unsqueeze(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let value = lowering.operand(call, 0)?;
+    let found = lowering.ints(call, "dim")?.unwrap_or_default();
+    let rank = extents(&value).len() + found.len();
+    let axes: Option<Vec<usize>> = found.iter().map(|&axis| position(axis, rank)).collect();
+    let mut axes = axes.ok_or_else(|| refuse("axes", format!("{found:?}"), format!("some of {rank} axes")))?;
+    axes.sort_unstable();
+    axes.into_iter().try_fold(value, insert_axis).map(|value| vec![value])
+}
+
+/// `Expand(input, shape)`: both may be spread.
+pub(super) fn onnx_expand(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let value = lowering.operand(call, 0)?;
+    let sizes = lowering.ints(call, "shape")?.unwrap_or_default();
+    let shape = extents(&value);
+    let rank = shape.len().max(sizes.len());
+    let wanted: Vec<i64> = (0..rank)
+        .map(|axis| {
+            let asked = (axis + sizes.len()).checked_sub(rank).map_or(1, |at| sizes[at]);
+            let there = (axis + shape.len()).checked_sub(rank).map_or(1, |at| shape[at] as i64);
+            if asked == 1 { there } else { asked }
+        })
+        .collect();
+    lowering.expanded(value, &wanted)
 }
 
 /// `reshape_as(input, other)`.
@@ -70,7 +116,10 @@ pub(super) fn unflatten(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<
 pub(super) fn permute(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let value = lowering.operand(call, 0)?;
     let rank = extents(&value).len();
-    let found = lowering.ints(call, "dims")?.unwrap_or_default();
+    let found = match lowering.ints(call, "dims")? {
+        None if call.onnx.is_some() => (0..rank as i64).rev().collect(),
+        found => found.unwrap_or_default(),
+    };
     let order: Option<Vec<usize>> = found.iter().map(|&axis| position(axis, rank)).collect();
     let permuted = order.and_then(|order| permuted(&value, &order));
     permuted
@@ -97,7 +146,11 @@ pub(super) fn squeeze(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Va
     let value = lowering.operand(call, 0)?;
     let mut shape = extents(&value);
     let rank = shape.len();
-    let found = lowering.ints(call, "dim")?.ok_or_else(|| refuse("dim", "absent", "the axes to leave out"))?;
+    let all = || (0..rank as i64).collect();
+    let found = match lowering.ints(call, "dim")? {
+        None if call.onnx.is_some() => all(),
+        found => found.ok_or_else(|| refuse("dim", "absent", "the axes to leave out"))?,
+    };
     let axes: Option<Vec<usize>> = found.iter().map(|&axis| position(axis, rank)).collect();
     let axes = axes.ok_or_else(|| refuse("dim", format!("{found:?}"), format!("some of {rank} axes")))?;
     let mut axis = 0;
@@ -110,49 +163,55 @@ pub(super) fn squeeze(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Va
 
 /// `unsqueeze(input, dim)`: an axis of one position put in.
 pub(super) fn unsqueeze(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
-    let mut value = lowering.operand(call, 0)?;
-    let mut shape = extents(&value);
-    let axis = lowering.axis(call, "dim", None, shape.len() + 1)?;
-    match &mut value {
-        // By hand, so that a batch of one image stays on its axis.
-        Value::View(view) => view.axes.insert(axis, Vec::new()),
-        _ => {
-            shape.insert(axis, 1);
-            return to_extents(&value, &shape);
-        }
+    let value = lowering.operand(call, 0)?;
+    let rank = extents(&value).len();
+    let axis = lowering.axis(call, "dim", None, rank + 1)?;
+    insert_axis(value, axis).map(|value| vec![value])
+}
+
+/// `value` with an axis of one position in place `axis`.
+fn insert_axis(mut value: Value, axis: usize) -> Result<Value, CallError> {
+    // By hand, so that a batch of one image stays on its axis.
+    if let Value::View(view) = &mut value {
+        view.axes.insert(axis.min(view.axes.len()), Vec::new());
+        return Ok(value);
     }
-    Ok(vec![value])
+    let mut shape = extents(&value);
+    shape.insert(axis.min(shape.len()), 1);
+    to_extents(&value, &shape)?.pop().ok_or_else(|| refuse("input", "nothing", "a tensor"))
 }
 
 /// `expand(input, size)`. Over the batch a constant stays as it is: every image has the same.
 pub(super) fn expand(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let value = lowering.operand(call, 0)?;
     let sizes = lowering.ints(call, "size")?.unwrap_or_default();
-    let shape = extents(&value);
-    let bad = || refuse("size", format!("{sizes:?}"), format!("extents that {shape:?} can be spread to"));
-    let added = sizes.len().checked_sub(shape.len()).ok_or_else(bad)?;
-    let padded: Vec<usize> = std::iter::repeat_n(1, added).chain(shape.iter().copied()).collect();
-    let wanted: Option<Vec<usize>> = (sizes.iter().zip(&padded))
-        .map(|(&size, &old)| if size == -1 { Some(old) } else { usize::try_from(size).ok() })
-        .collect();
-    let mut wanted = wanted.ok_or_else(bad)?;
-    match &value {
-        _ if wanted == shape => Ok(vec![value]),
-        Value::Constant(constant) => {
-            if wanted.first() == Some(&lowering.batch) && padded.first() == Some(&1) {
-                wanted[0] = 1;
+    lowering.expanded(value, &sizes)
+}
+
+impl Lowering<'_> {
+    /// `value` spread to `sizes`, where -1 stands for an extent as it was.
+    fn expanded(&mut self, value: Value, sizes: &[i64]) -> Result<Vec<Value>, CallError> {
+        let shape = extents(&value);
+        let bad = || refuse("size", format!("{sizes:?}"), format!("extents that {shape:?} can be spread to"));
+        let added = sizes.len().checked_sub(shape.len()).ok_or_else(bad)?;
+        let padded: Vec<usize> = std::iter::repeat_n(1, added).chain(shape.iter().copied()).collect();
+        let wanted: Option<Vec<usize>> = (sizes.iter().zip(&padded))
+            .map(|(&size, &old)| if size == -1 { Some(old) } else { usize::try_from(size).ok() })
+            .collect();
+        let mut wanted = wanted.ok_or_else(bad)?;
+        match &value {
+            _ if wanted == shape => Ok(vec![value]),
+            Value::Constant(constant) => {
+                // Every image has the same.
+                if wanted.len() > 1 && wanted[0] == self.batch && padded[0] == 1 && !constant.integer {
+                    wanted[0] = 1;
+                }
+                let spread = expand_constant(constant, &wanted)?;
+                let name = constant.name.clone().filter(|_| spread.extents() == padded);
+                Ok(vec![Value::Constant(Constant { name, ..spread })])
             }
-            let count = wanted.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
-            if count.is_none_or(|count| count > MOST_ELEMENTS) {
-                return Err(bad());
-            }
-            let places = super::arithmetic::spread(&wanted, &padded).ok_or_else(bad)?;
-            let values = places.into_iter().map(|place| constant.tensor.values()[place]).collect();
-            let spread = Constant::new(wanted, values).ok_or_else(bad)?;
-            let name = constant.name.clone().filter(|_| spread.extents() == padded);
-            Ok(vec![Value::Constant(Constant { name, ..spread })])
+            _ => Err(bad()),
         }
-        _ => Err(bad()),
     }
 }
 
@@ -161,6 +220,7 @@ pub(super) fn extents(value: &Value) -> Vec<usize> {
     match value {
         Value::View(view) => view.shape(),
         Value::Constant(constant) => constant.extents().to_vec(),
+        Value::Scores(scores) => scores.shape(),
         Value::Stored(_) | Value::Int(_) => Vec::new(),
     }
 }
@@ -183,14 +243,15 @@ fn reshaped(value: &Value, sizes: &[i64]) -> Result<Vec<Value>, CallError> {
     to_extents(value, &sizes)
 }
 
-fn to_extents(value: &Value, sizes: &[usize]) -> Result<Vec<Value>, CallError> {
+pub(super) fn to_extents(value: &Value, sizes: &[usize]) -> Result<Vec<Value>, CallError> {
     let reshaped = match value {
         Value::View(view) => view.reshape(sizes).map(Value::View),
         Value::Constant(constant) => {
             let made = Constant::new(sizes.to_vec(), constant.tensor.values().to_vec());
-            made.map(|made| Value::Constant(Constant { name: constant.name.clone(), ..made }))
+            let integer = constant.integer;
+            made.map(|made| Value::Constant(Constant { name: constant.name.clone(), integer, ..made }))
         }
-        Value::Stored(_) | Value::Int(_) => None,
+        Value::Stored(_) | Value::Int(_) | Value::Scores(_) => None,
     };
     reshaped.map(|value| vec![value]).ok_or_else(|| {
         let found = match value {
@@ -205,7 +266,7 @@ fn permuted(value: &Value, order: &[usize]) -> Option<Value> {
     match value {
         Value::View(view) => view.permute(order).map(Value::View),
         Value::Constant(constant) => permute_constant(constant, order).map(Value::Constant),
-        Value::Stored(_) | Value::Int(_) => None,
+        Value::Stored(_) | Value::Int(_) | Value::Scores(_) => None,
     }
 }
 
@@ -224,7 +285,7 @@ pub(super) fn permute_constant(constant: &Constant, order: &[usize]) -> Option<C
     }
     let values = places.into_iter().map(|place| constant.tensor.values()[place]).collect();
     let permuted = Constant::new(order.iter().map(|&axis| extents[axis]).collect(), values)?;
-    Some(Constant { name: constant.name.clone(), ..permuted })
+    Some(Constant { name: constant.name.clone(), integer: constant.integer, ..permuted })
 }
 
 #[cfg(test)]

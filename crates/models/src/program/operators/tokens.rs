@@ -14,6 +14,14 @@ pub(super) fn cat(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
     let values: Vec<Value> = names.iter().map(|name| lowering.value(name)).collect::<Result<_, _>>()?;
     let rank = values.first().map_or(0, |value| extents(value).len());
     let axis = lowering.axis(call, "dim", Some(0), rank)?;
+    if values.iter().all(|value| matches!(value, Value::Constant(_))) {
+        let constants = values.into_iter().filter_map(|value| match value {
+            Value::Constant(constant) => Some(constant),
+            _ => None,
+        });
+        let joined = super::constants::concatenate(&constants.collect::<Vec<_>>(), axis)?;
+        return Ok(vec![Value::Constant(joined)]);
+    }
     let mut learned = Vec::new();
     let mut views = Vec::new();
     for value in values {
@@ -26,7 +34,7 @@ pub(super) fn cat(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
     match (&learned[..], &views[..]) {
         ([], [_, ..]) => lowering.join_channels(call, &views, axis),
         ([_, ..], [view]) => lowering.prepend(call, view, &learned, axis),
-        _ => Err(refuse("tensors", "constants alone", "a value that depends on the images")),
+        _ => Err(refuse("tensors", "constants with several values", "one value that depends on the images")),
     }
 }
 
@@ -66,6 +74,55 @@ pub(super) fn slice(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Valu
     let end = bound(lowering.int(call, "end", Some(i64::MAX))?);
     let count = end.saturating_sub(start);
     lowering.part(call, &value, axis, start, count).map(|value| vec![value])
+}
+
+/// `Slice(data, starts, ends, axes, steps)`.
+pub(super) fn onnx_slice(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let mut value = lowering.operand(call, 0)?;
+    let shape = extents(&value);
+    let starts = lowering.ints(call, "starts")?.unwrap_or_default();
+    let ends = lowering.ints(call, "ends")?.unwrap_or_default();
+    let axes = lowering.ints(call, "axes")?.unwrap_or_else(|| (0..starts.len() as i64).collect());
+    let steps = lowering.ints(call, "steps")?.unwrap_or_else(|| vec![1; starts.len()]);
+    let bad = || refuse("starts", format!("{starts:?} to {ends:?}"), format!("ranges of {shape:?}"));
+    if [ends.len(), axes.len(), steps.len()] != [starts.len(); 3] {
+        return Err(bad());
+    }
+    for (((&start, &end), &axis), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
+        let axis = position(axis, shape.len()).ok_or_else(bad)?;
+        let size = extents(&value)[axis] as i64;
+        let from_front = |found: i64| if found < 0 { found.saturating_add(size) } else { found };
+        value = match &value {
+            Value::Constant(constant) if step != 0 => {
+                // Backwards, the end lies before the first position.
+                let [low, high] = if step > 0 { [0, size] } else { [-1, size - 1] };
+                let end = if step < 0 && end < -size { -1 } else { from_front(end).clamp(low, high) };
+                let start = from_front(start).clamp(low, high);
+                let count = ((end - start) as f64 / step as f64).ceil().max(0.0) as usize;
+                let positions = (0..count as i64).map(|i| start + i * step);
+                let indices: Vec<usize> = positions.filter_map(|at| usize::try_from(at).ok()).collect();
+                Value::Constant(constant.take(axis, &indices, &[indices.len()])?)
+            }
+            _ if step == 1 => {
+                let (start, end) = (from_front(start).clamp(0, size), from_front(end).clamp(0, size));
+                lowering.part(call, &value, axis, start as usize, usize::try_from(end - start).unwrap_or(0))?
+            }
+            _ => return Err(refuse("steps", step.to_string(), "1")),
+        };
+    }
+    Ok(vec![value])
+}
+
+/// `Split(input, split, axis, num_outputs)`.
+pub(super) fn onnx_split(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    if call.argument("split_sizes").is_some() {
+        return split(lowering, call);
+    }
+    let value = lowering.operand(call, 0)?;
+    let shape = extents(&value);
+    let axis = lowering.axis(call, "dim", Some(0), shape.len())?;
+    let parts = call.results.len().max(1);
+    lowering.parts_of(call, &value, axis, shape[axis].div_ceil(parts))
 }
 
 /// `chunk(input, chunks, dim)`.
@@ -111,7 +168,7 @@ impl Lowering<'_> {
     }
 
     /// One position of an axis, which is left out.
-    fn pick(&mut self, call: &Call, value: &Value, axis: usize, index: usize) -> Result<Value, CallError> {
+    pub(super) fn pick(&mut self, call: &Call, value: &Value, axis: usize, index: usize) -> Result<Value, CallError> {
         Ok(match self.part(call, value, axis, index, 1)? {
             Value::View(mut view) => {
                 view.axes.remove(axis);
@@ -121,14 +178,15 @@ impl Lowering<'_> {
                 let mut extents = constant.extents().to_vec();
                 extents.remove(axis);
                 let picked = Constant::new(extents, constant.tensor.values().to_vec());
-                Value::Constant(picked.expect("an axis of one position holds no values of its own"))
+                let picked = picked.expect("an axis of one position holds no values of its own");
+                Value::Constant(Constant { integer: constant.integer, ..picked })
             }
             other => other,
         })
     }
 
     /// Some consecutive positions of an axis.
-    fn part(
+    pub(super) fn part(
         &mut self,
         call: &Call,
         value: &Value,
@@ -153,16 +211,12 @@ impl Lowering<'_> {
                 None => self.token_range(call, view, axis, first, count).map(Value::View),
             },
             Value::Constant(constant) => {
-                let extents = constant.extents();
-                let inner: usize = extents[axis + 1..].iter().product();
-                let rows = constant.tensor.values().chunks(size * inner.max(1));
-                let values = rows.flat_map(|row| &row[first * inner..(first + count) * inner]).copied().collect();
-                let mut extents = extents.to_vec();
-                extents[axis] = count;
-                let part = Constant::new(extents, values);
-                Ok(Value::Constant(part.ok_or_else(|| CallError::Extents { problem: "an empty tensor".into() })?))
+                let indices: Vec<usize> = (first..first + count).collect();
+                Ok(Value::Constant(constant.take(axis, &indices, &[count])?))
             }
-            Value::Stored(_) | Value::Int(_) => Err(refuse("input", "a number", "a tensor")),
+            Value::Stored(_) | Value::Int(_) | Value::Scores(_) => {
+                Err(refuse("input", "no tensor that can be cut", "a tensor"))
+            }
         }
     }
 

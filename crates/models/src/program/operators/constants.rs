@@ -1,0 +1,372 @@
+//! Constants made of other constants: what exporters compute of shapes and tables before any image is known.
+
+use super::shape::extents;
+use crate::program::CallError;
+use crate::program::arguments::{position, refuse};
+use crate::program::lower::{Constant, Lowering, Value};
+use crate::program::schema::{Arg, Call, Int};
+use crate::text::shown;
+
+/// More elements than a constant may be made of: a bound on what a small file can ask for.
+pub(super) const MOST_ELEMENTS: usize = 1 << 26;
+
+/// The extents' product, if a constant may have so many elements.
+pub(super) fn count(extents: &[usize]) -> Result<usize, CallError> {
+    let count = extents.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
+    let problem = || format!("a constant of extents {extents:?}, which are more than {MOST_ELEMENTS} elements");
+    count.filter(|&count| count <= MOST_ELEMENTS).ok_or_else(|| CallError::Extents { problem: problem() })
+}
+
+impl Constant {
+    /// A constant of `extents`, one value for each element.
+    pub fn of(extents: Vec<usize>, values: Vec<f32>, integer: bool) -> Result<Self, CallError> {
+        let problem = format!("{} values for extents {extents:?}", values.len());
+        let constant = Self::new(extents, values).ok_or(CallError::Extents { problem })?;
+        Ok(Self { integer, ..constant })
+    }
+
+    pub fn map(&self, function: impl Fn(f32) -> f32) -> Self {
+        let values = self.tensor.values().iter().map(|&value| function(value)).collect();
+        let made = Self::new(self.extents().to_vec(), values).expect("as many values as before");
+        Self { integer: self.integer, ..made }
+    }
+
+    /// The elements at `indices` along `axis`, which are then on axes of extents `shape`.
+    pub fn take(&self, axis: usize, indices: &[usize], shape: &[usize]) -> Result<Self, CallError> {
+        let inner: usize = self.extents()[axis + 1..].iter().product();
+        let size = self.extents()[axis];
+        let made = [&self.extents()[..axis], shape, &self.extents()[axis + 1..]].concat();
+        count(&made)?;
+        let rows = self.tensor.values().chunks((size * inner).max(1));
+        let values = rows.flat_map(|row| indices.iter().flat_map(move |&at| &row[at * inner..(at + 1) * inner]));
+        Self::of(made, values.copied().collect(), self.integer)
+    }
+
+    /// One value, whichever number of axes it has.
+    pub fn single(&self) -> Option<f32> {
+        match self.tensor.values() {
+            [value] => Some(*value),
+            _ => None,
+        }
+    }
+}
+
+/// Extents that both can be spread to.
+fn common(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
+    let rank = a.len().max(b.len());
+    let at = |extents: &[usize], axis: usize| (axis + extents.len()).checked_sub(rank).map_or(1, |at| extents[at]);
+    let both = |axis| match (at(a, axis), at(b, axis)) {
+        (a, b) if a == b || b == 1 => Some(a),
+        (1, b) => Some(b),
+        _ => None,
+    };
+    (0..rank).map(both).collect()
+}
+
+/// For every element of a tensor of extents `large`, the element of one of extents `small` that meets it.
+pub(super) fn spread(large: &[usize], small: &[usize]) -> Option<Vec<usize>> {
+    let skipped = large.len().checked_sub(small.len())?;
+    let mut places = vec![0usize];
+    for (axis, &size) in large.iter().enumerate() {
+        let extent = if axis < skipped { 1 } else { small[axis - skipped] };
+        if extent != 1 && extent != size {
+            return None;
+        }
+        let step = usize::from(extent != 1);
+        places = places.iter().flat_map(|&place| (0..size).map(move |i| place * extent + i * step)).collect();
+    }
+    Some(places)
+}
+
+/// A function of two constants, one of which may be spread over the other.
+pub(super) fn combine(a: &Constant, b: &Constant, function: impl Fn(f32, f32) -> f32) -> Result<Constant, CallError> {
+    let problem = || format!("{:?} and {:?}", a.extents(), b.extents());
+    let unfit = || CallError::Extents { problem: problem() };
+    let extents = common(a.extents(), b.extents()).ok_or_else(unfit)?;
+    count(&extents)?;
+    let places = |part: &Constant| spread(&extents, part.extents()).ok_or_else(unfit);
+    let pairs = places(a)?.into_iter().zip(places(b)?);
+    let values = pairs.map(|(i, j)| function(a.tensor.values()[i], b.tensor.values()[j])).collect();
+    Constant::of(extents, values, a.integer && b.integer)
+}
+
+/// `constant` spread to `wanted`.
+pub(super) fn expand(constant: &Constant, wanted: &[usize]) -> Result<Constant, CallError> {
+    if constant.extents() == wanted {
+        return Ok(constant.clone());
+    }
+    count(wanted)?;
+    let problem = || format!("{:?} spread to {wanted:?}", constant.extents());
+    let places = spread(wanted, constant.extents()).ok_or_else(|| CallError::Extents { problem: problem() })?;
+    let values = places.into_iter().map(|place| constant.tensor.values()[place]).collect();
+    Constant::of(wanted.to_vec(), values, constant.integer)
+}
+
+/// Constants behind each other along `axis`.
+pub(super) fn concatenate(parts: &[Constant], axis: usize) -> Result<Constant, CallError> {
+    let problem = || format!("{:?} behind each other", parts.iter().map(Constant::extents).collect::<Vec<_>>());
+    let unfit = || CallError::Extents { problem: problem() };
+    let first = parts.first().ok_or_else(unfit)?;
+    let others = |part: &Constant| {
+        let mut extents = part.extents().to_vec();
+        extents[axis] = 0;
+        extents
+    };
+    let rank = first.extents().len();
+    if axis >= rank || parts.iter().any(|part| part.extents().len() != rank || others(part) != others(first)) {
+        return Err(unfit());
+    }
+    let mut extents = first.extents().to_vec();
+    extents[axis] = parts.iter().map(|part| part.extents()[axis]).sum();
+    count(&extents)?;
+    let outer: usize = extents[..axis].iter().product();
+    let mut values = Vec::with_capacity(extents.iter().product());
+    for row in 0..outer {
+        for part in parts {
+            let len: usize = part.extents()[axis..].iter().product();
+            values.extend(&part.tensor.values()[row * len..(row + 1) * len]);
+        }
+    }
+    Constant::of(extents, values, parts.iter().all(|part| part.integer))
+}
+
+/// `a` times `b`, matrices in the last two axes of `a`.
+pub(super) fn product(a: &Constant, b: &Constant) -> Result<Constant, CallError> {
+    let problem = || format!("{:?} times {:?}", a.extents(), b.extents());
+    let (&[ref outer @ .., rows, inner], &[found, columns]) = (a.extents(), b.extents()) else {
+        return Err(CallError::Extents { problem: problem() });
+    };
+    if inner != found {
+        return Err(CallError::Extents { problem: problem() });
+    }
+    let extents = [outer, &[rows, columns]].concat();
+    let all = count(&extents)?;
+    if all.checked_mul(inner).is_none_or(|work| work > MOST_ELEMENTS) {
+        return Err(CallError::Extents { problem: problem() });
+    }
+    let (a, b) = (a.tensor.values(), b.tensor.values());
+    let element = |at: usize| {
+        let (row, column) = (at / columns, at % columns);
+        let terms = (0..inner).map(|i| f64::from(a[row * inner + i]) * f64::from(b[i * columns + column]));
+        terms.sum::<f64>() as f32
+    };
+    Constant::of(extents, (0..all).map(element).collect(), false)
+}
+
+/// `Constant` with its value as a number or a list.
+pub(super) fn constant(_: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let made = match call.nth(0) {
+        Some(Arg::Int(Int::Known(value))) => Constant::of(Vec::new(), vec![*value as f32], true)?,
+        Some(Arg::Float(value)) => Constant::of(Vec::new(), vec![*value as f32], false)?,
+        Some(Arg::Floats(values)) => {
+            Constant::of(vec![values.len()], values.iter().map(|&value| value as f32).collect(), false)?
+        }
+        Some(Arg::Ints(values)) => {
+            let known = |value: &Int| match value {
+                Int::Known(value) => Some(*value),
+                Int::Named(_) => None,
+            };
+            let values: Option<Vec<i64>> = values.iter().map(known).collect();
+            Constant::numbers(values.ok_or_else(|| refuse("value", "a name", "numbers"))?)
+        }
+        _ => return Err(refuse("value", "something else", "a tensor, a number or a list of them")),
+    };
+    Ok(vec![Value::Constant(made)])
+}
+
+/// `Shape(data)`, or some of its extents from `start` to `end`.
+pub(super) fn shape_of(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let shape = extents(&lowering.operand(call, 0)?);
+    let bound = |found: i64| {
+        let rank = shape.len() as i64;
+        (if found < 0 { found.saturating_add(rank) } else { found }).clamp(0, rank) as usize
+    };
+    let start = bound(lowering.int(call, "start", Some(0))?);
+    let end = bound(lowering.int(call, "end", Some(i64::MAX))?);
+    let part = shape.get(start..end.max(start)).unwrap_or_default();
+    Ok(vec![Value::Constant(Constant::numbers(part.iter().map(|&size| size as i64).collect()))])
+}
+
+/// `ConstantOfShape(shape)` filled with `value`, or zeros.
+pub(super) fn constant_of_shape(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let sizes = lowering.ints(call, "shape")?.unwrap_or_default();
+    let value = lowering.constant(call, "value")?;
+    let extents: Option<Vec<usize>> = sizes.iter().map(|&size| usize::try_from(size).ok()).collect();
+    let extents = extents.ok_or_else(|| refuse("shape", format!("{sizes:?}"), "numbers that are not negative"))?;
+    let len = count(&extents)?;
+    let fill = value.as_ref().and_then(Constant::single).unwrap_or(0.0);
+    let integer = value.is_some_and(|value| value.integer);
+    Ok(vec![Value::Constant(Constant::of(extents, vec![fill; len], integer)?)])
+}
+
+/// `Range(start, limit, delta)`.
+pub(super) fn range(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let start = lowering.number(call, "start", Some(0.0))?;
+    let end = lowering.number(call, "end", None)?;
+    let step = lowering.number(call, "step", Some(1.0))?;
+    let steps = ((end - start) / step).ceil();
+    if !(steps.is_finite() && steps <= MOST_ELEMENTS as f64) {
+        return Err(refuse("end", format!("{end} from {start} by {step}"), "a range of known length"));
+    }
+    let values: Vec<f32> = (0..steps.max(0.0) as usize).map(|i| (start + i as f64 * step) as f32).collect();
+    let integer = [start, end, step].iter().all(|value| value.fract() == 0.0);
+    Ok(vec![Value::Constant(Constant::of(vec![values.len()], values, integer)?)])
+}
+
+/// `Where(condition, a, b)`.
+pub(super) fn choose(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let mut part = |place: usize| match lowering.operand(call, place)? {
+        Value::Constant(constant) => Ok(constant),
+        _ => Err(refuse("condition", "a value that depends on the images", "constants alone")),
+    };
+    let (condition, a, b) = (part(0)?, part(1)?, part(2)?);
+    // A choice is 0 or 1, so that both parts can be told apart by two sums.
+    let first = combine(&condition, &a, |condition, a| if condition != 0.0 { a } else { 0.0 })?;
+    let second = combine(&condition, &b, |condition, b| if condition == 0.0 { b } else { 0.0 })?;
+    let made = combine(&first, &second, |a, b| a + b)?;
+    Ok(vec![Value::Constant(Constant { integer: a.integer && b.integer, ..made })])
+}
+
+/// Two constants compared.
+pub(super) fn compare(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let (Value::Constant(a), Value::Constant(b)) = lowering.operands(call)? else {
+        return Err(refuse("other", "a value that depends on the images", "constants alone"));
+    };
+    let holds: fn(f32, f32) -> bool = match call.plain_operator() {
+        "aten.eq" => |a, b| a == b,
+        "aten.ne" => |a, b| a != b,
+        "aten.lt" => |a, b| a < b,
+        "aten.gt" => |a, b| a > b,
+        "aten.le" => |a, b| a <= b,
+        _ => |a, b| a >= b,
+    };
+    let made = combine(&a, &b, |a, b| f32::from(u8::from(holds(a, b))))?;
+    Ok(vec![Value::Constant(Constant { integer: true, ..made })])
+}
+
+/// A function of two constants, named by the operator.
+pub(super) fn binary(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let (Value::Constant(a), Value::Constant(b)) = lowering.operands(call)? else {
+        return Err(refuse("other", "a value that depends on the images", "constants alone"));
+    };
+    let function: fn(f32, f32) -> f32 = match call.plain_operator() {
+        "aten.remainder" => |a, b| a - b * (a / b).floor(),
+        "aten.floor_divide" => |a, b| (a / b).floor(),
+        "aten.minimum" => f32::min,
+        "aten.maximum" => f32::max,
+        "aten.logical_and" => |a, b| f32::from(u8::from(a != 0.0 && b != 0.0)),
+        _ => |a, b| f32::from(u8::from(a != 0.0 || b != 0.0)),
+    };
+    Ok(vec![Value::Constant(combine(&a, &b, function)?)])
+}
+
+/// A function of every element of a constant, named by the operator.
+pub(super) fn function(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let Value::Constant(constant) = lowering.operand(call, 0)? else {
+        return Err(refuse("self", "a value that depends on the images", "a constant"));
+    };
+    let function: fn(f64) -> f64 = match call.plain_operator() {
+        "aten.sqrt" => f64::sqrt,
+        "aten.neg" => |x| -x,
+        "aten.exp" => f64::exp,
+        "aten.log" => f64::ln,
+        "aten.sin" => f64::sin,
+        "aten.cos" => f64::cos,
+        "aten.abs" => f64::abs,
+        "aten.floor" => f64::floor,
+        "aten.ceil" => f64::ceil,
+        "aten.sign" => |x| if x == 0.0 { 0.0 } else { x.signum() },
+        "aten.reciprocal" => f64::recip,
+        "aten.logical_not" => |x| f64::from(u8::from(x == 0.0)),
+        other => return Err(refuse("self", format!("`{}`", shown(other)), "a function that is known")),
+    };
+    Ok(vec![Value::Constant(constant.map(|value| function(f64::from(value)) as f32))])
+}
+
+/// `Cast(input, to)`.
+pub(super) fn cast(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let value = lowering.operand(call, 0)?;
+    // Numbers of ONNX's element types.
+    let to = lowering.int(call, "to", Some(1))?;
+    let integer = !matches!(to, 1 | 10 | 11 | 16);
+    Ok(vec![match value {
+        Value::Constant(constant) if integer => {
+            let made = constant.map(|value| if to == 9 { f32::from(u8::from(value != 0.0)) } else { value.trunc() });
+            Value::Constant(Constant { integer, ..made })
+        }
+        Value::Constant(constant) => Value::Constant(Constant { integer, ..constant }),
+        _ if integer => return Err(refuse("to", to.to_string(), "a floating-point type")),
+        other => other,
+    }])
+}
+
+/// `Gather(data, indices, axis)`: elements of a constant, one position of an axis, or all elements in order.
+pub(super) fn gather(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let data = lowering.operand(call, 0)?;
+    let shape = extents(&data);
+    let axis = lowering.axis(call, "dim", Some(0), shape.len())?;
+    let indices = lowering.weight(call, "index")?;
+    let found: Option<Vec<usize>> =
+        indices.tensor.values().iter().map(|&index| position(index as i64, shape[axis])).collect();
+    let found = found.ok_or_else(|| refuse("index", "out of range", format!("some of {}", shape[axis])))?;
+    match (&data, &found[..]) {
+        (Value::Constant(constant), _) => Ok(vec![Value::Constant(constant.take(axis, &found, indices.extents())?)]),
+        (_, &[index]) if indices.extents().is_empty() => {
+            lowering.pick(call, &data, axis, index).map(|value| vec![value])
+        }
+        (_, found) if found.iter().copied().eq(0..shape[axis]) => {
+            let sizes = [&shape[..axis], indices.extents(), &shape[axis + 1..]].concat();
+            super::shape::to_extents(&data, &sizes)
+        }
+        (_, found) if indices.extents().len() == 1 && found.windows(2).all(|pair| pair[1] == pair[0] + 1) => {
+            let first = found.first().copied().unwrap_or(0);
+            lowering.part(call, &data, axis, first, found.len()).map(|value| vec![value])
+        }
+        _ => Err(refuse("index", "several positions", "one position, or some that follow each other")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn constant(extents: &[usize], values: &[f32]) -> Constant {
+        Constant::of(extents.to_vec(), values.to_vec(), false).unwrap()
+    }
+
+    #[test]
+    fn a_small_tensor_meets_the_elements_of_its_axes() {
+        assert_eq!(spread(&[2, 3], &[3]), Some(vec![0, 1, 2, 0, 1, 2]));
+        assert_eq!(spread(&[2, 3], &[2, 1]), Some(vec![0, 0, 0, 1, 1, 1]));
+        assert_eq!(spread(&[2, 3], &[]), Some(vec![0; 6]));
+        assert_eq!(spread(&[2, 3], &[2]), None);
+    }
+
+    #[test]
+    fn both_constants_may_be_spread() {
+        let sum = combine(&constant(&[2, 1], &[10.0, 20.0]), &constant(&[3], &[1.0, 2.0, 3.0]), |a, b| a + b).unwrap();
+        assert_eq!(sum.extents(), [2, 3]);
+        assert_eq!(sum.tensor.values(), [11.0, 12.0, 13.0, 21.0, 22.0, 23.0]);
+        assert!(combine(&constant(&[2], &[0.0; 2]), &constant(&[3], &[0.0; 3]), |a, _| a).is_err());
+    }
+
+    #[test]
+    fn constants_are_joined_along_an_axis() {
+        let joined =
+            concatenate(&[constant(&[2, 1], &[1.0, 2.0]), constant(&[2, 2], &[3.0, 4.0, 5.0, 6.0])], 1).unwrap();
+        assert_eq!(joined.tensor.values(), [1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
+    }
+
+    #[test]
+    fn matrices_are_multiplied() {
+        let made = product(&constant(&[1, 2], &[1.0, 2.0]), &constant(&[2, 2], &[1.0, 2.0, 3.0, 4.0])).unwrap();
+        assert_eq!(made.tensor.values(), [7.0, 10.0]);
+        assert!(product(&constant(&[1, 2], &[1.0, 2.0]), &constant(&[1, 2], &[1.0, 2.0])).is_err());
+    }
+
+    #[test]
+    fn rows_are_taken_by_number() {
+        let taken = constant(&[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).take(0, &[2, 0], &[2]).unwrap();
+        assert_eq!(taken.tensor.values(), [4.0, 5.0, 0.0, 1.0]);
+    }
+}

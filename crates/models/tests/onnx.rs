@@ -1,0 +1,138 @@
+//! ONNX files against PyTorch: the networks of `golden/programs` by every exporter (`golden/onnx`).
+#![forbid(unsafe_code)]
+
+mod golden_network;
+
+use flipcast_exec::{Network, NormMode};
+use flipcast_models::{LoadRequest, Model, ModelError, WeightFile};
+use golden_network::{BOTH, Expected, assert_within};
+use std::path::{Path, PathBuf};
+
+/// Bounds on the relative errors of logits and gradients, measured 1.4e-6 and 1.3e-5.
+const ENGINE: [f64; 2] = [5e-6, 5e-5];
+/// Bounds where weights are stored in half precision; logits measured 1.4e-3.
+const HALF: [f64; 2] = [5e-3, 0.0];
+
+fn golden() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/onnx"))
+}
+
+/// Name and kind of every file.
+fn files() -> Vec<(String, String)> {
+    let index = std::fs::read(golden().join("index.json")).unwrap();
+    let index: Vec<serde_json::Value> = serde_json::from_slice(&index).unwrap();
+    let text = |entry: &serde_json::Value, key: &str| entry[key].as_str().unwrap().to_owned();
+    index.iter().map(|entry| (text(entry, "name"), text(entry, "kind"))).collect()
+}
+
+fn load(path: &Path) -> Result<Model, ModelError> {
+    Model::load(LoadRequest::new(path))
+}
+
+#[test]
+fn the_engine_equals_pytorch() {
+    for (name, kind) in files() {
+        let file = format!("{name}.{kind}.onnx");
+        let model = load(&golden().join(&file)).unwrap_or_else(|error| panic!("{file}: {}", causes(&error)));
+        let expected = Expected::load(&golden().join(format!("../programs/{name}.expected.safetensors")));
+        let mut network = Network::new(model.graph(), model.params(), &expected.options()).unwrap();
+        // Folded batch norms leave nothing that a batch could change.
+        let folded = matches!(kind.as_str(), "folded" | "external" | "half");
+        assert!(folded || expected.has_all_norms(&network), "{file}");
+        let modes = if expected.has_all_norms(&network) { BOTH } else { &[NormMode::Running] };
+        let bounds = if kind == "half" { HALF } else { ENGINE };
+        assert_within(&file, expected.compare(&mut network, modes), bounds);
+    }
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// A folder of its own with a copy of the network whose weights lie beside it.
+struct Copy(PathBuf);
+
+impl Copy {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("flipcast-onnx-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::copy(golden().join("resnet.external.onnx"), folder.join("net.onnx")).unwrap();
+        Self(folder)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.0.join("resnet.external.onnx.data")
+    }
+
+    fn load(&self) -> String {
+        match load(&self.0.join("net.onnx")) {
+            Ok(_) => "loaded".into(),
+            Err(error) => causes(&error),
+        }
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn weights_beside_the_file_must_be_there_in_full() {
+    let copy = Copy::new("missing");
+    assert!(copy.load().contains("cannot read"), "{}", copy.load());
+    let data = std::fs::read(golden().join("resnet.external.onnx.data")).unwrap();
+    std::fs::write(copy.data(), &data[..data.len() / 2]).unwrap();
+    assert!(copy.load().contains("external data"), "{}", copy.load());
+    std::fs::write(copy.data(), &data).unwrap();
+    assert_eq!(copy.load(), "loaded");
+}
+
+#[test]
+fn weights_outside_the_folder_are_refused() {
+    let bytes = std::fs::read(golden().join("resnet.external.onnx")).unwrap();
+    let name = b"resnet.external.onnx.data";
+    for other in [&b"../et.external.onnx.data/"[..], b"/tmp/t.external.onnx.data", b"a/../external.onnx.data.."] {
+        let mut damaged = bytes.clone();
+        while let Some(at) = damaged.windows(name.len()).position(|part| part == name) {
+            damaged[at..at + name.len()].copy_from_slice(&other[..name.len()]);
+        }
+        let copy = Copy::new("outside");
+        std::fs::write(copy.0.join("net.onnx"), damaged).unwrap();
+        assert!(copy.load().contains("expected a file in the model's folder"), "{}", copy.load());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_out_of_the_folder_is_refused() {
+    let copy = Copy::new("link");
+    let data = golden().join("resnet.external.onnx.data").canonicalize().unwrap();
+    std::os::unix::fs::symlink(data, copy.data()).unwrap();
+    assert!(copy.load().contains("expected a file in the model's folder"), "{}", copy.load());
+}
+
+#[test]
+fn weights_beside_the_file_are_part_of_its_hash() {
+    let copy = Copy::new("hash");
+    let mut data = std::fs::read(golden().join("resnet.external.onnx.data")).unwrap();
+    std::fs::write(copy.data(), &data).unwrap();
+    let hash = || WeightFile::open(copy.0.join("net.onnx")).unwrap().sha256();
+    let before = hash();
+    data[0] ^= 1;
+    std::fs::write(copy.data(), &data).unwrap();
+    assert_ne!(hash(), before);
+}
+
+#[test]
+fn an_operator_that_is_not_known_is_named_with_its_place() {
+    let mut bytes = std::fs::read(golden().join("resnet.script.onnx")).unwrap();
+    while let Some(at) = bytes.windows(7).position(|part| part == b"MaxPool" || part == b"Flatten") {
+        bytes[at..at + 7].copy_from_slice(b"Unknown");
+    }
+    let file = WeightFile::from_bytes(bytes).unwrap();
+    let error = Model::from_program(&file).unwrap_err();
+    let text = causes(&error);
+    assert!(text.contains("`Unknown`") && text.contains("not among"), "{text}");
+}
