@@ -1,13 +1,16 @@
 //! From signals to an accuracy, learned on samples of calibration cells.
 
+use crate::error_scale::{Circumstances, ErrorScale, Grid, KnownError};
 use crate::regression::{Observed, Regression};
 use crate::score_fit::raise;
 use crate::signals::log_odds;
-use crate::{Estimate, EstimateError, Flag, Signals, grouped_quantile, normal_quantile, student_quantile};
+use crate::{ClassShares, Estimate, EstimateError, Flag, Signals, grouped_quantile, normal_quantile, student_quantile};
 use serde::{Deserialize, Serialize};
 
 /// The fewest images that samples of calibration cells have, and so the fewest an estimate is made for.
 pub const FEWEST_IMAGES: usize = 50;
+/// The fewest samples to learn from: twice as many as there are features.
+const FEWEST_SAMPLES: usize = 16;
 /// Errors of accuracies nearer to 0 or 1 than this are taken to be as large as there.
 const EDGE: f64 = 0.03;
 /// How far apart two cells with the same signals are thought to be, for the weights of the fit.
@@ -24,31 +27,36 @@ pub struct SignalSample {
     pub accuracy: f64,
     /// The kind of shift; `None` for images as they are.
     pub group: Option<usize>,
-    /// Whether the classes' shares are those of all labelled images.
-    pub usual_shares: bool,
+    /// How often each class comes.
+    pub shares: ClassShares,
+}
+
+impl SignalSample {
+    /// Whether the classes' shares are about those of all labelled images.
+    fn has_usual_shares(&self) -> bool {
+        matches!(self.shares, ClassShares::Balanced | ClassShares::Sample)
+    }
 }
 
 /// Accuracy from [`Signals`] with an interval that holds whatever the class shares and for any number of images.
 ///
-/// *Idea.* Calibration cells are sampled anew with other class shares and fewer images, as production data have them. A regression
-/// learns the accuracy of these samples from their signals, and what it errs by on kinds of shift it was fitted without is what it will err by
-/// on the next kind.
-/// *Formula.* Ridge regression of the log-odds of the accuracy on the log-odds of `cross`, its square, of `confidence` and of `reverse`, on
-/// `concentration`, `x = log(n / K)` and `x` times the log-odds of `cross`; weights `(a (1 - a))^2 / (0.02^2 + a (1 - a) / n)`. The error of an
-/// accuracy `a` from `n` images has the scale `s^2 = 4 a (1 - a) (t^2 + c^2 / n)`, with `t` and `c` of the largest likelihood, groups counted
-/// alike. The half width is `q s` with `q` the [`grouped_quantile`] of `|error| / s`; the chance by which the labelled images are easier or harder than
+/// *Idea.* Calibration cells are sampled anew with other class shares and fewer images, as production data have them. One regression
+/// learns the accuracy of all these samples from their signals, a second that of samples with the calibration's shares, where transport is a
+/// signal too. Where transport does not contradict usual shares the two are averaged, elsewhere the first speaks alone. What they err by on kinds of
+/// shift they were fitted without is what they will err by on the next kind.
+/// *Formula.* Ridge regressions of the log-odds of the accuracy. The first on the log-odds of `cross`, its square, of `confidence` and of
+/// `reverse`, on `entropy`, `concentration`, `x = log(n / K)` and `x` times the log-odds of `cross`; the second also on the log-odds of `transport`, `x` times
+/// these, and `x^2`. Weights `(a (1 - a))^2 / (0.02^2 + a (1 - a) / n)`. The error of an accuracy `a` from `n` images has the scale
+/// `s^2 = 4 a (1 - a) (t^2 + c^2 / n + b^2 / k) + d^2`, with `k` the number of classes that the answers are spread over as if evenly, `d` half of what the
+/// averaged two differ by, and `t`, `c`, `b` of the largest likelihood, groups counted alike. The half width is `q s` with `q` the [`grouped_quantile`] of `|error| / s`; the chance by which the labelled images are easier or harder than
 /// others is added in squares, since all calibration cells share it.
 /// *Reference.* Flipcast's own. Meta-regression of accuracy on samples: Deng and Zheng, "Are Labels Always Necessary for Classifier Accuracy
 /// Evaluation?", CVPR 2021.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccuracyFit {
-    accuracy: Regression,
-    /// What transport says of samples with usual shares, from their other signals.
-    transport: Regression,
-    transport_scale: Scale,
-    /// Below minus this many scales transport contradicts usual shares.
-    transport_limit: f64,
+    members: Members,
+    shares_test: SharesTest,
     /// Log-odds of `cross` that samples had.
     cross_range: [f64; 2],
     /// Log-odds of `confidence` that samples had.
@@ -58,7 +66,56 @@ pub struct AccuracyFit {
     labelled_images: usize,
 }
 
-/// Errors on samples of kinds of shift that the regression was fitted without.
+/// The regressions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Members {
+    /// Accuracy of samples with any shares.
+    any_shares: Regression,
+    /// Accuracy of samples with usual shares.
+    usual_shares: Regression,
+    /// What transport says of random samples.
+    transport: Regression,
+}
+
+/// When transport contradicts usual shares.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SharesTest {
+    scale: ErrorScale,
+    /// Residuals below minus this many scales contradict.
+    limit: f64,
+}
+
+/// What the members of an [`AccuracyFit`] say of the same signals.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Opinions {
+    /// The accuracy, whatever the class shares.
+    pub any_shares: f64,
+    /// The accuracy if shares are the calibration's.
+    pub usual_shares: f64,
+    /// Whether they may be. With the calibration's shares this is wrong for at most 10% of new kinds of shift.
+    pub shares_look_usual: bool,
+}
+
+impl Opinions {
+    /// The accuracy on which they settle: the mean where shares look usual.
+    pub fn accuracy(&self) -> f64 {
+        if self.shares_look_usual { 0.5 * (self.any_shares + self.usual_shares) } else { self.any_shares }
+    }
+
+    /// What the size of its error depends on.
+    fn circumstances(&self, signals: &Signals) -> Circumstances {
+        Circumstances {
+            spread: spread(self.accuracy()),
+            images: signals.images,
+            class_share: signals.share_of_a_class(),
+            apart: self.accuracy() - self.any_shares,
+        }
+    }
+}
+
+/// Errors on samples of kinds of shift that the regressions were fitted without.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampleErrors {
@@ -70,15 +127,7 @@ pub struct SampleErrors {
     pub groups: Vec<usize>,
     /// Images of each sample.
     pub images: Vec<usize>,
-    scale: Scale,
-}
-
-/// The scale of errors: what kinds of shift add, and what chance adds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Scale {
-    kinds: f64,
-    chance: f64,
+    scale: ErrorScale,
 }
 
 impl AccuracyFit {
@@ -87,42 +136,30 @@ impl AccuracyFit {
     /// # Errors
     /// When there are fewer than two kinds of shift or too few samples.
     pub fn fit(samples: &[SignalSample], labelled_images: usize) -> Result<Self, EstimateError> {
-        let observed: Vec<Observed> = samples.iter().map(observe).collect();
-        let all = || samples.iter().zip(&observed);
-        let accuracy = Regression::fit(observed.iter())?;
-
-        let (mut errors, mut accuracies, mut groups, mut images) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        if samples.len() < FEWEST_SAMPLES {
+            let (found, expected) = (samples.len(), FEWEST_SAMPLES);
+            return Err(EstimateError::TooFew { what: "calibration samples", found, expected });
+        }
+        let members = Members::fit(samples.iter())?;
         let kinds = kinds_of(samples);
         if kinds.len() < 2 {
             return Err(EstimateError::TooFew { what: "kinds of shift", found: kinds.len(), expected: 2 });
         }
+        let mut left_out = Vec::new();
         for &kind in &kinds {
-            let rest = all().filter(|(sample, _)| sample.group != Some(kind)).map(|(_, o)| o);
-            let without = Regression::fit(rest)?;
-            for (sample, o) in all().filter(|(sample, _)| sample.group == Some(kind)) {
-                let found = share(without.predict(&o.features));
-                errors.push(found - sample.accuracy);
-                accuracies.push(found);
-                groups.push(kind);
-                images.push(sample.signals.images);
-            }
+            let without = Members::fit(samples.iter().filter(|sample| sample.group != Some(kind)))?;
+            let of_kind = samples.iter().filter(|sample| sample.group == Some(kind));
+            left_out.extend(of_kind.map(|sample| LeftOut::look(&without, sample, kind)));
         }
-        let spreads: Vec<f64> = accuracies.iter().map(|&a| spread(a)).collect();
-        let scale =
-            Scale::fit(&errors, &spreads, &images, &groups, Grid { kinds: [0.004, 0.156], chance: [0.05, 0.81] });
-        let scales = spreads.iter().zip(&images).map(|(&spread, &n)| scale.at(spread, n)).collect();
-        let errors = SampleErrors { errors, scales, groups, images, scale };
-
-        let (transport, transport_scale, transport_limit) = fit_transport(samples, &kinds)?;
+        let shares_test = SharesTest::fit(&left_out);
+        let errors = SampleErrors::fit(&left_out, &shares_test);
         let range = |value: fn(&Signals) -> f64| {
             let values = samples.iter().map(|sample| log_odds(value(&sample.signals)));
             values.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], v| [low.min(v), high.max(v)])
         };
         Ok(Self {
-            accuracy,
-            transport,
-            transport_scale,
-            transport_limit,
+            members,
+            shares_test,
             cross_range: range(|signals| signals.cross),
             confidence_range: range(|signals| signals.confidence),
             errors,
@@ -132,8 +169,9 @@ impl AccuracyFit {
 
     /// The accuracy that belongs to `signals`, with an interval meant to hold the truth with probability `level`.
     pub fn estimate(&self, signals: &Signals, level: f64) -> Estimate {
-        let accuracy = share(self.accuracy.predict(&signals.features()));
-        let half_width = self.errors.half_width(accuracy, signals.images, level);
+        let opinions = self.opinions(signals);
+        let accuracy = opinions.accuracy();
+        let half_width = self.errors.half_width(&opinions.circumstances(signals), level);
         let labelled = accuracy * (1.0 - accuracy) / self.labelled_images.max(1) as f64;
         let chance = normal_quantile(level) * labelled.sqrt();
         let beyond = self.beyond(signals, accuracy);
@@ -141,7 +179,7 @@ impl AccuracyFit {
         if beyond > 0.0 {
             raise(&mut flags, Flag::OutsideFittedRange);
         }
-        if self.has_other_shares(signals) {
+        if !opinions.shares_look_usual {
             raise(&mut flags, Flag::ClassMarginalMismatch);
         }
         if signals.images < FEWEST_IMAGES {
@@ -150,20 +188,18 @@ impl AccuracyFit {
         Estimate::around(accuracy, half_width.hypot(chance) + beyond, flags)
     }
 
+    /// What each member says of `signals`.
+    pub fn opinions(&self, signals: &Signals) -> Opinions {
+        let residual = self.members.transport_residual(signals);
+        self.members.opinions(signals, self.shares_test.allows(residual, signals.images))
+    }
+
     /// Errors on kinds of shift that the fit had not seen.
     pub fn errors(&self) -> &SampleErrors {
         &self.errors
     }
 
-    /// Whether transport to uniform shares finds fewer sure answers than the other signals explain. With the calibration's
-    /// shares that happens by chance to at most 10% of new kinds of shift.
-    fn has_other_shares(&self, signals: &Signals) -> bool {
-        let expected = self.transport.predict(&transport_features(signals));
-        let residual = log_odds(signals.transport) - expected;
-        residual < -self.transport_limit * self.transport_scale.at(1.0, signals.images)
-    }
-
-    /// What continuing the regression beyond the samples adds to or takes from the accuracy.
+    /// What continuing the regressions beyond the samples adds to or takes from the accuracy.
     fn beyond(&self, signals: &Signals, accuracy: f64) -> f64 {
         let within = |value: f64, [low, high]: [f64; 2]| share(log_odds(value).clamp(low, high));
         let cross = within(signals.cross, self.cross_range);
@@ -173,13 +209,118 @@ impl AccuracyFit {
             return 0.0;
         }
         let nearest = Signals { cross, confidence, ..*signals };
-        (share(self.accuracy.predict(&nearest.features())) - accuracy).abs().max(moved)
+        (self.opinions(&nearest).accuracy() - accuracy).abs().max(moved)
+    }
+}
+
+impl Members {
+    fn fit<'a>(samples: impl Iterator<Item = &'a SignalSample> + Clone) -> Result<Self, EstimateError> {
+        let usual = samples.clone().filter(|sample| sample.has_usual_shares());
+        let sampled = samples.clone().filter(|sample| sample.shares == ClassShares::Sample);
+        let accuracy = |sample: &SignalSample, features: Vec<f64>| {
+            let images = sample.signals.images as f64;
+            let spread = spread(sample.accuracy).powi(2) / 4.0;
+            Observed {
+                features,
+                target: log_odds((sample.accuracy * images + 0.5) / (images + 1.0)),
+                weight: spread * spread / (KINDS_APART.powi(2) + spread / images),
+            }
+        };
+        let any_shares = |sample: &SignalSample| accuracy(sample, sample.signals.features());
+        let usual_shares = |sample: &SignalSample| accuracy(sample, sample.signals.features_of_usual_shares());
+        let transport = |sample: &SignalSample| {
+            let signals = &sample.signals;
+            Observed { features: signals.features_of_transport(), target: log_odds(signals.transport), weight: 1.0 }
+        };
+        Ok(Self {
+            any_shares: Regression::fit(&samples.map(any_shares).collect::<Vec<_>>())?,
+            usual_shares: Regression::fit(&usual.map(usual_shares).collect::<Vec<_>>())?,
+            transport: Regression::fit(&sampled.map(transport).collect::<Vec<_>>())?,
+        })
+    }
+
+    fn opinions(&self, signals: &Signals, shares_look_usual: bool) -> Opinions {
+        Opinions {
+            any_shares: share(self.any_shares.predict(&signals.features())),
+            usual_shares: share(self.usual_shares.predict(&signals.features_of_usual_shares())),
+            shares_look_usual,
+        }
+    }
+
+    /// How much more transport finds than the other signals explain where shares are usual.
+    fn transport_residual(&self, signals: &Signals) -> f64 {
+        log_odds(signals.transport) - self.transport.predict(&signals.features_of_transport())
+    }
+}
+
+/// A sample as members saw it that were fitted without its kind.
+struct LeftOut<'a> {
+    sample: &'a SignalSample,
+    kind: usize,
+    /// As if shares were usual.
+    opinions: Opinions,
+    transport_residual: f64,
+}
+
+impl<'a> LeftOut<'a> {
+    fn look(members: &Members, sample: &'a SignalSample, kind: usize) -> Self {
+        let signals = &sample.signals;
+        let opinions = members.opinions(signals, true);
+        Self { sample, kind, opinions, transport_residual: members.transport_residual(signals) }
+    }
+}
+
+impl SharesTest {
+    /// The test that at most 10% of new kinds of shift fail by chance.
+    fn fit(left_out: &[LeftOut]) -> Self {
+        let residual = |one: &LeftOut| KnownError {
+            error: one.transport_residual,
+            at: Self::circumstances(one.sample.signals.images),
+            group: one.kind,
+        };
+        let sampled = left_out.iter().filter(|one| one.sample.shares == ClassShares::Sample);
+        let residuals: Vec<KnownError> = sampled.map(residual).collect();
+        let grid = Grid { kinds: [0.01, 0.6], chance: [0.0, 6.0], classes: [0.0, 0.0] };
+        let scale = ErrorScale::fit(&residuals, grid);
+        let sizes: Vec<f64> = residuals.iter().map(|r| -r.error / scale.at(&r.at)).collect();
+        let groups: Vec<usize> = residuals.iter().map(|r| r.group).collect();
+        let largest = sizes.iter().copied().fold(0.0, f64::max);
+        Self { scale, limit: grouped_quantile(&sizes, &groups, SHARES_TEST_LEVEL).unwrap_or(largest) }
+    }
+
+    fn allows(&self, residual: f64, images: usize) -> bool {
+        residual >= -self.limit * self.scale.at(&Self::circumstances(images))
+    }
+
+    /// Log-odds of transport spread alike whatever the accuracy and the classes.
+    fn circumstances(images: usize) -> Circumstances {
+        Circumstances { spread: 1.0, images, class_share: 0.0, apart: 0.0 }
     }
 }
 
 impl SampleErrors {
-    /// Half width of an interval around `accuracy` from `images` images.
-    fn half_width(&self, accuracy: f64, images: usize, level: f64) -> f64 {
+    fn fit(left_out: &[LeftOut], shares_test: &SharesTest) -> Self {
+        let judge = |one: &LeftOut| {
+            let images = one.sample.signals.images;
+            let shares_look_usual = shares_test.allows(one.transport_residual, images);
+            let opinions = Opinions { shares_look_usual, ..one.opinions };
+            let error = opinions.accuracy() - one.sample.accuracy;
+            KnownError { error, at: opinions.circumstances(&one.sample.signals), group: one.kind }
+        };
+        let errors: Vec<KnownError> = left_out.iter().map(judge).collect();
+        let grid = Grid { kinds: [0.004, 0.156], chance: [0.05, 0.81], classes: [0.0, 0.6] };
+        let scale = ErrorScale::fit(&errors, grid);
+        Self {
+            scales: errors.iter().map(|e| scale.at(&e.at)).collect(),
+            groups: errors.iter().map(|e| e.group).collect(),
+            images: errors.iter().map(|e| e.at.images).collect(),
+            errors: errors.iter().map(|e| e.error).collect(),
+            scale,
+        }
+    }
+
+    /// Half width of an interval under such circumstances.
+    fn half_width(&self, circumstances: &Circumstances, level: f64) -> f64 {
         let sizes: Vec<f64> = self.errors.iter().zip(&self.scales).map(|(e, scale)| e.abs() / scale).collect();
         let quantile = grouped_quantile(&sizes, &self.groups, level).unwrap_or_else(|| {
             // Too few kinds of shift for a distribution-free statement: the largest error, and Student's factor for their number.
@@ -187,7 +328,7 @@ impl SampleErrors {
             let freedom = self.kinds().saturating_sub(1).max(1);
             largest * student_quantile(level, freedom) / normal_quantile(level)
         });
-        quantile * self.scale.at(spread(accuracy), images)
+        quantile * self.scale.at(circumstances)
     }
 
     /// Number of kinds of shift.
@@ -203,88 +344,6 @@ impl SampleErrors {
         let large = self.errors.iter().zip(&self.images).filter(|(_, n)| **n >= images);
         let sizes: Vec<f64> = large.map(|(e, _)| e.abs()).collect();
         (!sizes.is_empty()).then(|| crate::score::mean(&sizes))
-    }
-}
-
-/// Where to look for a scale.
-struct Grid {
-    kinds: [f64; 2],
-    chance: [f64; 2],
-}
-
-impl Scale {
-    /// The scale of an error whose spread is this, from `images` images.
-    fn at(&self, spread: f64, images: usize) -> f64 {
-        spread * (self.kinds * self.kinds + self.chance * self.chance / images.max(1) as f64).sqrt()
-    }
-
-    /// The scale under which normal errors like these are most likely; every group counts alike.
-    fn fit(errors: &[f64], spreads: &[f64], images: &[usize], groups: &[usize], grid: Grid) -> Self {
-        const STEPS: usize = 39;
-        let mut members = vec![0; groups.iter().max().map_or(0, |most| most + 1)];
-        groups.iter().for_each(|&group| members[group] += 1);
-        let along = |[low, high]: [f64; 2], step: usize| low + (high - low) * step as f64 / (STEPS - 1) as f64;
-        let mut best = (f64::INFINITY, Self { kinds: grid.kinds[1], chance: grid.chance[1] });
-        for step in 0..STEPS * STEPS {
-            let scale = Self { kinds: along(grid.kinds, step / STEPS), chance: along(grid.chance, step % STEPS) };
-            let cost: f64 = (0..errors.len())
-                .map(|i| {
-                    let s = scale.at(spreads[i], images[i]);
-                    (2.0 * s.ln() + (errors[i] / s).powi(2)) / members[groups[i]] as f64
-                })
-                .sum();
-            if cost < best.0 {
-                best = (cost, scale);
-            }
-        }
-        best.1
-    }
-}
-
-/// A regression of transport on the other signals of samples with usual shares, the scale of what it leaves, and the limit that
-/// at most 10% of new kinds of shift pass by chance.
-fn fit_transport(samples: &[SignalSample], kinds: &[usize]) -> Result<(Regression, Scale, f64), EstimateError> {
-    let usual: Vec<(Option<usize>, usize, Observed)> = samples
-        .iter()
-        .filter(|sample| sample.usual_shares)
-        .map(|sample| {
-            let signals = &sample.signals;
-            let target = log_odds(signals.transport);
-            (sample.group, signals.images, Observed { features: transport_features(signals), target, weight: 1.0 })
-        })
-        .collect();
-    let regression = Regression::fit(usual.iter().map(|(_, _, o)| o))?;
-    let (mut residuals, mut groups, mut images) = (Vec::new(), Vec::new(), Vec::new());
-    for &kind in kinds {
-        let rest = usual.iter().filter(|(group, _, _)| *group != Some(kind));
-        let without = Regression::fit(rest.map(|(_, _, o)| o))?;
-        for (_, n, o) in usual.iter().filter(|(group, _, _)| *group == Some(kind)) {
-            residuals.push(o.target - without.predict(&o.features));
-            groups.push(kind);
-            images.push(*n);
-        }
-    }
-    let grid = Grid { kinds: [0.01, 0.6], chance: [0.0, 6.0] };
-    let scale = Scale::fit(&residuals, &vec![1.0; residuals.len()], &images, &groups, grid);
-    let sizes: Vec<f64> = residuals.iter().zip(&images).map(|(r, &n)| -r / scale.at(1.0, n)).collect();
-    let largest = sizes.iter().copied().fold(0.0, f64::max);
-    Ok((regression, scale, grouped_quantile(&sizes, &groups, SHARES_TEST_LEVEL).unwrap_or(largest)))
-}
-
-/// What transport is regressed on: how much an accuracy needs, and how the number of images bends it.
-fn transport_features(signals: &Signals) -> Vec<f64> {
-    let mut features = signals.features();
-    features.push(signals.log_images_per_class().powi(2));
-    features
-}
-
-fn observe(sample: &SignalSample) -> Observed {
-    let images = sample.signals.images as f64;
-    let spread = spread(sample.accuracy).powi(2) / 4.0;
-    Observed {
-        features: sample.signals.features(),
-        target: log_odds((sample.accuracy * images + 0.5) / (images + 1.0)),
-        weight: spread * spread / (KINDS_APART.powi(2) + spread / images),
     }
 }
 

@@ -22,6 +22,7 @@ pub mod embed;
 mod embeddings;
 mod error;
 mod error_model;
+mod error_scale;
 mod estimate;
 mod flag;
 mod gde;
@@ -53,7 +54,7 @@ mod transport;
 mod weighted_flips;
 
 pub use ac::ac;
-pub use accuracy_fit::{AccuracyFit, FEWEST_IMAGES, SampleErrors, SignalSample};
+pub use accuracy_fit::{AccuracyFit, FEWEST_IMAGES, Opinions, SampleErrors, SignalSample};
 pub use aetta::{Aetta, AettaConfig, Head, aetta};
 pub use atc::{AtcScore, atc};
 pub use bootstrap::{bootstrap_standard_error, standard_error};

@@ -23,15 +23,10 @@ pub(crate) struct Observed {
 }
 
 impl Regression {
-    pub(crate) fn fit<'a>(observed: impl Iterator<Item = &'a Observed>) -> Result<Self, EstimateError> {
-        let observed: Vec<&Observed> = observed.collect();
+    pub(crate) fn fit(observed: &[Observed]) -> Result<Self, EstimateError> {
         let width = observed.first().map_or(0, |first| first.features.len());
-        if observed.len() <= width {
-            return Err(EstimateError::TooFew {
-                what: "calibration samples",
-                found: observed.len(),
-                expected: width + 1,
-            });
+        if observed.is_empty() {
+            return Err(EstimateError::Empty { what: "calibration samples of a regression" });
         }
         let total: f64 = observed.iter().map(|o| o.weight).sum();
         let mean = |value: &dyn Fn(&Observed) -> f64| observed.iter().map(|o| o.weight * value(o)).sum::<f64>() / total;
@@ -42,7 +37,7 @@ impl Regression {
         // Rows of the penalty follow those of the observations.
         let columns: Vec<Vec<f64>> = (0..width)
             .map(|j| {
-                let standardised = |o: &&Observed| (o.weight / total).sqrt() * (o.features[j] - means[j]) / spreads[j];
+                let standardised = |o: &Observed| (o.weight / total).sqrt() * (o.features[j] - means[j]) / spreads[j];
                 let penalty = (0..width).map(|row| if row == j { SHRINKAGE.sqrt() } else { 0.0 });
                 observed.iter().map(standardised).chain(penalty).collect()
             })
@@ -78,7 +73,7 @@ mod tests {
                 Observed { target: 3.0 + 2.0 * features[0] - 0.1 * features[1], features, weight: 1.0 }
             })
             .collect();
-        let fit = Regression::fit(observed.iter()).unwrap();
+        let fit = Regression::fit(&observed).unwrap();
         for o in &observed {
             // Coefficients are smaller by a share of 0.003, features have a size of at most four.
             assert!((fit.predict(&o.features) - o.target).abs() < 4.0 * 0.003 * 3.0);
@@ -89,8 +84,8 @@ mod tests {
     fn an_observation_without_weight_does_not_count() {
         let at = |x: f64, target: f64, weight: f64| Observed { features: vec![x], target, weight };
         let observed = [at(0.0, 0.0, 1.0), at(1.0, 1.0, 1.0), at(2.0, 2.0, 1.0), at(1.0, 90.0, 0.0)];
-        let fit = Regression::fit(observed.iter()).unwrap();
+        let fit = Regression::fit(&observed).unwrap();
         assert!((fit.predict(&[1.0]) - 1.0).abs() < 1e-9);
-        assert!(Regression::fit(observed[..1].iter()).is_err());
+        assert!(Regression::fit(&[]).is_err());
     }
 }

@@ -15,8 +15,9 @@ const LEAST_CONCENTRATION: f64 = 0.2;
 /// answer says so smoothly. Unlike transport, neither assumes how often each class occurs; how concentrated the answers are is told
 /// beside them.
 /// *Formula.* With probabilities `p` and answers `a` of the source model, `p'` and `a'` of the second look, all at the temperature
-/// of clean images: `confidence = mean p[a]`, `cross = mean p[a']`, `reverse = mean p'[a]`, and
-/// `concentration = log max(0.2, K (sum_k h_k^2 - 1/m) / (1 - 1/m))` with `h` the shares of the answers `a'` among `m` images, which does not depend on `m`.
+/// of clean images: `confidence = mean p[a]`, `entropy` the mean entropy of `p`, `cross = mean p[a']`, `reverse = mean p'[a]`, and
+/// `concentration = log max(0.2, K (sum_k h_k^2 - 1/m) / (1 - 1/m))` with `h` the shares of the answers `a'` among `m` images, which does not depend on `m`;
+/// `source_concentration` is that of the answers `a`.
 /// `transport` is COT with uniform shares.
 /// *Reference.* Flipcast's own; disagreement between two predictors goes back to Jiang et al., "Assessing Generalization of SGD via Disagreement", ICLR 2022,
 /// re-centred embeddings to NEO (arXiv 2510.05635).
@@ -29,12 +30,16 @@ pub struct Signals {
     pub classes: usize,
     /// The source model's mean confidence.
     pub confidence: f64,
+    /// The mean entropy of its probabilities, in nats.
+    pub entropy: f64,
     /// Its mean probability of the second look's answers.
     pub cross: f64,
     /// The second look's mean probability of its answers.
     pub reverse: f64,
     /// How concentrated the second look's answers are on few classes.
     pub concentration: f64,
+    /// How concentrated the source model's are.
+    pub source_concentration: f64,
     /// Mean confidence after transport to uniform class shares.
     pub transport: f64,
 }
@@ -68,13 +73,15 @@ impl Signals {
             let at = |best: usize, k: usize| if probs[k] > probs[best] { k } else { best };
             (1..classes).fold(0, at)
         };
-        let (mut confidence, mut cross, mut reverse) = (0.0, 0.0, 0.0);
-        let mut counts = vec![0.0; classes];
+        let (mut confidence, mut entropy, mut cross, mut reverse) = (0.0, 0.0, 0.0, 0.0);
+        let (mut counts, mut source_counts) = (vec![0.0; classes], vec![0.0; classes]);
         let mut source_probs = Vec::with_capacity(classes);
         for (place, &row) in rows.iter().enumerate() {
             source.probs_into(row, &mut source_probs);
             let answer = largest(&source_probs);
             confidence += source_probs[answer];
+            source_counts[answer] += 1.0;
+            entropy -= source_probs.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum::<f64>();
             if place < second.images() {
                 second.probs_into(place, &mut probs);
                 let other = largest(&probs);
@@ -89,9 +96,11 @@ impl Signals {
             images: rows.len(),
             classes,
             confidence: confidence / rows.len() as f64,
+            entropy: entropy / rows.len() as f64,
             cross: cross / looked_at,
             reverse: reverse / looked_at,
             concentration: concentration(&counts),
+            source_concentration: concentration(&source_counts),
             transport: transport.estimate(rows, &uniform)?.value,
         })
     }
@@ -101,18 +110,40 @@ impl Signals {
         (self.images as f64 / self.classes as f64).ln()
     }
 
-    /// What accuracy is regressed on.
+    /// What tells the accuracy whatever the class shares.
     pub(crate) fn features(&self) -> Vec<f64> {
+        let mut features = self.features_of_images();
+        features.push(self.concentration);
+        features
+    }
+
+    /// The same where shares are the calibration's, so that transport tells it too.
+    pub(crate) fn features_of_usual_shares(&self) -> Vec<f64> {
+        let (transport, size) = (log_odds(self.transport), self.log_images_per_class());
+        let mut features = self.features();
+        features.extend([transport, transport * size, size * size]);
+        features
+    }
+
+    /// What tells transport where shares are the calibration's: all but the shares of the answers.
+    pub(crate) fn features_of_transport(&self) -> Vec<f64> {
+        let size = self.log_images_per_class();
+        let mut features = self.features_of_images();
+        // By chance alone shares of so few images differ from uniform ones by the second.
+        features.extend([size * size, (-0.5 * size).exp()]);
+        features
+    }
+
+    /// One over the number of classes that the source model's answers are spread over as if evenly.
+    pub(crate) fn share_of_a_class(&self) -> f64 {
+        let uniform = 1.0 / self.classes as f64;
+        (uniform * self.source_concentration.exp()).clamp(uniform, 1.0)
+    }
+
+    fn features_of_images(&self) -> Vec<f64> {
         let (cross, size) = (log_odds(self.cross), self.log_images_per_class());
-        vec![
-            cross,
-            cross * cross,
-            size,
-            cross * size,
-            log_odds(self.confidence),
-            log_odds(self.reverse),
-            self.concentration,
-        ]
+        let (confidence, reverse) = (log_odds(self.confidence), log_odds(self.reverse));
+        vec![cross, cross * cross, size, cross * size, confidence, reverse, self.entropy]
     }
 }
 
@@ -149,7 +180,10 @@ mod tests {
         let found = signals(&[a, 0.0, 0.0, b], &[0.0, b], &[0, 1]);
         assert_eq!((found.images, found.classes), (2, 2));
         assert!((found.confidence - (0.75 + 2.0 / 3.0) / 2.0).abs() < 1e-6);
+        let entropy = |p: f64| -p * p.ln() - (1.0 - p) * (1.0 - p).ln();
+        assert!((found.entropy - (entropy(0.75) + entropy(1.0 / 3.0)) / 2.0).abs() < 1e-6);
         assert!((found.cross - 0.25).abs() < 1e-6 && (found.reverse - 1.0 / 3.0).abs() < 1e-6);
+        assert_eq!(found.source_concentration, LEAST_CONCENTRATION.ln());
         assert!((found.transport - found.confidence).abs() < 1e-6, "one image of each class");
     }
 

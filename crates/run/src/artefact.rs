@@ -23,6 +23,8 @@ pub(crate) trait Artefact: Serialize + DeserializeOwned {
     const FORMAT_FIELD: &'static str;
     /// The newest version that can be read; the oldest is 1.
     const NEWEST_FORMAT: u32;
+    /// Versions between that no release wrote.
+    const RETIRED_FORMATS: &'static [u64] = &[];
 }
 
 /// An artefact as it is stored.
@@ -59,6 +61,12 @@ pub(crate) fn parse_artefact<A: Artefact>(text: &str) -> Result<A, serde_json::E
     };
     if !version.as_u64().is_some_and(|version| (1..=u64::from(A::NEWEST_FORMAT)).contains(&version)) {
         return refused(format!("`{}` is {version}, expected 1 to {}", A::FORMAT_FIELD, A::NEWEST_FORMAT));
+    }
+    if version.as_u64().is_some_and(|version| A::RETIRED_FORMATS.contains(&version)) {
+        return refused(format!(
+            "`{}` is {version}, which only development versions wrote: calibrate again",
+            A::FORMAT_FIELD
+        ));
     }
     let check = value.as_object_mut().and_then(|fields| fields.remove(CHECK));
     // Files written before there was a checksum have none.

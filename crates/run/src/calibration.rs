@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The format this version writes.
-pub const CALIBRATION_FORMAT: u32 = 2;
+pub const CALIBRATION_FORMAT: u32 = 3;
 /// The cell of images as they are, and its group.
 pub(crate) const CLEAN: &str = "clean";
 
@@ -140,12 +140,12 @@ pub(crate) fn fit_accuracy(cells: &[CalibrationCell]) -> Result<Option<AccuracyF
         let (Some(signals), Some(accuracy)) = (cell.cell.signals, cell.cell.accuracy) else {
             return Ok(None);
         };
-        samples.push(SignalSample { signals, accuracy, group, usual_shares: true });
+        samples.push(SignalSample { signals, accuracy, group, shares: ClassShares::Sample });
         samples.extend(cell.cell.samples.iter().map(|sample| SignalSample {
             signals: sample.signals,
             accuracy: sample.accuracy,
             group,
-            usual_shares: matches!(sample.shares, ClassShares::Balanced | ClassShares::Sample),
+            shares: sample.shares,
         }));
     }
     let labelled = cells.first().map_or(0, |cell| cell.cell.images);

@@ -10,7 +10,7 @@ use flipcast_record::results::{CalibrationCell, Cell, CellEstimates, Estimates, 
 use std::collections::BTreeMap;
 
 /// Raised whenever fits or estimates change for the same cells.
-pub const ESTIMATES_VERSION: u32 = 3;
+pub const ESTIMATES_VERSION: u32 = 4;
 
 /// What defines a record of `kind` that is made from cells under `setting`: fits, or estimates.
 pub fn estimates_protocol(kind: &str, setting: &Setting, request: &CellRequest) -> Result<Protocol, RunError> {
@@ -98,10 +98,7 @@ pub(crate) fn estimate_source(
     let mut source = estimate_all(fits, &cell.source, cell, cell.images, level);
     match (accuracy, &cell.signals) {
         (Some(fit), Some(signals)) => {
-            let from_signals = fit.estimate(signals, level);
-            let per_class = signals.images as f64 / signals.classes as f64;
-            let transport = source.get("cot_calibrated").filter(|_| per_class >= ENOUGH_PER_CLASS);
-            let mut combined = join_transport(from_signals, transport);
+            let mut combined = fit.estimate(signals, level);
             combined.flags.extend(cell.flags.iter().filter(|flag| **flag != Flag::TooFewImages));
             combined.flags.sort();
             combined.flags.dedup();
@@ -110,24 +107,6 @@ pub(crate) fn estimate_source(
         _ => drop_false_alarms(&mut source, cells.iter().map(|cell| (&cell.cell.source, cell.cell.accuracy))),
     }
     source
-}
-
-/// Images for each class from which on calibrated transport is not bent by their number.
-const ENOUGH_PER_CLASS: f64 = 10.0;
-
-/// The mean of what signals and calibrated transport say, where the classes' shares look usual; signals alone elsewhere.
-///
-/// Transport is right about usual shares only, and errs there in other ways than the signals do. Equal weights, since calibration cells are too few
-/// to choose better ones. What the two differ by widens the interval.
-fn join_transport(from_signals: Estimate, transport: Option<&Estimate>) -> Estimate {
-    let Some(transport) = transport.filter(|_| !from_signals.flags.contains(&Flag::ClassMarginalMismatch)) else {
-        return from_signals;
-    };
-    let apart = 0.5 * (transport.accuracy - from_signals.accuracy);
-    let up = (from_signals.high - from_signals.accuracy).hypot(apart);
-    let down = (from_signals.accuracy - from_signals.low).hypot(apart);
-    let accuracy = from_signals.accuracy + apart;
-    Estimate { accuracy, low: (accuracy - down).max(0.0), high: (accuracy + up).min(1.0), flags: from_signals.flags }
 }
 
 /// Puts the combined estimate beside the others. They were calibrated on cells of many images with the labelled images' class shares, it for the
@@ -215,17 +194,6 @@ fn estimate_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn transport_takes_part_where_shares_look_usual() {
-        let signals = |flags: &[Flag]| Estimate::around(0.6, 0.04, flags.to_vec());
-        let transport = Estimate::around(0.66, 0.05, Vec::new());
-        let both = join_transport(signals(&[]), Some(&transport));
-        assert!((both.accuracy - 0.63).abs() < 1e-12 && (both.high - both.accuracy - 0.05).abs() < 1e-12, "{both:?}");
-        let doubt = [Flag::ClassMarginalMismatch];
-        assert_eq!(join_transport(signals(&doubt), Some(&transport)), signals(&doubt));
-        assert_eq!(join_transport(signals(&[]), None), signals(&[]));
-    }
 
     #[test]
     fn other_intervals_reach_the_combined_estimate_and_share_its_doubt() {

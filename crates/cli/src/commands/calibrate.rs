@@ -27,7 +27,7 @@ const LONG_SECONDS: f64 = 600.0;
 
 /// Learn from labelled images how this model's accuracy shows in its outputs.
 ///
-/// --data are clean images with labels. Looks at them and at 18 kinds of shift in two severities, made in memory, draws samples of all with other
+/// --data are clean images with labels. Looks at them and at 18 kinds of shift in one or two severities, made in memory, draws samples of all with other
 /// class shares and fewer images, and fits what every estimator needs. The result belongs to these weights, this preprocessing and this protocol. What it will take is
 /// measured and told first. Every finished cell is kept beside the result, so that an interrupted run goes on where it was.
 #[derive(Clone, Debug, clap::Args)]

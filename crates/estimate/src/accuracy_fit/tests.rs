@@ -13,6 +13,7 @@ fn samples(kinds: usize, per_kind: usize, seed: u64) -> Vec<SignalSample> {
             let expected = share(odds);
             let right = (0..images).filter(|_| random.uniform() < expected).count();
             let usual_shares = sample % 3 == 0;
+            let shares = if usual_shares { ClassShares::Sample } else { ClassShares::Dirichlet01 };
             // Each kind of shift has its own way from accuracy to signals.
             let seen = odds + offset + random.normal() / (images as f64).sqrt();
             let concentration = if usual_shares { 0.0 } else { 2.0 * random.uniform() };
@@ -20,14 +21,16 @@ fn samples(kinds: usize, per_kind: usize, seed: u64) -> Vec<SignalSample> {
                 images,
                 classes: 100,
                 confidence: share(1.2 * seen + 0.3),
+                entropy: 1.5 - 0.5 * seen,
                 cross: share(seen),
                 reverse: share(seen + 0.02 * random.normal()),
                 concentration,
+                source_concentration: concentration,
                 transport: share(seen - concentration + 0.05 * random.normal()),
             };
             let accuracy = right as f64 / images as f64;
             let group = (kind > 0).then(|| kind - 1);
-            samples.push(SignalSample { signals, accuracy, group, usual_shares });
+            samples.push(SignalSample { signals, accuracy, group, shares });
         }
     }
     samples
@@ -69,7 +72,7 @@ fn other_shares_are_told_from_usual_ones() {
         let chosen = samples(40, 12, 5).into_iter().filter(|sample| {
             sample.signals.images >= 300
                 && (sample.signals.concentration > 1.0) == concentrated
-                && (concentrated || sample.usual_shares)
+                && (concentrated || sample.has_usual_shares())
         });
         let flags: Vec<bool> = chosen
             .map(|sample| fit.estimate(&sample.signals, 0.9).flags.contains(&Flag::ClassMarginalMismatch))
