@@ -17,7 +17,6 @@ use flipcast_run::open::{LabelMatchError, OpenError};
 use std::error::Error;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// Most unusable images that are named.
 const MAX_NAMED: usize = 20;
@@ -43,7 +42,7 @@ pub struct Advised {
 }
 
 /// Prints an error with its causes and hints, and gives its exit code.
-pub fn report(error: &anyhow::Error) -> ExitCode {
+pub fn report(error: &anyhow::Error) -> u8 {
     eprintln!("error: {error}");
     for cause in error.chain().skip(1) {
         eprintln!("  caused by: {cause}");
@@ -65,7 +64,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
             told.push(hint);
         }
     }
-    ExitCode::from(exit_code(error))
+    exit_code(error)
 }
 
 /// 1 when a check fired, 130 or 143 when a signal ended the work, 3 when the environment is at fault, otherwise 2.

@@ -49,6 +49,11 @@ impl Outputs {
         self.classes
     }
 
+    /// All logits, row after row.
+    pub fn logits(&self) -> &[f32] {
+        &self.logits
+    }
+
     /// The logits of each image in turn.
     pub fn rows(&self) -> std::slice::ChunksExact<'_, f32> {
         self.logits.chunks_exact(self.classes)

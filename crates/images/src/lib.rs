@@ -41,6 +41,7 @@ pub mod labelspace;
 pub mod loader;
 pub mod preprocess;
 pub mod registry;
+pub mod table;
 
 pub use image::Image;
 pub use label::Label;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use flipcast_adapt::{GuardAction, GuardConfig, MethodConfig, Norms, ParamRule};
 use flipcast_images::loader::{Loader, LoaderConfig, Order};
+use flipcast_images::table::write_npy;
 use flipcast_models::Model;
 use flipcast_record::predictions::{Format, PredictionWriter};
 use flipcast_record::{RecordStore, RunRecord, Timing};
@@ -78,6 +79,9 @@ pub struct Args {
     /// Write one row per prediction; `.csv`, `.jsonl` or `.parquet`
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Write the logits behind the predictions, one row per prediction in the order in which they were made (npy)
+    #[arg(long, value_name = "FILE")]
+    logits_out: Option<PathBuf>,
     /// Add the result to this record file; a run that is there already is not repeated
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -122,7 +126,7 @@ enum GuardChoice {
 
 pub fn run(args: &Args) -> Result<()> {
     // What cannot be written at the end should be noticed at the start.
-    for path in [&args.out, &args.save_affine].into_iter().flatten() {
+    for path in [&args.out, &args.save_affine, &args.logits_out].into_iter().flatten() {
         check_writable(path)?;
     }
     let format = args.out.as_deref().map(Format::of).transpose()?;
@@ -168,17 +172,21 @@ pub fn run(args: &Args) -> Result<()> {
     let protocol = job.protocol()?;
     let key = protocol.key();
     let recorded = store.as_ref().and_then(|store| store.get(&key));
-    if let Some(record) = recorded.filter(|_| args.out.is_none() && args.save_affine.is_none()) {
+    let writes = args.out.is_some() || args.save_affine.is_some() || args.logits_out.is_some();
+    if let Some(record) = recorded.filter(|_| !writes) {
         return print_recorded(args, record);
     }
     if let (Some(path), Some(format)) = (&args.out, format) {
         job.predictions = Some(PredictionWriter::create(path, format)?);
     }
     let stop = StopRequest::listen()?;
-    let mut live = Live::new(args.progress, stop.clone());
+    let mut live = Live::new(args.progress, stop.clone(), args.logits_out.is_some());
     let outcome = run_job(job, &mut live)
         .with_context(|| format!("cannot adapt `{}` to `{}` with `{}`", model.name(), spec, method.name()))?;
-    let elapsed = live.finish();
+    let (elapsed, logits) = live.finish();
+    if let (Some(path), Some(logits)) = (&args.logits_out, logits) {
+        write_npy(path, &logits, model.num_classes())?;
+    }
     let summary = outcome.summary;
     if let Some(path) = &args.save_affine {
         save_affine(path, &model, &outcome.affine)?;

@@ -1,21 +1,23 @@
 //! `flipcast calibrate`: labelled clean images become the artefact that estimates need.
 
 use super::inputs::{DataArgs, ModelArgs};
+use super::outputs::LabelledLogitsArgs;
 use super::scoring::{ScoringArgs, check_writable, flip_protocol, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
 use crate::progress::duration;
 use crate::table::{counted, grouped, render};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use flipcast_corrupt::Storage;
+use flipcast_estimate::AccuracyFit;
 use flipcast_ground::is_special;
 use flipcast_models::ModelCard;
 use flipcast_record::write_atomically;
 use flipcast_run::open::LabelRule;
 use flipcast_run::{
-    Calibration, CalibrationCost, CalibrationJob, CalibrationShift, FlipProtocol, ScoreOptions, Setting, calibrate,
-    measure_cost,
+    Basis, Calibration, CalibrationCost, CalibrationJob, CalibrationShift, Fits, FlipProtocol, OutputsCalibration,
+    ScoreOptions, Setting, calibrate, measure_cost,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,12 +32,16 @@ const LONG_SECONDS: f64 = 600.0;
 /// --data are clean images with labels. Looks at them and at 18 kinds of shift in one or two severities, made in memory, draws samples of all with other
 /// class shares and fewer images, and fits what every estimator needs. The result belongs to these weights, this preprocessing and this protocol. What it will take is
 /// measured and told first. Every finished cell is kept beside the result, so that an interrupted run goes on where it was.
+///
+/// Without a network, --logits and --truth calibrate from outputs alone, for `flipcast estimate --logits`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    model: ModelArgs,
+    model: Option<ModelArgs>,
     #[command(flatten)]
-    images: DataArgs,
+    images: Option<DataArgs>,
+    #[command(flatten)]
+    outputs: LabelledLogitsArgs,
     /// Where the artefact is written
     #[arg(long, value_name = "FILE", default_value = "calibration.json")]
     out: PathBuf,
@@ -70,6 +76,28 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
+    match (&args.model, &args.images) {
+        _ if args.outputs.logits.is_some() => calibrate_outputs(args),
+        (Some(model), Some(images)) => calibrate_network(args, model, images),
+        _ => bail!("neither --logits nor --model and --data are given"),
+    }
+}
+
+/// Calibrates from files of logits.
+fn calibrate_outputs(args: &Args) -> Result<()> {
+    let scoring = &args.scoring;
+    scoring.end_on_interrupt()?;
+    let mut watcher = scoring.watcher("calibrate");
+    let calibration =
+        args.outputs.calibrate(&args.marginal, args.temperature, scoring.seed, &args.out, &mut watcher)?;
+    drop(watcher);
+    let OutputsCalibration { basis, fits, accuracy, .. } = &calibration;
+    print(&summary("outputs alone", basis, fits.as_ref(), accuracy.as_ref()))?;
+    finish(basis, &args.out)
+}
+
+/// Calibrates a model on images.
+fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> Result<()> {
     let mut scoring = args.scoring.clone();
     let threads = thread_count(scoring.threads)?;
     let device = scoring.device.device(threads)?;
@@ -81,8 +109,8 @@ pub fn run(args: &Args) -> Result<()> {
     // A misspelt name should not wait for the weights.
     FlipProtocol::named(protocol)?;
     check_writable(&args.out)?;
-    check_not_the_models(&args.out, args.model.weight_file())?;
-    let model = args.model.open()?;
+    check_not_the_models(&args.out, model_args.weight_file())?;
+    let model = model_args.open()?;
     if args.quick && !model.graph().has_batch_norm() {
         return Err(Advised {
             problem: format!("`{}` has no batch norms, so that nothing flips without adapting", model.name()),
@@ -91,14 +119,14 @@ pub fn run(args: &Args) -> Result<()> {
         .into());
     }
     let protocol = flip_protocol(protocol, &model, scoring.seed)?;
-    if args.images.labels == LabelRule::None {
+    if images.labels == LabelRule::None {
         return Err(Advised {
             problem: "a calibration compares predictions with labels, but `--labels none` ignores them".to_owned(),
             hint: "leave the option out, or match classes by number with `--labels index`".to_owned(),
         }
         .into());
     }
-    let data = args.images.open(args.images.only()?, &model, scoring.seed)?;
+    let data = images.open(images.only()?, &model, scoring.seed)?;
     if data.spec.corruption.is_some() {
         return Err(Advised {
             problem: format!("--data is `{}`, with a corruption, but a calibration is made on clean images", data.spec),
@@ -107,7 +135,7 @@ pub fn run(args: &Args) -> Result<()> {
         .into());
     }
     let others: Vec<_> =
-        args.also.iter().map(|data| args.images.open(data, &model, scoring.seed)).collect::<Result<_, _>>()?;
+        args.also.iter().map(|data| images.open(data, &model, scoring.seed)).collect::<Result<_, _>>()?;
     let job = CalibrationJob {
         shifts: CalibrationShift::parse_list(&args.shifts)?,
         others: others.iter().map(|data| scoring.request(data)).collect(),
@@ -128,19 +156,25 @@ pub fn run(args: &Args) -> Result<()> {
     let calibration = calibrate(&job, &mut ledger, &mut scoring.watcher("calibrate")).with_context(cannot)?;
     let text = calibration.to_json()?;
     write_atomically(&args.out, text.as_bytes())?;
-    print(&summary(&calibration))?;
-    if calibration.basis.reference.images < FEW_IMAGES {
-        let images = counted(calibration.basis.reference.images, "clean image");
-        print(&format!(
-            "\nonly {images}: chance decides much of what was learned; {FEW_IMAGES} are few, a thousand a start\n"
-        ))?;
-    }
+    let Calibration { basis, source, accuracy, .. } = &calibration;
+    print(&summary(model.name(), basis, Some(source), accuracy.as_ref()))?;
     if !model.graph().has_batch_norm() {
         print(
             "\nno batch norm, hence no running statistics: both anchors of flips coincide, and nothing flips before the first step\n",
         )?;
     }
-    print(&format!("\nwritten to {}\n", args.out.display()))
+    finish(basis, &args.out)
+}
+
+/// Says what is to be said about the number of images, and where the artefact is.
+fn finish(basis: &Basis, out: &Path) -> Result<()> {
+    if basis.reference.images < FEW_IMAGES {
+        let images = counted(basis.reference.images, "clean image");
+        print(&format!(
+            "\nonly {images}: chance decides much of what was learned; {FEW_IMAGES} are few, a thousand a start\n"
+        ))?;
+    }
+    print(&format!("\nwritten to {}\n", out.display()))
 }
 
 /// Refuses to write over the model's own files.
@@ -192,22 +226,24 @@ fn describe_cost(cost: &CalibrationCost, record: Option<&Path>) -> String {
     text
 }
 
-/// What was learned, for a reader.
-fn summary(calibration: &Calibration) -> String {
-    let basis = &calibration.basis;
+/// What was learned about the classifier called `name`, for a reader.
+fn summary(name: &str, basis: &Basis, fits: Option<&Fits>, accuracy: Option<&AccuracyFit>) -> String {
     let mut text = format!(
         "{}: {:.2}% of {} right, confidence {:.2}%, calibration error {:.2} points (temperature {:.3})\n\n",
-        calibration.model.name,
+        name,
         100.0 * basis.reference.accuracy,
         counted(basis.reference.images, "clean image"),
         100.0 * basis.reference.mean_confidence,
         100.0 * basis.reference.ece,
         basis.temperature.value,
     );
+    let Some(fits) = fits else {
+        return text + "too few kinds of shift to tell how far estimates err: intervals will span everything\n";
+    };
     let mut rows = Vec::new();
     let points = |x: f64| format!("{:.2}", 100.0 * x);
-    for (name, fit) in &calibration.source.by_score {
-        let direct = calibration.source.direct.get(name);
+    for (name, fit) in &fits.by_score {
+        let direct = fits.direct.get(name);
         rows.push(vec![
             name.clone(),
             direct.map_or_else(|| "-".to_owned(), |errors| points(errors.mae())),
@@ -217,7 +253,7 @@ fn summary(calibration: &Calibration) -> String {
     }
     text += "errors in points of accuracy on kinds of shift the fit had not seen, all images of a cell\n";
     text += &render(&["estimator", ">as it is", ">calibrated", ">worst"], &rows);
-    match &calibration.accuracy {
+    match accuracy {
         Some(fit) => {
             let errors = fit.errors();
             let mae = |least: usize| errors.mae(least).map_or_else(|| "-".to_owned(), points);

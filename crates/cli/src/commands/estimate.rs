@@ -4,13 +4,16 @@ mod labels;
 
 use self::labels::{LabelArgs, Told};
 use super::inputs::{DataArgs, ModelArgs};
-use super::scoring::{ScoringArgs, check_level, parse_marginal};
+use super::outputs::{self, LogitsArgs};
+use super::scoring::{ScoringArgs, check_level, check_writable, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
+use crate::output::print;
 use crate::table::{counted, grouped, percent, render};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use flipcast_estimate::{Estimate, Flag};
 use flipcast_ground::nearest_quoted;
+use flipcast_images::table::write_npy;
 use flipcast_run::{
     Calibration, Cell, CellEstimates, EstimateSource, Estimates, FlipProtocol, ImageGuesses, PAPER_FITS, PaperFit,
     Setting, Watcher,
@@ -24,16 +27,20 @@ use std::path::{Path, PathBuf};
 /// Prints, for the source model and for the model adapted to the images, what every estimator says, with intervals and
 /// warnings. Where the images have labels the truth stands beside it; no estimate uses them unless --use-labels says so. A few
 /// labels of your own (--labelled) add an estimate that assumes nothing about the shift.
+///
+/// Without a network, --logits estimates from outputs alone, with a calibration that was made so.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    model: ModelArgs,
+    model: Option<ModelArgs>,
     /// What `flipcast calibrate` wrote for this model; or one of the paper's own
     /// fits: `paper-resnet50`, `paper-cifar100`, `paper-cifar10`
     #[arg(long, value_name = "FILE")]
     calibration: PathBuf,
     #[command(flatten)]
-    images: DataArgs,
+    images: Option<DataArgs>,
+    #[command(flatten)]
+    outputs: LogitsArgs,
     /// The protocol the calibration must have been made with
     #[arg(long)]
     protocol: Option<String>,
@@ -50,6 +57,9 @@ pub struct Args {
     /// Print every estimator, not the main ones alone
     #[arg(long)]
     all: bool,
+    /// Write the source model's logits, one row per image in the order in which they are stored (npy)
+    #[arg(long, value_name = "FILE")]
+    logits_out: Option<PathBuf>,
     #[command(flatten)]
     few_labels: LabelArgs,
     #[command(flatten)]
@@ -62,6 +72,28 @@ const MAIN: [&str; 9] =
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
+    match (&args.model, &args.images, &args.outputs.logits) {
+        (_, _, Some(logits)) => estimate_outputs(args, logits),
+        (Some(model), Some(images), None) => estimate_network(args, model, images),
+        _ => bail!("neither --logits nor --model and --data are given"),
+    }
+}
+
+/// Estimates from a file of logits.
+fn estimate_outputs(args: &Args, logits: &Path) -> Result<()> {
+    args.scoring.end_on_interrupt()?;
+    check_level(args.level)?;
+    check_calibration(&args.calibration)?;
+    let (cell, estimates) = args.outputs.estimate(logits, &args.calibration, args.marginal.as_deref(), args.level)?;
+    let spec = logits.display().to_string();
+    print(&match args.json {
+        true => outputs::to_json(&spec, &cell, &estimates, args.level).to_string() + "\n",
+        false => to_text(&spec, &cell, &estimates, &Told::default(), args),
+    })
+}
+
+/// Estimates with a model and images.
+fn estimate_network(args: &Args, model: &ModelArgs, data: &DataArgs) -> Result<()> {
     let threads = thread_count(args.scoring.threads)?;
     let device = args.scoring.device.device(threads)?;
     args.scoring.end_on_interrupt()?;
@@ -74,13 +106,17 @@ pub fn run(args: &Args) -> Result<()> {
             Some(Calibration::load(&args.calibration)?)
         }
     };
-    let labels = args.few_labels.job(&args.images, calibration.is_some(), args.scoring.seed)?;
+    if let Some(path) = &args.logits_out {
+        data.only()?;
+        check_writable(path)?;
+    }
+    let labels = args.few_labels.job(data, calibration.is_some(), args.scoring.seed)?;
     let protocol = match &calibration {
         Some(calibration) => calibration.protocol.clone(),
         None => FlipProtocol::named(args.protocol.as_deref().unwrap_or("code"))?,
     };
     check_protocol(args.protocol.as_deref(), &protocol)?;
-    let model = args.model.open()?;
+    let model = model.open()?;
     if let Some(fit) = published {
         fit.check(&model)?;
     }
@@ -89,7 +125,7 @@ pub fn run(args: &Args) -> Result<()> {
     let marginal = marginal.transpose()?;
     let mut ledger = args.scoring.ledger()?;
     let setting = Setting { model: &model, protocol: &protocol, device };
-    let images = args.images.open_all(&model, args.scoring.seed)?;
+    let images = data.open_all(&model, args.scoring.seed)?;
     let mut watcher = args.scoring.watcher("estimate");
     for (number, (spec, data)) in images.iter().enumerate() {
         watcher.cell(spec, number, images.len());
@@ -107,7 +143,11 @@ pub fn run(args: &Args) -> Result<()> {
         let (cell, estimates) =
             setting.estimate(source, &request, args.level, &mut ledger, &mut watcher).with_context(failed)?;
         let temperature = calibration.as_ref().map_or(1.0, |calibration| calibration.basis.temperature.value);
-        let guesses = ImageGuesses::new(&setting, &request, temperature);
+        let mut guesses = ImageGuesses::new(&setting, &request, temperature);
+        if let Some(path) = &args.logits_out {
+            let outputs = guesses.outputs(&mut watcher).with_context(failed)?;
+            write_npy(path, outputs.logits(), outputs.classes())?;
+        }
         let names = || request.scope.alternative_names(&model);
         let told = labels
             .tell(guesses, names, source, (&estimates, args.level), &mut ledger, &mut watcher)

@@ -17,6 +17,7 @@ pub mod figure;
 pub mod inputs;
 pub mod models;
 mod numbers;
+mod outputs;
 mod places;
 mod profile;
 pub mod report;

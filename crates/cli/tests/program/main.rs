@@ -10,6 +10,7 @@ mod estimating;
 mod labelling;
 mod manners;
 mod models;
+mod outputs_alone;
 mod report;
 mod run;
 mod runs;

@@ -15,7 +15,7 @@ const MAX_GROWTH: u64 = 20;
 const MIN_UNPACKED: u64 = 4 << 30;
 
 /// A file read at offsets from several threads.
-pub(super) struct FileAt {
+pub(crate) struct FileAt {
     path: PathBuf,
     len: u64,
     file: Mutex<File>,
@@ -117,7 +117,7 @@ impl FileAt {
 }
 
 /// Opens a plain file. A pipe or device is refused before it is opened, because opening one may wait for ever.
-pub(super) fn open_regular(path: &Path) -> Result<File, DataError> {
+pub(crate) fn open_regular(path: &Path) -> Result<File, DataError> {
     let found = std::fs::metadata(path).map_err(DataError::io(path))?;
     if !found.is_file() {
         let found = if found.is_dir() { "a folder" } else { "a pipe or device" };

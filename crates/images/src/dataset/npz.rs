@@ -25,7 +25,7 @@ pub(super) fn open_npz(file: &FileAt, split: Split, rule: &ClassRule) -> Result<
         let found = format!("arrays {}", names.join(", "));
         DataError::format(path, "the content", found, "an array called `images` or `x`")
     })?;
-    let mut bytes = unpack(&mut archive, path, &images)?;
+    let mut bytes = unpack_array(&mut archive, path, &images)?;
     let header = NpyHeader::read(path, &bytes)?;
     let (shape, rows) = header.pictures(path)?;
     bytes.drain(..header.offset);
@@ -34,7 +34,7 @@ pub(super) fn open_npz(file: &FileAt, split: Split, rule: &ClassRule) -> Result<
     let Some(labels) = pick(&names, split, &["labels", "y", "targets"]) else {
         return Ok(array);
     };
-    let bytes = unpack(&mut archive, path, &labels)?;
+    let bytes = unpack_array(&mut archive, path, &labels)?;
     let values = NpyHeader::read(path, &bytes)?.integers(path, &bytes)?;
     array.with_labels(&values, path, rule)
 }
@@ -56,7 +56,8 @@ fn pick(names: &[String], split: Split, stems: &[&str]) -> Option<String> {
     found.next()
 }
 
-fn unpack(archive: &mut ZipArchive<File>, path: &Path, name: &str) -> Result<Vec<u8>, DataError> {
+/// The bytes of the array called `name`.
+pub(crate) fn unpack_array(archive: &mut ZipArchive<File>, path: &Path, name: &str) -> Result<Vec<u8>, DataError> {
     let entry = archive
         .by_name(name)
         .map_err(|e| DataError::format(path, format!("entry `{name}`"), e, "a stored or deflated file"))?;

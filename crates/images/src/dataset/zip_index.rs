@@ -9,12 +9,12 @@ use super::bytes_at::FileAt;
 use super::files::Packing;
 
 /// Opens the directory of a zip archive.
-pub(super) fn open_zip(file: &FileAt) -> Result<ZipArchive<File>, DataError> {
+pub(crate) fn open_zip(file: &FileAt) -> Result<ZipArchive<File>, DataError> {
     ZipArchive::new(file.rewound()?).map_err(|e| DataError::format(file.path(), "the archive", e, "a zip directory"))
 }
 
 /// The names in the directory.
-pub(super) fn names_in(archive: &ZipArchive<File>) -> Vec<String> {
+pub(crate) fn names_in(archive: &ZipArchive<File>) -> Vec<String> {
     archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect()
 }
 

@@ -64,6 +64,7 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
             predict_as_source(&mut *net, &loaded.batch, source_logits)?
         };
         tally.add(&loaded, seen, job.class_space)?;
+        watcher.logits(seen.logits);
         if let Some(writer) = &mut job.predictions {
             let names = job.model.class_names();
             writer.write(&rows(&loaded, seen.logits, source_classes.as_deref(), names))?;

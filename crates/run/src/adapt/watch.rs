@@ -1,5 +1,6 @@
 use super::GuardEvent;
 use flipcast_adapt::GuardState;
+use flipcast_exec::Logits;
 
 /// How a run stands after a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +32,11 @@ pub enum Flow {
 
 /// Hears how a run goes, and may end it between two batches.
 pub trait StepWatcher {
+    /// What the model said of the images of a batch.
+    fn logits(&mut self, logits: Logits<'_>) {
+        let _ = logits;
+    }
+
     /// A batch is done, and its predictions are written.
     fn batch(&mut self, now: &Progress) -> Flow {
         let _ = now;

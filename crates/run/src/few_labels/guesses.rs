@@ -60,6 +60,11 @@ impl<'a> ImageGuesses<'a> {
         Self { setting, request, temperature, seen: None }
     }
 
+    /// The source model's outputs, one row per image in the order in which they are stored.
+    pub fn outputs(&mut self, watcher: &mut dyn Watcher) -> Result<&Outputs, RunError> {
+        Ok(&self.look(watcher)?.pass.outputs)
+    }
+
     /// Chooses images to label, by [`choose_questions`].
     pub fn choose_images(
         &mut self,

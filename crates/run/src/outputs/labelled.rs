@@ -61,6 +61,11 @@ impl LabelledOutputs {
         &self.name
     }
 
+    /// Number of classes of the outputs.
+    pub fn classes(&self) -> usize {
+        self.outputs.classes()
+    }
+
     /// The kind of shift.
     pub fn kind(&self) -> &str {
         self.name.split(':').next().unwrap_or_default()

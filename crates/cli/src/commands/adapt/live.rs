@@ -5,6 +5,7 @@ use crate::interrupt::StopRequest;
 use crate::progress::{ProgressArgs, ProgressLine, ProgressMode, left};
 use crate::table::grouped;
 use flipcast_adapt::{GuardAction, GuardState};
+use flipcast_exec::Logits;
 use flipcast_run::adapt::{Flow, GuardEvent, Progress, StepWatcher};
 use std::time::Duration;
 
@@ -13,21 +14,30 @@ pub struct Live {
     line: ProgressLine,
     quiet: bool,
     stop: StopRequest,
+    /// All logits, where they are wanted.
+    logits: Option<Vec<f32>>,
 }
 
 impl Live {
     /// Starts the clock; `stop` ends the run after the batch in flight.
-    pub fn new(progress: ProgressArgs, stop: StopRequest) -> Self {
-        Self { line: progress.line("adapting"), quiet: progress.mode() == ProgressMode::Never, stop }
+    pub fn new(progress: ProgressArgs, stop: StopRequest, keeps_logits: bool) -> Self {
+        let quiet = progress.mode() == ProgressMode::Never;
+        Self { line: progress.line("adapting"), quiet, stop, logits: keeps_logits.then(Vec::new) }
     }
 
-    /// Ends the line; gives the time since the start.
-    pub fn finish(self) -> Duration {
-        self.line.elapsed()
+    /// Ends the line; gives the time since the start, and the logits where they were wanted.
+    pub fn finish(self) -> (Duration, Option<Vec<f32>>) {
+        (self.line.elapsed(), self.logits)
     }
 }
 
 impl StepWatcher for Live {
+    fn logits(&mut self, logits: Logits<'_>) {
+        if let Some(kept) = &mut self.logits {
+            kept.extend_from_slice(logits.values());
+        }
+    }
+
     fn batch(&mut self, now: &Progress) -> Flow {
         self.line.show(|| status(now, self.line.elapsed()));
         if self.stop.signal().is_some() { Flow::Stop } else { Flow::Continue }
