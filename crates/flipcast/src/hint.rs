@@ -11,7 +11,7 @@ use flipcast_images::dataset::DataError;
 use flipcast_images::decode::DecodeError;
 use flipcast_images::labelspace::LabelError;
 use flipcast_images::loader::LoadError;
-use flipcast_models::{CardError, ImportError, ModelError};
+use flipcast_models::{CardError, ImportError, ModelError, RestoreError};
 use flipcast_record::RecordError;
 use flipcast_record::predictions::PredictionError;
 use flipcast_report::ReportError;
@@ -48,6 +48,7 @@ const ADVISERS: &[Adviser] = &[
     ask::<PredictionError>,
     ask::<RecordError>,
     ask::<ReportError>,
+    ask::<RestoreError>,
     ask::<RunError>,
     ask::<TablesError>,
     ask::<WriteError>,

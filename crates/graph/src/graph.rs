@@ -1,4 +1,4 @@
-use crate::{AffineTable, Arrangement, Dims, NormKind, NormLayer, Op, PlanError, norm_groups};
+use crate::{AffineTable, Arrangement, Dims, GraphError, NormKind, NormLayer, Op, PlanError, norm_groups};
 
 /// A node's position in its graph; inputs always come before the nodes that use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -137,6 +137,48 @@ impl Graph {
     /// on the rest of its batch.
     pub fn has_batch_norm(&self) -> bool {
         self.norms().any(|(_, norm)| norm.kind == NormKind::Batch)
+    }
+
+    /// The same network with a batch norm behind each of `layers`, called as is said with it.
+    ///
+    /// ```
+    /// use flipcast_graph::{Conv2d, GraphBuilder};
+    ///
+    /// let (mut g, x) = GraphBuilder::new(3);
+    /// let x = g.conv("conv1", x, Conv2d::new(3, 8, 3).with_bias());
+    /// let x = g.global_avg_pool("avgpool", x);
+    /// let x = g.linear("fc", x, 8, 10);
+    /// let graph = g.finish(x)?;
+    /// let conv = graph.find("conv1").unwrap();
+    /// let normed = graph.insert_batch_norms(&[(conv, "conv1.norm".into())], 1e-5)?;
+    /// assert_eq!(normed.affine_table().len(), 2 * 8);
+    /// # Ok::<(), flipcast_graph::GraphError>(())
+    /// ```
+    pub fn insert_batch_norms(&self, layers: &[(NodeId, String)], eps: f32) -> Result<Self, GraphError> {
+        let mut graph = Self { nodes: Vec::new(), channels: Vec::new(), output: self.output };
+        // Where the value of every node is read from now.
+        let mut moved: Vec<NodeId> = Vec::with_capacity(self.nodes.len());
+        for (index, node) in self.nodes.iter().enumerate() {
+            let channels = self.channels[index];
+            let inputs = node.inputs.iter().map(|input| moved[input.0]).collect();
+            graph.nodes.push(Node { inputs, ..node.clone() });
+            graph.channels.push(channels);
+            let mut place = NodeId(graph.nodes.len() - 1);
+            if index == self.output.0 {
+                graph.output = place;
+            }
+            for (_, name) in layers.iter().filter(|(layer, _)| layer.0 == index && index != self.output.0) {
+                if self.nodes.iter().chain(&graph.nodes).any(|node| node.name == *name) {
+                    return Err(GraphError::DuplicateName { name: name.clone() });
+                }
+                let op = Op::Norm(NormLayer { kind: NormKind::Batch, channels, eps });
+                graph.nodes.push(Node { name: name.clone(), op, inputs: vec![place] });
+                graph.channels.push(channels);
+                place = NodeId(graph.nodes.len() - 1);
+            }
+            moved.push(place);
+        }
+        Ok(graph)
     }
 
     /// Names and places of all scales and shifts in the flat vector that adapts.

@@ -4,7 +4,9 @@ use crate::model::build_graph;
 use crate::program::{Lowered, lower_program};
 use crate::recognise::recognise;
 use crate::vit_weights::{accept_positions, file_params, join_heads, second_head};
-use crate::{Architecture, Format, Model, ModelCard, ModelError, ProgramError, TensorInfo, WeightFile, WeightTag};
+use crate::{
+    Architecture, Format, Model, ModelCard, ModelError, ProgramError, RestoredNorms, TensorInfo, WeightFile, WeightTag,
+};
 use flipcast_graph::Graph;
 use flipcast_images::preprocess::{Preprocess, Size};
 use flipcast_tensor::Tensor;
@@ -40,12 +42,14 @@ pub struct LoadRequest<'a> {
     pub card: Option<&'a Path>,
     /// Which state dict to take from a checkpoint that holds several, such as `ema`.
     pub within: Option<&'a str>,
+    /// Whether batch norms that were restored for the network, in a file beside it, are put in.
+    pub restored_norms: bool,
 }
 
 impl<'a> LoadRequest<'a> {
     /// The file at `path`, about which nothing else is known.
     pub fn new(path: &'a Path) -> Self {
-        Self { path, architecture: None, classes: None, card: None, within: None }
+        Self { path, architecture: None, classes: None, card: None, within: None, restored_norms: true }
     }
 }
 
@@ -73,7 +77,7 @@ impl Model {
     /// # Ok::<(), flipcast_models::ModelError>(())
     /// ```
     ///
-    /// An exported program is a network of its own; a card beside it, or the name of published weights, tells preprocessing and
+    /// An exported program or ONNX file is a network of its own, with the batch norms that were restored for it beside it; a card beside it, or the name of published weights, tells preprocessing and
     /// class names. Of other files the architecture is the one asked for, or else the card's, the one named in the file's metadata, or the one
     /// the tensors fit exactly. Preprocessing and class names come from the card or the weights' name. Position embeddings of a
     /// vision transformer asked for with images of another size are resampled. A card that says otherwise than the name of
@@ -95,7 +99,11 @@ impl Model {
             Format::Safetensors | Format::TorchZip | Format::TorchLegacy => from_weights(&request, &file, &known)?,
         };
         model = model.with_name(name).with_sha256(sha256);
-        model.notes = known.notes.into();
+        let mut notes = known.notes;
+        if request.restored_norms && matches!(file.format(), Format::ExportedProgram | Format::Onnx) {
+            model = with_norms_beside(request.path, model, &mut notes)?;
+        }
+        model.notes = notes.into();
         if let Some(preprocess) = known.preprocess {
             model = model.with_preprocess(preprocess);
         }
@@ -136,6 +144,22 @@ fn from_weights(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge)
     }
     let params = load_params(&path, file, &graph, &sources)?;
     Ok(Model::from_params(graph, params)?.with_architecture(&architecture))
+}
+
+/// `model` with the batch norms that were restored for it, if a file beside it at `path` holds some.
+fn with_norms_beside(path: &Path, model: Model, notes: &mut Vec<String>) -> Result<Model, ModelError> {
+    let place = RestoredNorms::place_beside(path);
+    if !place.is_file() {
+        return Ok(model);
+    }
+    let restored = RestoredNorms::load(&place).and_then(|norms| {
+        norms.check_model(&place, &model)?;
+        Ok((model.with_restored_norms(&norms)?, norms))
+    });
+    let (model, norms) = restored.map_err(|source| ModelError::Restore { source: Box::new(source) })?;
+    let (count, images) = (norms.layers.len(), norms.images);
+    notes.push(format!("{count} batch norms are restored from `{}` ({images} clean images)", place.display()));
+    Ok(model)
 }
 
 /// The model that the exported program in `file` describes by itself, if it fits what else is known.

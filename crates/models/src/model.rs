@@ -95,6 +95,11 @@ impl Model {
         Ok(self)
     }
 
+    /// The same model with other layers and weights, which fit each other.
+    pub(crate) fn with_layers(&self, graph: Graph, params: HashMap<String, Tensor>) -> Self {
+        Self { graph: Arc::new(graph), params: Arc::new(params), derived: Arc::default(), ..self.clone() }
+    }
+
     pub(crate) fn with_architecture(self, architecture: &Architecture) -> Self {
         self.with_input_size(&architecture.name, Size::square(architecture.input_size))
     }

@@ -1,7 +1,7 @@
 use crate::fit::{Fit, Mismatch, describe};
 use crate::recognise::Match;
 use crate::text::{list_names, shown};
-use crate::{ArchitectureError, CardError, Format, ImportError, ProgramError};
+use crate::{ArchitectureError, CardError, Format, ImportError, ProgramError, RestoreError};
 use flipcast_graph::{Graph, GraphError};
 use flipcast_ground::Hint;
 
@@ -52,6 +52,13 @@ pub enum ModelError {
         /// What is wrong with it.
         #[source]
         source: Box<CardError>,
+    },
+    /// The batch norms restored for the network do not fit it.
+    #[error("cannot use the restored batch norms")]
+    Restore {
+        /// Why not.
+        #[source]
+        source: Box<RestoreError>,
     },
     /// The architecture's name is unknown.
     #[error(transparent)]
@@ -200,6 +207,7 @@ impl Hint for ModelError {
             Self::Import { source, .. } => return source.hint(),
             Self::Card { source, .. } => return source.hint(),
             Self::Program { source, .. } => return source.hint(),
+            Self::Restore { source } => return source.hint(),
             Self::NamedProgram { .. } => {
                 "leave the name out, or name published weights whose preprocessing it shares".into()
             }

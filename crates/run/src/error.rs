@@ -9,6 +9,7 @@ use flipcast_ground::Hint;
 use flipcast_images::dataset::DataError;
 use flipcast_images::labelspace::LabelError;
 use flipcast_images::loader::LoadError;
+use flipcast_models::RestoreError;
 use flipcast_record::predictions::PredictionError;
 use flipcast_record::{ProtocolError, RecordError};
 use std::path::PathBuf;
@@ -150,6 +151,9 @@ pub enum RunError {
     /// Outputs do not fit each other or their calibration.
     #[error("the outputs cannot be used")]
     Outputs(#[from] OutputsError),
+    /// Batch norms could not be restored.
+    #[error("the batch norms cannot be restored")]
+    Restore(#[from] RestoreError),
     /// A part of a dataset could not be taken.
     #[error("the dataset cannot be read")]
     Data(#[from] DataError),
@@ -161,6 +165,7 @@ impl Hint for RunError {
             Self::Unlabelled { .. } => {
                 "answers are needed here: give a dataset with labels, such as class folders or a list file"
             }
+            Self::Restore(source) => return source.hint(),
             Self::OutsideClassSpace { .. } => "check that the dataset has the model's classes",
             Self::CalibrationJson { .. } => "calibrate the model, which writes such a file",
             Self::OtherCalibration { .. } => "calibrate this model again, or use the artefact that belongs to it",

@@ -2,7 +2,8 @@
 
 use crate::RunError;
 use flipcast_adapt::{
-    AdaptError, EntropyMargin, EtaConfig, MethodConfig, OptimizerConfig, RdumbConfig, RedundancyMargin, TentConfig,
+    AdaptError, EntropyMargin, EtaConfig, MethodConfig, OptimizerConfig, RdumbConfig, RedundancyMargin, SourceConfig,
+    TentConfig,
 };
 use flipcast_estimate::CurveKind;
 use flipcast_graph::Graph;
@@ -109,6 +110,7 @@ impl FlipProtocol {
         let mut protocol = Self::named(name)?;
         if !graph.has_batch_norm() {
             match name {
+                "flipcast" if graph.norms().next().is_none() => protocol = protocol.without_norms(),
                 "flipcast" => protocol = protocol.without_running_statistics(),
                 "statistics" => {
                     let method = "statistics";
@@ -119,6 +121,11 @@ impl FlipProtocol {
         }
         protocol.method.check_network(&graph.affine_table())?;
         Ok(protocol)
+    }
+
+    /// For a network without any norm, of which nothing adapts: nothing flips, and all else is estimated as ever.
+    fn without_norms(self) -> Self {
+        Self { method: MethodConfig::Source(SourceConfig {}), stops: vec![0], ..self }
     }
 
     /// The settings for networks of layer or group norms: Tent with Adam 1e-2, 5 steps of 16 images, probe of 1,000.

@@ -1,6 +1,7 @@
 //! `flipcast calibrate`: labelled clean images become the artefact that estimates need.
 
 use super::inputs::{DataArgs, ModelArgs};
+use super::models::restored_text;
 use super::outputs::LabelledLogitsArgs;
 use super::scoring::{ScoringArgs, check_writable, flip_protocol, parse_marginal};
 use super::thread_count;
@@ -12,12 +13,12 @@ use anyhow::{Context, Result, bail};
 use flipcast_corrupt::Storage;
 use flipcast_estimate::AccuracyFit;
 use flipcast_ground::is_special;
-use flipcast_models::ModelCard;
+use flipcast_models::{Model, ModelCard, RestoredNorms};
 use flipcast_record::write_atomically;
-use flipcast_run::open::LabelRule;
+use flipcast_run::open::{LabelRule, OpenedData};
 use flipcast_run::{
     Basis, Calibration, CalibrationCost, CalibrationJob, CalibrationShift, Fits, FlipProtocol, OutputsCalibration,
-    ScoreOptions, Setting, calibrate, measure_cost,
+    RESTORE_IMAGES, RestoreOptions, ScoreOptions, Setting, calibrate, measure_cost, restore_norms,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -70,6 +71,10 @@ pub struct Args {
     /// size if not given
     #[arg(long, value_name = "STEP")]
     storage: Option<Storage>,
+    /// Leave a network as it is whose batch norms were folded into its convolutions; otherwise they are restored from the
+    /// clean images, in a file beside the network
+    #[arg(long)]
+    no_restore: bool,
     #[command(flatten)]
     scoring: ScoringArgs,
 }
@@ -111,14 +116,6 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     check_writable(&args.out)?;
     check_not_the_models(&args.out, model_args.weight_file())?;
     let model = model_args.open()?;
-    if args.quick && !model.graph().has_batch_norm() {
-        return Err(Advised {
-            problem: format!("`{}` has no batch norms, so that nothing flips without adapting", model.name()),
-            hint: "leave `--quick` out; such a network is adapted in a few small steps".to_owned(),
-        }
-        .into());
-    }
-    let protocol = flip_protocol(protocol, &model, scoring.seed)?;
     if images.labels == LabelRule::None {
         return Err(Advised {
             problem: "a calibration compares predictions with labels, but `--labels none` ignores them".to_owned(),
@@ -134,6 +131,18 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
         }
         .into());
     }
+    let model = match args.no_restore {
+        true => model,
+        false => restore_folded(model, model_args.weight_file(), &data, &scoring, threads)?,
+    };
+    if args.quick && !model.graph().has_batch_norm() {
+        return Err(Advised {
+            problem: format!("`{}` has no batch norms, so that nothing flips without adapting", model.name()),
+            hint: "leave `--quick` out; such a network is adapted in a few small steps".to_owned(),
+        }
+        .into());
+    }
+    let protocol = flip_protocol(protocol, &model, scoring.seed)?;
     let others: Vec<_> =
         args.also.iter().map(|data| images.open(data, &model, scoring.seed)).collect::<Result<_, _>>()?;
     let job = CalibrationJob {
@@ -175,6 +184,25 @@ fn finish(basis: &Basis, out: &Path) -> Result<()> {
         ))?;
     }
     print(&format!("\nwritten to {}\n", out.display()))
+}
+
+/// `model` with the batch norms that its exporter folded away, if there are any: gathered on the clean images and kept beside it.
+fn restore_folded(
+    model: Model,
+    weights: &Path,
+    clean: &OpenedData,
+    scoring: &ScoringArgs,
+    threads: usize,
+) -> Result<Model> {
+    if model.folded_layers().is_empty() {
+        return Ok(model);
+    }
+    let options = RestoreOptions { layers: None, images: RESTORE_IMAGES, seed: scoring.seed, threads };
+    let norms = restore_norms(&model, clean, options, &mut scoring.watcher("restore"))?;
+    let place = RestoredNorms::place_beside(weights);
+    write_atomically(&place, &norms.to_bytes())?;
+    eprintln!("{}", restored_text(&norms, &place));
+    Ok(model.with_restored_norms(&norms)?)
 }
 
 /// Refuses to write over the model's own files.

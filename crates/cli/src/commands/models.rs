@@ -1,12 +1,18 @@
+use super::scoring::check_writable;
+use super::thread_count;
 use crate::output::print;
-use crate::table::{grouped, render};
+use crate::table::{counted, grouped, render};
 use anyhow::Result;
 use clap::Subcommand;
 use flipcast_ground::with_causes;
 use flipcast_images::preprocess::{Preprocess, Resize};
 use flipcast_models::{
-    ARCHITECTURES, Format, Model, ModelCard, WEIGHT_TAGS, WeightFile, count_parameters, inspect_file,
+    ARCHITECTURES, Format, LoadRequest, Model, ModelCard, RestoredNorms, WEIGHT_TAGS, WeightFile, count_parameters,
+    inspect_file,
 };
+use flipcast_record::write_atomically;
+use flipcast_run::open::{DataRequest, LabelRule};
+use flipcast_run::{RESTORE_IMAGES, RestoreOptions, Unwatched, restore_norms};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -24,12 +30,39 @@ enum Show {
         /// A safetensors, .pth, .pt, .th, .pt2 or .onnx file
         file: PathBuf,
     },
+    /// Give a network back the batch norms that its exporter folded into the convolutions, from clean images without labels
+    Restore(RestoreArgs),
+}
+
+#[derive(clap::Args)]
+struct RestoreArgs {
+    /// An .onnx or .pt2 file
+    file: PathBuf,
+    /// Clean images, as --data of other commands; labels are not used
+    #[arg(long, value_name = "DATA")]
+    clean: String,
+    /// Where the norms are written; they are looked for beside the network, in `net.norms.safetensors`, which is also the default
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Images at most, drawn by --seed
+    #[arg(long, value_name = "N", default_value_t = RESTORE_IMAGES)]
+    images: usize,
+    /// Seed of the draw
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// The convolutions that get a norm, parted by commas; all with a bias and several pixels if not given
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    layers: Option<Vec<String>>,
+    /// Threads; 0 means one per core
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
 }
 
 pub fn run(args: &Args) -> Result<()> {
     let text = match &args.command {
         None | Some(Show::List) => list()?,
         Some(Show::Show { file }) => show(file)?,
+        Some(Show::Restore(args)) => restore(args)?,
     };
     print(&text)
 }
@@ -96,18 +129,74 @@ fn show(path: &Path) -> Result<String> {
     Ok(text)
 }
 
+fn restore(args: &RestoreArgs) -> Result<String> {
+    let threads = thread_count(args.threads)?;
+    let beside = RestoredNorms::place_beside(&args.file);
+    let out = args.out.as_ref().unwrap_or(&beside);
+    check_writable(out)?;
+    // Norms that are there already are replaced, not added to.
+    let model = Model::load(LoadRequest { restored_norms: false, ..LoadRequest::new(&args.file) })?;
+    let clean =
+        DataRequest { labels: LabelRule::None, seed: args.seed, ..DataRequest::new(&args.clean) }.open(&model)?;
+    let options = RestoreOptions { layers: args.layers.as_deref(), images: args.images, seed: args.seed, threads };
+    let norms = restore_norms(&model, &clean, options, &mut Unwatched)?;
+    // Whatever is wrong with the layers should be noticed before anything is written.
+    model.with_restored_norms(&norms)?;
+    write_atomically(out, &norms.to_bytes())?;
+    Ok(restored_text(&norms, out) + "\n")
+}
+
+/// What was restored, and where it is.
+pub fn restored_text(norms: &RestoredNorms, place: &Path) -> String {
+    let names: Vec<&str> = norms.layers.iter().map(|layer| layer.layer.as_str()).collect();
+    let (first, last) = (names.first().unwrap_or(&""), names.last().unwrap_or(&""));
+    let values: usize = norms.layers.iter().map(|layer| 2 * layer.mean.len()).sum();
+    format!(
+        "batch norms restored behind {} (`{first}` to `{last}`), {} that adapt, from {}: {}",
+        counted(names.len(), "convolution"),
+        counted(values, "value"),
+        counted(norms.images, "clean image"),
+        place.display()
+    )
+}
+
 /// The network that an exported program is, or why it is none that runs.
 fn describe_program(path: &Path) -> String {
     match WeightFile::open(path).map_err(anyhow::Error::from).and_then(|file| Ok(Model::from_program(&file)?)) {
-        Ok(model) => format!(
-            "network: {} norm layers with {} values that adapt, images of {} x {}, {} classes\n",
-            model.graph().norms().count(),
-            grouped(model.graph().affine_table().len()),
-            model.input_size().height,
-            model.input_size().width,
-            model.num_classes()
-        ),
+        Ok(model) => {
+            let mut text = format!(
+                "network: {} norm layers with {} values that adapt, images of {} x {}, {} classes\n",
+                model.graph().norms().count(),
+                grouped(model.graph().affine_table().len()),
+                model.input_size().height,
+                model.input_size().width,
+                model.num_classes()
+            );
+            let place = RestoredNorms::place_beside(path);
+            match model.folded_layers().len() {
+                0 => {}
+                _ if place.is_file() => text += &format!("restored batch norms: {}\n", describe_norms(&place, &model)),
+                count => {
+                    text += &format!(
+                        "folded batch norms: perhaps behind {}; `flipcast models restore` gives them back\n",
+                        counted(count, "convolution")
+                    );
+                }
+            }
+            text
+        }
         Err(error) => format!("network: cannot be used: {}\n", with_causes(error.as_ref())),
+    }
+}
+
+/// The norms in the file at `place`, or why they cannot be used.
+fn describe_norms(place: &Path, model: &Model) -> String {
+    let norms = RestoredNorms::load(place).and_then(|norms| model.with_restored_norms(&norms).map(|_| norms));
+    match norms {
+        Ok(norms) => {
+            format!("{}: {}, {}", place.display(), norms.layers.len(), counted(norms.images, "clean image"))
+        }
+        Err(error) => format!("{} cannot be used: {}", place.display(), with_causes(&error)),
     }
 }
 

@@ -118,3 +118,50 @@ fn an_exported_program_is_asked_for_without_a_name() {
     flipcast(&["calibrate", "--model", &model, "--classes", "9", "--data", &data])
         .expect(2, &["the exported program has 7 classes, expected 9"]);
 }
+
+/// A network whose batch norms were folded away, with a card for 32 x 32 pixels beside it.
+fn folded(scratch: &Scratch) -> String {
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/onnx/resnet.folded.onnx");
+    scratch.write("net.onnx", &std::fs::read(model).expect("a golden"));
+    exported(scratch);
+    scratch.path("net.onnx")
+}
+
+#[test]
+fn folded_batch_norms_are_given_back_from_clean_images() {
+    let scratch = Scratch::with_pictures("models-folded", 32);
+    let (model, data) = (folded(&scratch), scratch.path("data"));
+    flipcast(&["models", "show", &model]).expect(0, &[]).prints(&[
+        "format: ONNX",
+        "network: 0 norm layers",
+        "perhaps behind 9 convolutions; `flipcast models restore` gives them back",
+    ]);
+    flipcast(&["models", "restore", &model, "--clean", &data]).expect(0, &[]).prints(&[
+        "restored behind 9 convolutions (`conv1` to `layer3.0.downsample.0`), 168 values that adapt, from 4 clean images",
+    ]);
+    flipcast(&["models", "show", &model]).expect(0, &[]).prints(&["restored batch norms: ", "9, 4 clean images"]);
+    let args = ["adapt", "--model", &model, "--method", "tent", "--batch-size", "4", "--data", &data];
+    flipcast(&[&args[..], &["--out", &scratch.path("p.csv")]].concat())
+        .expect(0, &["note: 9 batch norms are restored from"]);
+    // Norms of one network are refused beside another.
+    scratch.write(
+        "net.onnx",
+        &std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/onnx/ceil.script.onnx")).expect("a golden"),
+    );
+    flipcast(&["adapt", "--model", &model, "--method", "tent", "--data", &data])
+        .expect(2, &["cannot use the restored batch norms", "was made for a network with SHA-256", "hint: "]);
+}
+
+#[test]
+fn calibration_restores_folded_batch_norms_unless_told_not_to() {
+    let scratch = Scratch::with_pictures("models-folded-calibrate", 32);
+    let (model, data, out) = (folded(&scratch), scratch.path("data"), scratch.path("c.json"));
+    let args = ["calibrate", "--model", &model, "--data", &data, "--out", &out];
+    flipcast(&[&args[..], &["--quick", "--no-restore"]].concat()).expect(2, &["has no batch norms"]);
+    flipcast(&[&args[..], &["--no-restore"]].concat()).expect(0, &[]).prints(&["of 4 clean images right"]);
+    flipcast(&["estimate", "--model", &model, "--calibration", &out, "--data", &data]).expect(0, &[]);
+    flipcast(&[&args[..], &["--quick"]].concat())
+        .expect(0, &["batch norms restored behind 9 convolutions"])
+        .prints(&["of 4 clean images right"]);
+    flipcast(&["estimate", "--model", &model, "--calibration", &out, "--data", &data]).expect(0, &[]);
+}

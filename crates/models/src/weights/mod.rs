@@ -27,5 +27,6 @@ pub use errors::ImportError;
 pub(crate) use file::StoredProgram;
 pub use file::{Format, WeightFile};
 pub use pickle::PickleError;
+pub use safetensors::write_safetensors;
 pub use stored_tensor::TensorInfo;
 pub use zip::ZipError;

@@ -6,11 +6,15 @@ use crate::text::shown;
 use flipcast_tensor::{DType, Shape};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 /// The format's own bound on its header.
 const MAX_HEADER: u64 = 100_000_000;
+
+/// Data start at a multiple of this.
+const ALIGNMENT: usize = 8;
 
 /// The header key that holds free text instead of a tensor.
 const METADATA: &str = "__metadata__";
@@ -143,4 +147,26 @@ impl<'de> Deserialize<'de> for Header {
         }
         deserializer.deserialize_map(Entries)
     }
+}
+
+/// A safetensors file of lists of `f32` by name, in the order given, with free text.
+pub fn write_safetensors<'a>(
+    metadata: impl IntoIterator<Item = (String, String)>,
+    tensors: impl IntoIterator<Item = (String, &'a [f32])>,
+) -> Vec<u8> {
+    let metadata: Map<String, Value> = metadata.into_iter().map(|(key, value)| (key, value.into())).collect();
+    let mut header = Map::from_iter([(METADATA.to_owned(), Value::Object(metadata))]);
+    let mut data: Vec<u8> = Vec::new();
+    for (name, values) in tensors {
+        let start = data.len();
+        data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        let entry = json!({ "dtype": "F32", "shape": [values.len()], "data_offsets": [start, data.len()] });
+        header.insert(name, entry);
+    }
+    let mut header = Value::Object(header).to_string().into_bytes();
+    header.resize(header.len().next_multiple_of(ALIGNMENT), b' ');
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.append(&mut header);
+    bytes.append(&mut data);
+    bytes
 }

@@ -1,10 +1,10 @@
 //! The affine vector as a file: one tensor per scale and shift, bound to the weights it was adapted from.
 
 use flipcast_ground::Hint;
+use flipcast_models::weights::write_safetensors;
 use flipcast_models::{ImportError, Model, WeightFile};
 use flipcast_record::{RecordError, write_atomically};
 use flipcast_tensor::{DType, Shape};
-use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 /// The metadata entry that says the file holds an affine vector, and in which version of the format.
@@ -15,8 +15,6 @@ const VERSION: u32 = 1;
 const MODEL_ENTRY: &str = "model";
 /// The metadata entry with the SHA-256 of the weights.
 const WEIGHTS_ENTRY: &str = "weights_sha256";
-/// Data of a safetensors file start at a multiple of this.
-const ALIGNMENT: usize = 8;
 
 /// Why an affine vector could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -101,32 +99,15 @@ impl Hint for AffineError {
 /// Writes `affine`, laid out as the model's affine table says, as a safetensors file.
 pub fn save_affine(path: &Path, model: &Model, affine: &[f32]) -> Result<(), RecordError> {
     let table = model.graph().affine_table();
-    let mut header = Map::new();
-    header.insert("__metadata__".to_owned(), metadata(model));
-    for (name, range) in table.names() {
-        let entry = json!({
-            "dtype": "F32",
-            "shape": [range.len()],
-            "data_offsets": [4 * range.start, 4 * range.end],
-        });
-        header.insert(name, entry);
-    }
-    let mut header = Value::Object(header).to_string().into_bytes();
-    header.resize(header.len().next_multiple_of(ALIGNMENT), b' ');
-    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
-    bytes.append(&mut header);
-    bytes.extend(affine.iter().flat_map(|value| value.to_le_bytes()));
+    let tensors = table.names().map(|(name, range)| (name, &affine[range]));
+    let bytes = write_safetensors(metadata(model), tensors);
     write_atomically(path, &bytes)
 }
 
-fn metadata(model: &Model) -> Value {
-    let mut entries = json!({
-        VERSION_ENTRY: VERSION.to_string(),
-        MODEL_ENTRY: model.name(),
-    });
-    if let Some(sha256) = model.weights_sha256() {
-        entries[WEIGHTS_ENTRY] = sha256.into();
-    }
+fn metadata(model: &Model) -> Vec<(String, String)> {
+    let mut entries =
+        vec![(VERSION_ENTRY.to_owned(), VERSION.to_string()), (MODEL_ENTRY.to_owned(), model.name().to_owned())];
+    entries.extend(model.weights_sha256().map(|sha256| (WEIGHTS_ENTRY.to_owned(), sha256.to_owned())));
     entries
 }
 
