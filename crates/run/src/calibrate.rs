@@ -4,8 +4,11 @@ use crate::basis::{Basis, ScoreOptions};
 use crate::calibration::{CALIBRATION_FORMAT, CLEAN, Calibration, ModelIdentity, fit_accuracy, fit_scores};
 use crate::calibration_shifts::CalibrationShift;
 use crate::cell::{CellRequest, Samples, Setting};
+use crate::cell_job::CellJob;
 use crate::clean_images::CleanImages;
+use crate::image_memory::ImageMemory;
 use crate::ledger::{Ledger, cell_protocol};
+use crate::pipeline::in_flight;
 use crate::{RunError, Watcher};
 use flipcast_corrupt::{CorruptionRequest, CorruptionStep, Storage, published_storage};
 use flipcast_record::results::{CalibrationCell, Cell};
@@ -40,6 +43,11 @@ impl<'a> CalibrationJob<'a> {
             Some(storage) => corrupted(&self.clean, &format!("{},storage={storage}", shift.name)),
             None => corrupted(&self.clean, &shift.name),
         }
+    }
+
+    /// A cell of the calibration: the truth must be known, and samples with other class shares and sizes are part of it.
+    pub fn cell(&self, request: CellRequest<'a>, basis: &'a Basis) -> CellJob<'a> {
+        CellJob { setting: self.setting, kind: "calibrate", request, basis: Some(basis), samples: Samples::Drawn }
     }
 
     /// The storage step of its first corruption.
@@ -80,16 +88,32 @@ pub fn calibrate(
     watcher.cell(CLEAN, 0, job.cells());
     let CleanCell { basis, cell } = clean_cell(job, &images, ledger, watcher)?;
     let mut cells = vec![CalibrationCell { name: CLEAN.to_owned(), group: CLEAN.to_owned(), cell }];
+    let mut to_make = Vec::new();
     for shift in &job.shifts {
-        watcher.cell(&shift.name, cells.len(), job.cells());
-        let cell = setting.calibration_cell(&job.shifted(shift)?, &basis, &images, ledger, watcher)?;
-        cells.push(CalibrationCell { name: shift.name.clone(), group: shift.kind.clone(), cell });
+        to_make.push((&shift.name, &shift.kind, job.cell(job.shifted(shift)?, &basis)));
     }
-    for request in &job.others {
-        watcher.cell(&request.data, cells.len(), job.cells());
-        let cell = setting.calibration_cell(request, &basis, &CleanImages::default(), ledger, watcher)?;
-        cells.push(CalibrationCell { name: request.data.clone(), group: request.data.clone(), cell });
+    for other in &job.others {
+        to_make.push((&other.data, &other.data, job.cell(other.clone(), &basis)));
     }
+    let memory = ImageMemory::new(job.clean.memory_limit);
+    let (known, mut kept) = (ledger.clone(), ledger.clone());
+    let made: Result<Vec<_>, RunError> = in_flight(
+        to_make.into_iter().enumerate(),
+        |(number, shifted)| {
+            let prepared = shifted.2.prepare(&images, &memory, &known)?;
+            Ok((number, shifted, prepared))
+        },
+        |(number, shifted, prepared)| {
+            watcher.cell(shifted.0, 1 + number, job.cells());
+            let observed = shifted.2.observe(prepared, watcher)?;
+            Ok((shifted, observed))
+        },
+        |((name, group, cell), observed)| {
+            let cell = cell.score(observed, &mut kept)?;
+            Ok(CalibrationCell { name: name.clone(), group: group.clone(), cell })
+        },
+    );
+    cells.extend(made?);
     let source =
         fit_scores(&cells, setting.protocol.curve(), ["cot", "wf"], |cell| (&cell.source, cell.accuracy, cell.images))?;
     let adapted = fit_scores(&cells, setting.protocol.curve(), ["cot", "wf_batch"], |cell| {
@@ -126,9 +150,12 @@ pub fn clean_cell(
         return Ok(found);
     }
     let scope = job.clean.scope;
-    let (images, seen) = setting.open_and_observe(&job.clean, images, watcher)?;
+    let memory = ImageMemory::new(job.clean.memory_limit);
+    let images = setting.open_images(&job.clean, images, &memory)?;
+    let mut seen = setting.observe_images(&images, scope, watcher)?;
     let basis = Basis::fit(&seen.source, scope, setting.model, job.options.clone())?;
-    let cell = seen.score(&images, &job.clean, setting, &basis, Samples::Drawn)?;
+    seen.look_again(&images, &job.clean, setting, &basis, Samples::Drawn)?;
+    let cell = seen.score(setting, scope, &basis)?;
     let clean = CleanCell { basis, cell };
     ledger.keep(protocol, &clean, clean.cell.seconds.total())?;
     Ok(clean)

@@ -1,15 +1,17 @@
 //! One dataset as all estimators see it: a cell of a table.
 
 use crate::basis::Basis;
+use crate::cell_job::CellJob;
 use crate::clean_images::CleanImages;
 use crate::flips::{FlipEvidence, collect_flips};
+use crate::image_memory::ImageMemory;
 use crate::images::Images;
-use crate::ledger::{Ledger, scored_protocol};
+use crate::ledger::Ledger;
 use crate::scores::{score_adapted, score_source};
 use crate::second_look::{SecondLook, calibration_samples};
 use crate::source_pass::{SourcePass, accuracy, run_source};
 use crate::{Device, FlipProtocol, RunError, Scope, Watcher};
-use flipcast_estimate::{ClassShares, Flag, Score, Scores, standard_error};
+use flipcast_estimate::{ClassShares, Flag, Score, Scores, Signals, standard_error};
 use flipcast_images::dataset::{Dataset, Subset, spread_evenly};
 use flipcast_images::loader::LoaderConfig;
 use flipcast_images::preprocess::Preprocess;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// The model and the rules under which cells are looked at.
+#[derive(Clone, Copy)]
 pub struct Setting<'a> {
     /// The network.
     pub model: &'a Model,
@@ -30,6 +33,7 @@ pub struct Setting<'a> {
 }
 
 /// Images to look at.
+#[derive(Clone)]
 pub struct CellRequest<'a> {
     /// What they are called in records.
     pub data: String,
@@ -66,11 +70,15 @@ pub struct Observation {
     pub skipped: usize,
     /// What is to be said about the images themselves.
     pub flags: Vec<Flag>,
+    /// Signals of the second look, once there was one.
+    pub signals: Option<Signals>,
+    /// Samples with other class shares and sizes, where they are drawn.
+    pub samples: Vec<CellSample>,
     /// Where the time went.
     pub seconds: Seconds,
 }
 
-impl Setting<'_> {
+impl<'a> Setting<'a> {
     /// The cell of `request`, from `ledger` or else made and kept there.
     pub fn cell(
         &self,
@@ -80,24 +88,9 @@ impl Setting<'_> {
         ledger: &mut Ledger,
         watcher: &mut dyn Watcher,
     ) -> Result<Cell, RunError> {
-        let alone = CleanImages::default();
-        self.cell_sharing(kind, request, basis, &alone, ledger, watcher)
-    }
-
-    /// A cell of a calibration: the truth must be known, and samples of it with other class shares and sizes are part of it.
-    pub fn calibration_cell(
-        &self,
-        request: &CellRequest,
-        basis: &Basis,
-        clean: &CleanImages,
-        ledger: &mut Ledger,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Cell, RunError> {
-        let protocol = scored_protocol("calibrate", self, request, basis)?;
-        ledger.find_or_make(protocol, || {
-            let (images, seen) = self.open_and_observe(request, clean, watcher)?;
-            seen.score(&images, request, self, basis, Samples::Drawn)
-        })
+        let request = request.clone();
+        let job = CellJob { setting: *self, kind, request, basis: Some(basis), samples: Samples::None };
+        job.make(&CleanImages::default(), ledger, watcher)
     }
 
     /// Samples of labelled images with other class shares and numbers of images, for studies of estimates on such data.
@@ -108,55 +101,35 @@ impl Setting<'_> {
         plan: &[(ClassShares, usize)],
         watcher: &mut dyn Watcher,
     ) -> Result<Vec<CellSample>, RunError> {
-        let images = self.open_images(request, &CleanImages::default())?;
+        let memory = ImageMemory::new(request.memory_limit);
+        let images = self.open_images(request, &CleanImages::default(), &memory)?;
         let source = run_source(self.model, &images, request.scope, self.device, watcher)?;
         let mut second_look = SecondLook::new(self, &images, &source, request.scope, basis)?;
         second_look.samples(&request.data, &source.answers(request.scope)?, plan, self.protocol.seed)
     }
 
-    /// [`Setting::cell`] with clean images that other cells may have read.
-    pub fn cell_sharing(
-        &self,
-        kind: &str,
-        request: &CellRequest,
-        basis: &Basis,
-        clean: &CleanImages,
-        ledger: &mut Ledger,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Cell, RunError> {
-        let protocol = scored_protocol(kind, self, request, basis)?;
-        ledger.find_or_make(protocol, || {
-            let (images, seen) = self.open_and_observe(request, clean, watcher)?;
-            seen.score(&images, request, self, basis, Samples::None)
-        })
-    }
-
     /// Opens the images of `request` and looks at them.
     pub fn observe(&self, request: &CellRequest, watcher: &mut dyn Watcher) -> Result<Observation, RunError> {
-        Ok(self.open_and_observe(request, &CleanImages::default(), watcher)?.1)
+        let memory = ImageMemory::new(request.memory_limit);
+        let images = self.open_images(request, &CleanImages::default(), &memory)?;
+        self.observe_images(&images, request.scope, watcher)
     }
 
-    /// [`Setting::observe`] with clean images that other cells may have read; the images are given too.
-    pub(crate) fn open_and_observe(
+    /// Opens the images of `request`; `clean` are images that other cells may have read.
+    pub(crate) fn open_images(
         &self,
         request: &CellRequest,
         clean: &CleanImages,
-        watcher: &mut dyn Watcher,
-    ) -> Result<(Images, Observation), RunError> {
-        let images = self.open_images(request, clean)?;
-        let seen = self.observe_images(&images, request.scope, watcher)?;
-        Ok((images, seen))
-    }
-
-    /// Opens the images of `request`.
-    fn open_images(&self, request: &CellRequest, clean: &CleanImages) -> Result<Images, RunError> {
+        memory: &ImageMemory,
+    ) -> Result<Images, RunError> {
         let (dataset, config) = self.sampled(request)?;
-        let limit = request.memory_limit;
-        match self.device {
-            Device::Cuda { .. } => clean.open(dataset, config, limit),
-            // The processor would have to hold the clean images beside those it looks at.
-            _ => Images::open(dataset, config, limit),
+        // The processor would have to hold the clean images beside those it looks at.
+        if let Device::Cuda { .. } = self.device
+            && let Some(images) = clean.open(&dataset, &config, request.memory_limit)?
+        {
+            return Ok(images);
         }
+        memory.open(&dataset, &config)
     }
 
     /// The images of `request` that the protocol uses: all, some from all over the dataset, or the first of a stream.
@@ -199,7 +172,8 @@ impl Setting<'_> {
         if images.is_stream() && is_class_sorted(&source.outputs.classes_predicted()) {
             flags.push(Flag::ClassSortedStream);
         }
-        Ok(Observation { source, flips, skipped: images.skipped(), flags, seconds })
+        let skipped = images.skipped();
+        Ok(Observation { source, flips, skipped, flags, signals: None, samples: Vec::new(), seconds })
     }
 }
 
@@ -224,31 +198,35 @@ fn is_class_sorted(classes: &[usize]) -> bool {
 }
 
 impl Observation {
-    /// Scores what was seen of `images`. Labels enter the two accuracies, and the accuracies of samples, and nothing else.
-    pub fn score(
-        &self,
+    /// Looks at `images` again under slightly other conditions, for which it needs what clean images taught.
+    pub fn look_again(
+        &mut self,
         images: &Images,
         request: &CellRequest,
         setting: &Setting,
         basis: &Basis,
         samples: Samples,
-    ) -> Result<Cell, RunError> {
-        let scope = request.scope;
+    ) -> Result<(), RunError> {
+        let started = Instant::now();
+        let mut second_look = SecondLook::new(setting, images, &self.source, request.scope, basis)?;
+        self.signals = Some(second_look.whole(setting.protocol.seed)?);
+        if samples == Samples::Drawn {
+            let plan = calibration_samples(&request.data);
+            let labels = self.source.answers(request.scope)?;
+            self.samples = second_look.samples(&request.data, &labels, &plan, setting.protocol.seed)?;
+        }
+        self.seconds.second_look = started.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// Scores what was seen. Labels enter the two accuracies, and the accuracies of samples, and nothing else.
+    pub fn score(&self, setting: &Setting, scope: &Scope, basis: &Basis) -> Result<Cell, RunError> {
         let started = Instant::now();
         let source = score_source(self, setting, basis)?;
         let adapted = score_adapted(self, basis)?;
         let mut cell = self.cell_of(scope, source);
         cell.adapted = summarise(adapted);
         cell.seconds.estimators = started.elapsed().as_secs_f64();
-        let started = Instant::now();
-        let mut second_look = SecondLook::new(setting, images, &self.source, scope, basis)?;
-        cell.signals = Some(second_look.whole(setting.protocol.seed)?);
-        if samples == Samples::Drawn {
-            let plan = calibration_samples(&request.data);
-            let labels = self.source.answers(scope)?;
-            cell.samples = second_look.samples(&request.data, &labels, &plan, setting.protocol.seed)?;
-        }
-        cell.seconds.second_look = started.elapsed().as_secs_f64();
         Ok(cell)
     }
 
@@ -264,8 +242,8 @@ impl Observation {
             probe_images: self.flips.probe.len(),
             adaptation: self.flips.adaptation,
             flags: self.flags.clone(),
-            signals: None,
-            samples: Vec::new(),
+            signals: self.signals.clone(),
+            samples: self.samples.clone(),
             seconds: self.seconds,
         }
     }

@@ -39,41 +39,38 @@ struct Read {
 }
 
 impl CleanImages {
-    /// [`Images::open`], with clean images that were read before where that is possible.
+    /// Images that are, or are made from, clean images read before; these are read now if they are not known. `None` where
+    /// images must be read on their own: an executor cannot make the corruption, or clean images take more than `memory_limit`.
     pub fn open(
         &self,
-        dataset: Arc<dyn Dataset>,
-        config: LoaderConfig,
+        dataset: &Arc<dyn Dataset>,
+        config: &LoaderConfig,
         memory_limit: usize,
-    ) -> Result<Images, RunError> {
+    ) -> Result<Option<Images>, RunError> {
         let change = config.change.clone();
         if let Some(change) = &change
             && (change.recipe(ANY_SIZE).is_none() || config.preprocess.byte_scale().is_none())
         {
-            return Images::open(dataset, config, memory_limit);
+            return Ok(None);
         }
         let clean = LoaderConfig { change: None, ..config.clone() };
         let slot =
-            self.slot(Slot { dataset: Arc::clone(&dataset), config: clean, memory_limit, read: Mutex::new(None) });
+            self.slot(Slot { dataset: Arc::clone(dataset), config: clean, memory_limit, read: Mutex::new(None) });
         let mut read = lock(&slot.read);
         if read.is_none() {
-            let config = slot.config.clone();
-            let images = Images::open(Arc::clone(&dataset), config, memory_limit)?;
+            let images = Images::open(Arc::clone(dataset), slot.config.clone(), memory_limit)?;
             *read = Some(Read { skipped: images.skipped(), kept: images.kept().cloned() });
         }
         let derived = read.as_ref().and_then(|read| {
             let kept = read.kept.as_ref()?;
             let kept = match change {
                 None => kept.clone(),
-                Some(change) => kept.changed(change, &*dataset)?,
+                Some(change) => kept.changed(change, &**dataset)?,
             };
             Some((kept, read.skipped))
         });
         drop(read);
-        match derived {
-            Some((kept, skipped)) => Ok(Images::of_kept(dataset, config, kept, skipped, slot)),
-            None => Images::open(dataset, config, memory_limit),
-        }
+        Ok(derived.map(|(kept, skipped)| Images::of_kept(Arc::clone(dataset), config.clone(), kept, skipped, slot)))
     }
 
     /// The slot of the same images, or else this one.
@@ -146,7 +143,10 @@ mod tests {
         let config = LoaderConfig::new(Preprocess::normalise_only(Normalise::imagenet()));
         let dataset: Arc<dyn Dataset> = Arc::new(Greys(11));
         let shared = CleanImages::default();
-        let open = |config, memory| shared.open(dataset.clone(), config, memory).unwrap();
+        let open = |config: LoaderConfig, memory| match shared.open(&dataset, &config, memory).unwrap() {
+            Some(images) => images,
+            None => Images::open(dataset.clone(), config, memory).unwrap(),
+        };
         let clean = all(&open(config.clone(), 1 << 20)).1.unwrap();
         let noise = open(corrupted(&config, "gaussian_noise:5"), 1 << 20);
         let set = all(&noise).1.unwrap();
@@ -177,8 +177,8 @@ mod tests {
         let dataset: Arc<dyn Dataset> = Arc::new(Greys(5));
         let shared = CleanImages::default();
         let set = |dataset: &Arc<dyn Dataset>, config: &LoaderConfig| {
-            let images = shared.open(dataset.clone(), config.clone(), 1 << 20);
-            all(&images.unwrap()).1.unwrap()
+            let images = shared.open(dataset, config, 1 << 20);
+            all(&images.unwrap().unwrap()).1.unwrap()
         };
         let first = set(&dataset, &config);
         assert!(Arc::ptr_eq(&first, &set(&dataset, &config)));

@@ -2,6 +2,7 @@
 
 use crate::RunError;
 use crate::clean_images::Slot;
+use crate::image_memory::HeldMemory;
 use flipcast_images::Label;
 use flipcast_images::dataset::{Dataset, Subset};
 use flipcast_images::loader::{LoadedBatch, Loader, LoaderConfig, Order, Skipped};
@@ -19,6 +20,8 @@ pub struct Images {
     skipped: Skipped,
     /// Keeps clean images known for as long as others are made of them.
     _clean: Option<Arc<Slot>>,
+    /// What the images hold of a memory that cells share.
+    _held: Option<HeldMemory>,
 }
 
 /// Preprocessed images in stored order, without the bad ones.
@@ -44,7 +47,7 @@ impl Images {
         if dataset.is_empty() || config.limit == Some(0) {
             return Err(RunError::NoImages);
         }
-        let mut images = Self { dataset, config, kept: None, skipped: Skipped::default(), _clean: None };
+        let mut images = Self { dataset, config, kept: None, skipped: Skipped::default(), _clean: None, _held: None };
         images.keep(memory_limit)?;
         Ok(images)
     }
@@ -63,7 +66,13 @@ impl Images {
             kept: Some(kept),
             skipped: Skipped { count: skipped, named: Vec::new() },
             _clean: Some(clean),
+            _held: None,
         }
+    }
+
+    /// The same images, which hold part of a memory until they are dropped.
+    pub(crate) fn holding(self, held: HeldMemory) -> Self {
+        Self { _held: Some(held), ..self }
     }
 
     /// The images, if they are in memory.
@@ -209,6 +218,11 @@ impl Pass<'_> {
 }
 
 impl Kept {
+    /// Bytes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.set.size()
+    }
+
     /// A selection from the set, so that an executor that keeps the set needs no values. `spare` is memory for them.
     fn batch(&self, positions: &[usize], spare: Vec<f32>) -> LoadedBatch {
         let selected = positions.iter().map(|&position| position as u32).collect();

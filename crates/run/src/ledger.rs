@@ -5,10 +5,11 @@ use crate::basis::{Basis, ScoreOptions};
 use crate::calibration::ModelIdentity;
 use crate::cell::{CellRequest, Setting};
 use flipcast_images::loader::LoaderConfig;
-use flipcast_record::results::Cell;
 use flipcast_record::{Protocol, RecordFolder, RecordStore, RunRecord, Timing};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,12 +21,19 @@ const CELL_VERSION: u32 = 3;
 pub struct Ledger {
     store: Option<Arc<Mutex<RecordStore>>>,
     others: Option<Arc<Mutex<RecordFolder>>>,
+    /// Results by key, for as long as the ledger is there.
+    memory: Option<Arc<Mutex<HashMap<String, Value>>>>,
 }
 
 impl Ledger {
     /// Keeps cells in `store`.
     pub fn new(store: RecordStore) -> Self {
-        Self { store: Some(Arc::new(Mutex::new(store))), others: None }
+        Self { store: Some(Arc::new(Mutex::new(store))), ..Self::default() }
+    }
+
+    /// Keeps results for as long as the ledger is there, and in no file.
+    pub fn in_memory() -> Self {
+        Self { memory: Some(Arc::default()), ..Self::default() }
     }
 
     /// The same, but what `others` hold is not made again.
@@ -62,6 +70,7 @@ impl Ledger {
             let others = self.others.as_ref()?;
             Some(lock(others).get(&key)?.result.clone())
         });
+        let found = found.or_else(|| lock(self.memory.as_ref()?).get(&key).cloned());
         let Some(result) = found else {
             return Ok(None);
         };
@@ -69,27 +78,20 @@ impl Ledger {
         Ok(Some(result.map_err(|source| RunError::Record { key, source })?))
     }
 
-    /// The cell kept for `protocol`, or what `make` gives, which is then kept.
-    pub(crate) fn find_or_make(
-        &mut self,
-        protocol: Protocol,
-        make: impl FnOnce() -> Result<Cell, RunError>,
-    ) -> Result<Cell, RunError> {
-        if let Some(cell) = self.find(&protocol)? {
-            return Ok(cell);
-        }
-        let cell = make()?;
-        self.keep(protocol, &cell, cell.seconds.total())?;
-        Ok(cell)
-    }
-
     /// Keeps a result as soon as it is known.
     pub fn keep(&mut self, protocol: Protocol, result: &impl Serialize, seconds: f64) -> Result<(), RunError> {
+        if self.store.is_none() && self.memory.is_none() {
+            return Ok(());
+        }
+        let key = protocol.key();
+        let to_value = serde_json::to_value(result);
+        let value = to_value.map_err(|source| RunError::Record { key: key.clone(), source })?;
+        if let Some(memory) = &self.memory {
+            lock(memory).insert(key, value.clone());
+        }
         let Some(store) = &self.store else {
             return Ok(());
         };
-        let key = protocol.key();
-        let value = serde_json::to_value(result).map_err(|source| RunError::Record { key, source })?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let timing = Timing { created: now.map_or(0, |time| time.as_secs()), seconds };
         lock(store).append(RunRecord::new(protocol, value, timing))?;
@@ -148,6 +150,15 @@ mod tests {
     use super::*;
     use flipcast_corrupt::{CorruptionStep, Corruptor, Storage};
     use flipcast_images::preprocess::{Normalise, Preprocess};
+
+    #[test]
+    fn a_ledger_in_memory_gives_back_what_it_was_given_and_one_without_a_store_does_not() {
+        let protocol = Protocol::new("cell");
+        for (ledger, expected) in [(Ledger::in_memory(), Some(0.1)), (Ledger::default(), None)] {
+            ledger.clone().keep(protocol.clone(), &0.1, 1.0).unwrap();
+            assert_eq!(ledger.find::<f64>(&protocol).unwrap(), expected);
+        }
+    }
 
     #[test]
     fn only_a_storage_step_that_changes_pixels_is_part_of_a_protocol() {

@@ -1,9 +1,10 @@
 //! The paper's own fits, which need no calibration.
 
-use crate::cell::{CellRequest, Setting};
-use crate::ledger::{Ledger, cell_protocol};
-use crate::scores::score_without_basis;
-use crate::{RunError, ScoreOptions, Watcher};
+use crate::cell::{CellRequest, Samples, Setting};
+use crate::cell_job::CellJob;
+use crate::clean_images::CleanImages;
+use crate::ledger::Ledger;
+use crate::{RunError, Watcher};
 use flipcast_estimate::{Curve, Estimate, Flag, normal_quantile};
 use flipcast_models::Model;
 use flipcast_record::Protocol;
@@ -104,24 +105,24 @@ impl PaperFit {
     }
 }
 
-impl Setting<'_> {
+impl<'a> Setting<'a> {
     /// The scores that need no labelled images, from `ledger` or else made and kept there.
     pub fn published_cell(
         &self,
-        request: &CellRequest,
+        request: &CellRequest<'a>,
         ledger: &mut Ledger,
         watcher: &mut dyn Watcher,
     ) -> Result<Cell, RunError> {
-        let protocol = self.published_protocol(request)?;
-        ledger.find_or_make(protocol, || {
-            let seen = self.observe(request, watcher)?;
-            Ok(seen.cell_of(request.scope, score_without_basis(&seen)?))
-        })
+        self.published_job(request.clone()).make(&CleanImages::default(), ledger, watcher)
+    }
+
+    /// A cell of such scores.
+    pub fn published_job(&self, request: CellRequest<'a>) -> CellJob<'a> {
+        CellJob { setting: *self, kind: "estimate", request, basis: None, samples: Samples::None }
     }
 
     /// What defines a cell of such scores.
-    pub(crate) fn published_protocol(&self, request: &CellRequest) -> Result<Protocol, RunError> {
-        let options = ScoreOptions::default();
-        Ok(cell_protocol("estimate", self, request, &options)?.with("basis", &"none")?)
+    pub(crate) fn published_protocol(&self, request: &CellRequest<'a>) -> Result<Protocol, RunError> {
+        self.published_job(request.clone()).protocol()
     }
 }

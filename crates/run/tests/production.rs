@@ -7,7 +7,8 @@ use flipcast_images::{Image, Label};
 use flipcast_models::Model;
 use flipcast_run::open::OpenedData;
 use flipcast_run::{
-    Calibration, CalibrationJob, CalibrationShift, Device, FlipProtocol, Ledger, Setting, Unwatched, calibrate,
+    Calibration, CalibrationJob, CalibrationShift, Cell, CleanImages, Device, FlipProtocol, Ledger, Setting, Unwatched,
+    calibrate,
 };
 
 const CLASSES: usize = 4;
@@ -54,6 +55,22 @@ fn a_calibration_holds_samples_of_every_cell_and_is_the_same_after_it_was_stored
     assert!(made.accuracy.is_some());
     let again = Calibration::parse(&made.to_json().expect("writes")).expect("reads");
     assert_eq!(again, made);
+}
+
+#[test]
+fn cells_in_flight_are_those_made_one_by_one() {
+    let model = model();
+    let (made, protocol) = calibrated(&model);
+    let labelled = OpenedData::new("labelled", pictures(160, |i| i % CLASSES), &model).expect("opens");
+    let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(2) };
+    let job = CalibrationJob { shifts: shifts(), ..CalibrationJob::new(setting, labelled.request()) };
+    for (shift, in_flight) in job.shifts.iter().zip(&made.cells[1..]) {
+        let request = job.shifted(shift).expect("a known shift");
+        let alone =
+            job.cell(request, &made.basis).make(&CleanImages::default(), &mut Ledger::default(), &mut Unwatched);
+        let alone = Cell { seconds: in_flight.cell.seconds, ..alone.expect("looks") };
+        assert_eq!(alone, in_flight.cell, "{}", shift.name);
+    }
 }
 
 #[test]

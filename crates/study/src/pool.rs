@@ -11,15 +11,22 @@ pub(crate) fn for_each<T: Sync>(
     items: &[T],
     work: impl Fn(&T) -> Result<(), StudyError> + Sync,
 ) -> Result<(), StudyError> {
+    share_out(jobs, items, |queue| queue.map(&work).collect())
+}
+
+/// The same, but each of the `jobs` takes items as it needs them, from a queue that all share.
+pub(crate) fn share_out<T: Sync>(
+    jobs: usize,
+    items: &[T],
+    work: impl Fn(Queue<'_, T>) -> Result<(), StudyError> + Sync,
+) -> Result<(), StudyError> {
     let next = AtomicUsize::new(0);
     let ended: Mutex<Option<StudyError>> = Mutex::new(None);
     let worker = || {
-        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(error) = work(item) {
-                next.store(items.len(), Ordering::Relaxed);
-                let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
-                ended.get_or_insert(error);
-            }
+        if let Err(error) = work(Queue { items, next: &next }) {
+            next.store(items.len(), Ordering::Relaxed);
+            let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+            ended.get_or_insert(error);
         }
     };
     match jobs.min(items.len()) {
@@ -33,6 +40,20 @@ pub(crate) fn for_each<T: Sync>(
     match ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
         None => Ok(()),
+    }
+}
+
+/// Gives items that no other job took.
+pub(crate) struct Queue<'a, T> {
+    items: &'a [T],
+    next: &'a AtomicUsize,
+}
+
+impl<'a, T> Iterator for Queue<'a, T> {
+    type Item = &'a T;
+
+    fn next(&mut self) -> Option<&'a T> {
+        self.items.get(self.next.fetch_add(1, Ordering::Relaxed))
     }
 }
 

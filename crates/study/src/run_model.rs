@@ -1,7 +1,7 @@
 //! The calibrations and cells of one model.
 
 use crate::estimates::{calibration_protocol, estimates_protocol};
-use crate::pool::for_each;
+use crate::pool::{for_each, share_out};
 use crate::progress::Within;
 use crate::unit::least;
 use crate::{CalibrationEntry, DataRef, Failure, StudyError, StudyJob, StudyWatcher, Unit};
@@ -11,8 +11,9 @@ use flipcast_models::Model;
 use flipcast_record::Protocol;
 use flipcast_run::open::{OpenError, OpenedData};
 use flipcast_run::{
-    Basis, Calibration, CalibrationJob, CalibrationShift, CellRequest, CleanImages, EstimatesResult, FlipProtocol,
-    Ledger, PaperFit, RunError, ScoreOptions, Setting, calibrate, cell_protocol, clean_cell, scored_protocol,
+    Basis, Calibration, CalibrationJob, CalibrationShift, Cell, CellEstimates, CellJob, CellRequest, CleanImages,
+    EstimatesResult, FlipProtocol, ImageMemory, Ledger, PaperFit, RunError, Samples, ScoreOptions, Setting, calibrate,
+    cell_protocol, clean_cell, in_flight,
 };
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -109,37 +110,46 @@ impl ModelRun<'_> {
                 })
             })
         })?;
+        let based = tasks.iter().filter_map(|task| match &*task.state() {
+            State::Based(basis) => Some((task, Arc::clone(basis))),
+            _ => None,
+        });
+        let based: Vec<(&Task, Arc<Basis>)> = based.collect();
         let mut cells = Vec::new();
-        for task in &tasks {
-            if matches!(*task.state(), State::Based(_)) {
-                cells.extend(task.shifts.iter().map(|shift| (task, shift)));
-            }
+        for (task, basis) in &based {
+            cells.extend(self.shifted_cells(task, basis)?);
         }
         // Shards that start at different places find each other's cells instead of making all of them twice.
         let start = self.job.shard.start(cells.len());
         cells.rotate_left(start);
-        for_each(jobs, &cells, |(task, shift)| self.settle(task, || self.shifted_cell(task, shift)))?;
+        share_out(jobs, &cells, |queue| self.make_shifted(queue))?;
         for_each(jobs, &tasks, |task| self.settle(task, || self.fit(task)))?;
-        for_each(jobs, units, |unit| {
+        let (analyses, estimates): (Vec<&Unit>, Vec<&Unit>) = units.iter().partition(|unit| unit.analysis.is_some());
+        let mut to_estimate = Vec::new();
+        for unit in estimates {
+            let task = tasks.iter().find(|task| task.place == place(unit));
+            to_estimate.push((unit, task.expect("every unit's calibration is among the tasks")));
+        }
+        share_out(jobs, &to_estimate, |queue| self.make_estimates(queue))?;
+        for_each(jobs, &analyses, |unit| {
             let title = unit.title(self.job.plan);
-            let made = match unit.analysis {
-                Some(number) => self.analysis(unit, &self.job.plan.analyses[number], &title),
-                None => {
-                    let task = tasks.iter().find(|task| task.place == place(unit));
-                    let task = task.expect("every unit's calibration is among the tasks");
-                    self.unit(task, unit, &title)
-                }
-            };
-            match made {
-                Ok(()) => {}
-                Err(Trouble::Study(error)) => return Err(error),
-                Err(Trouble::Cell(problem)) => {
-                    self.watcher.failed(&title, &problem);
-                    lock(self.failed).push(Failure { unit: unit.key.clone(), title, problem });
-                }
-            }
-            Ok(())
+            let number = unit.analysis.expect("these are analyses");
+            let made = self.analysis(unit, &self.job.plan.analyses[number], &title);
+            self.note(unit, title, made)
         })
+    }
+
+    /// Lists a unit that could not be made.
+    fn note(&self, unit: &Unit, title: String, made: Result<(), Trouble>) -> Result<(), StudyError> {
+        match made {
+            Ok(()) => Ok(()),
+            Err(Trouble::Study(error)) => Err(error),
+            Err(Trouble::Cell(problem)) => {
+                self.watcher.failed(&title, &problem);
+                lock(self.failed).push(Failure { unit: unit.key.clone(), title, problem });
+                Ok(())
+            }
+        }
     }
 
     /// The calibrations of `units`, their images opened.
@@ -221,8 +231,16 @@ impl ModelRun<'_> {
     }
 
     pub(crate) fn request<'b>(&self, name: String, images: &'b OpenedData) -> CellRequest<'b> {
-        let memory_limit = self.job.memory_limit / self.job.jobs.max(1);
-        CellRequest { data: name, memory_limit, ..images.request() }
+        CellRequest { data: name, memory_limit: self.memory_limit(), ..images.request() }
+    }
+
+    /// Bytes of images that one job may keep.
+    fn memory_limit(&self) -> usize {
+        self.job.memory_limit / self.job.jobs.max(1)
+    }
+
+    fn image_memory(&self) -> ImageMemory {
+        ImageMemory::new(self.memory_limit())
     }
 
     /// How to calibrate; `None` where the paper's fit is all there is.
@@ -265,21 +283,53 @@ impl ModelRun<'_> {
         Ok(clean.basis)
     }
 
-    fn shifted_cell(&self, task: &Task, shift: &CalibrationShift) -> Result<State, Trouble> {
-        let state = task.state().clone();
-        let (State::Based(basis), Some(job)) = (&state, self.calibration_job(task)) else {
-            return Ok(state);
-        };
-        self.ledger.refresh()?;
-        let request = job.shifted(shift)?;
-        let protocol = scored_protocol("calibrate", &job.setting, &request, basis)?;
-        let is_known = self.is_known(&protocol)?;
-        let mut within = self.within(&request.data);
-        let mut ledger = self.ledger.clone();
-        let setting = &job.setting;
-        setting.calibration_cell(&request, basis, &self.clean, &mut ledger, &mut within)?;
-        self.watcher.finished(&request.data, !is_known);
-        Ok(state)
+    /// The corrupted cells of a calibration.
+    fn shifted_cells<'b>(
+        &'b self,
+        task: &'b Task<'b>,
+        basis: &'b Basis,
+    ) -> Result<Vec<(&'b Task<'b>, CellJob<'b>)>, StudyError> {
+        let mut cells = Vec::new();
+        for shift in &task.shifts {
+            self.settle(task, || {
+                if let Some(job) = self.calibration_job(task) {
+                    cells.push((task, job.cell(job.shifted(shift)?, basis)));
+                }
+                Ok(task.state().clone())
+            })?;
+        }
+        Ok(cells)
+    }
+
+    /// Makes corrupted cells of calibrations: while one is observed, the next is prepared and the one before is scored.
+    fn make_shifted<'b>(
+        &self,
+        queue: impl Iterator<Item = &'b (&'b Task<'b>, CellJob<'b>)> + Send,
+    ) -> Result<(), StudyError> {
+        let memory = self.image_memory();
+        let made = in_flight(
+            queue.filter(|(task, _)| !matches!(*task.state(), State::Failed(_))),
+            |(task, job)| {
+                self.ledger.refresh()?;
+                Ok((task, job, job.prepare(&self.clean, &memory, self.ledger)))
+            },
+            |(task, job, prepared)| {
+                let observed = prepared.and_then(|prepared| {
+                    let is_known = prepared.is_known();
+                    Ok((is_known, job.observe(prepared, &mut self.within(&job.request.data))?))
+                });
+                Ok((task, job, observed))
+            },
+            |(task, job, observed)| {
+                self.settle(task, || {
+                    let (is_known, observed) = observed?;
+                    job.score(observed, &mut self.ledger.clone())?;
+                    self.watcher.finished(&job.request.data, !is_known);
+                    Ok(task.state().clone())
+                })
+            },
+        );
+        made.map(drop)
     }
 
     /// The fits, from cells that are all in the ledger; more cells are made where those do not reach far enough.
@@ -300,21 +350,52 @@ impl ModelRun<'_> {
         Ok(State::Made(Arc::new(made), key))
     }
 
-    fn unit(&self, task: &Task, unit: &Unit, title: &str) -> Result<(), Trouble> {
+    /// Makes units that are estimates: while the cell of one is observed, that of the next is prepared and the one before scored.
+    fn make_estimates<'b>(
+        &self,
+        queue: impl Iterator<Item = &'b (&'b Unit, &'b Task<'b>)> + Send,
+    ) -> Result<(), StudyError> {
+        let memory = self.image_memory();
+        let made = in_flight(
+            queue,
+            |&(unit, task)| {
+                let title = unit.title(self.job.plan);
+                let prepared = self.unit_cell(unit, task).and_then(|cell| {
+                    let prepared = cell.job(self).prepare(&self.clean, &memory, self.ledger)?;
+                    Ok((cell, prepared))
+                });
+                Ok((unit, title, prepared))
+            },
+            |(unit, title, prepared)| {
+                let observed = prepared.and_then(|(cell, prepared)| {
+                    let observed = cell.job(self).observe(prepared, &mut self.within(&title))?;
+                    Ok((cell, observed))
+                });
+                Ok((unit, title, observed))
+            },
+            |(unit, title, observed)| {
+                let made = observed.and_then(|(cell, observed)| {
+                    let scored = cell.job(self).score(observed, &mut self.ledger.clone())?;
+                    self.keep_estimates(unit, &cell, &scored)?;
+                    self.watcher.finished(&title, true);
+                    Ok(())
+                });
+                self.note(unit, title, made)
+            },
+        );
+        made.map(drop)
+    }
+
+    /// The cell of `unit`, its images opened.
+    fn unit_cell<'b>(&self, unit: &Unit, task: &'b Task<'b>) -> Result<UnitCell<'b>, Trouble> {
         let state = task.state().clone();
         if let State::Failed(problem) = &state {
             let name = &task.entry.name;
             return Err(Trouble::Cell(format!("its calibration `{name}` cannot be made: {problem}")));
         }
         let (name, images) = self.images(&unit.data, unit.seed)?;
-        let request = self.request(name, &images);
-        let setting = self.setting(task);
-        let level = self.job.plan.study.level;
-        let published = task.entry.published.as_deref().and_then(PaperFit::find);
-        let mut ledger = self.ledger.clone();
-        let mut within = self.within(title);
-        let (protocol, result) = if let State::Made(calibration, key) = &state {
-            let (found, expected) = (calibration.basis.reference.classes, request.scope.num_classes());
+        if let State::Made(calibration, _) = &state {
+            let (found, expected) = (calibration.basis.reference.classes, images.scope.num_classes());
             if found != expected {
                 return Err(RunError::OtherCalibration {
                     what: "a class space of",
@@ -323,38 +404,41 @@ impl ModelRun<'_> {
                 }
                 .into());
             }
-            let basis = &calibration.basis;
-            let cell_key = scored_protocol("estimate", &setting, &request, basis)?.key();
-            let cell = setting.cell_sharing("estimate", &request, basis, &self.clean, &mut ledger, &mut within)?;
-            if let Some(fit) = published {
-                let protocol = self.estimates_protocol(unit, &setting, &request, fit.name)?;
-                if !self.is_known(&protocol)? {
-                    let estimates = fit.estimate(&cell, level)?;
-                    let result = EstimatesResult::new(cell_key.clone(), &cell, estimates);
-                    ledger.keep(protocol, &result, 0.0)?;
-                }
-            }
-            let protocol = self.estimates_protocol(unit, &setting, &request, key)?;
-            let estimates = calibration.estimate(&cell, level);
-            (protocol, EstimatesResult::new(cell_key, &cell, estimates))
-        } else {
-            let fit = published.expect("a calibration without data has a published fit");
-            let options = ScoreOptions::default();
-            let cell_key = cell_protocol("estimate", &setting, &request, &options)?
-                .with("basis", &"none")
-                .map_err(StudyError::from)?
-                .key();
-            let cell = setting.published_cell(&request, &mut ledger, &mut within)?;
-            let protocol = self.estimates_protocol(unit, &setting, &request, fit.name)?;
-            let estimates = fit.estimate(&cell, level)?;
-            (protocol, EstimatesResult::new(cell_key, &cell, estimates))
-        };
-        // The unit's own record comes last: where it is, everything is.
-        let protocol = protocol.with("unit", &unit.key).map_err(StudyError::from)?;
-        if !self.is_known(&protocol)? {
-            ledger.keep(protocol, &result, result.seconds.total())?;
         }
-        self.watcher.finished(title, true);
+        Ok(UnitCell { task, state, name, images })
+    }
+
+    /// Keeps what every fit of the unit's calibration makes of its cell.
+    fn keep_estimates(&self, unit: &Unit, cell: &UnitCell, scored: &Cell) -> Result<(), Trouble> {
+        let job = cell.job(self);
+        let cell_key = job.protocol()?.key();
+        let level = self.job.plan.study.level;
+        let mut ledger = self.ledger.clone();
+        let mut keep = |made_with: &str, estimates: CellEstimates, is_last: bool| -> Result<(), Trouble> {
+            let mut protocol = self.estimates_protocol(unit, &job.setting, &job.request, made_with)?;
+            let mut seconds = 0.0;
+            let result = EstimatesResult::new(cell_key.clone(), scored, estimates);
+            if is_last {
+                // The unit's own record comes last: where it is, everything is.
+                protocol = protocol.with("unit", &unit.key).map_err(StudyError::from)?;
+                seconds = result.seconds.total();
+            }
+            if !self.is_known(&protocol)? {
+                ledger.keep(protocol, &result, seconds)?;
+            }
+            Ok(())
+        };
+        let published = cell.task.entry.published.as_deref().and_then(PaperFit::find);
+        let made = match &cell.state {
+            State::Made(calibration, key) => Some((calibration, key)),
+            _ => None,
+        };
+        if let Some(fit) = published {
+            keep(fit.name, fit.estimate(scored, level)?, made.is_none())?;
+        }
+        if let Some((calibration, key)) = made {
+            keep(key, calibration.estimate(scored, level), true)?;
+        }
         Ok(())
     }
 
@@ -374,6 +458,29 @@ impl ModelRun<'_> {
 
     fn within<'b>(&'b self, name: &'b str) -> Within<'b> {
         Within { watcher: self.watcher, name }
+    }
+}
+
+/// A unit's images and its calibration.
+struct UnitCell<'a> {
+    task: &'a Task<'a>,
+    state: State,
+    name: String,
+    images: OpenedData,
+}
+
+impl UnitCell<'_> {
+    fn job<'b>(&'b self, run: &'b ModelRun) -> CellJob<'b> {
+        let setting = run.setting(self.task);
+        let request = run.request(self.name.clone(), &self.images);
+        match &self.state {
+            State::Made(calibration, _) => {
+                let basis = Some(&calibration.basis);
+                CellJob { setting, kind: "estimate", request, basis, samples: Samples::None }
+            }
+            // The paper's fit is all there is.
+            _ => setting.published_job(request),
+        }
     }
 }
 

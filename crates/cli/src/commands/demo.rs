@@ -13,7 +13,10 @@ use flipcast_corrupt::CorruptionSet;
 use flipcast_corrupt::registry::names;
 use flipcast_record::write_atomically;
 use flipcast_run::open::{DataRequest, ModelRequest};
-use flipcast_run::{Calibration, CellRequest, HELD_OUT, Ledger, Setting, Watcher};
+use flipcast_run::{
+    Calibration, CellJob, CellRequest, CleanImages, HELD_OUT, ImageMemory, Ledger, MEMORY_LIMIT, Samples, Setting,
+    Watcher, in_flight,
+};
 use rows::Row;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -53,25 +56,42 @@ pub fn run(args: &Args) -> Result<()> {
     let calibration = Calibration::load(&folder.calibration())?;
     let setting = Setting { model: &model, protocol: &calibration.protocol, device };
     let mut watcher = CellProgress::new(args.progress.line("demo"));
-    let mut rows = Vec::new();
     let shifts = shifts();
-    for (number, name) in shifts.iter().enumerate() {
-        watcher.cell(name, number, shifts.len());
+    let (clean, memory) = (CleanImages::default(), ImageMemory::new(MEMORY_LIMIT));
+    let mut images = Vec::new();
+    for name in &shifts {
         let spec = match name.as_str() {
             "clean" => folder.images(),
             shift => format!("{}@{shift}", folder.images()),
         };
         let data = DataRequest::new(&spec).open(&model)?;
         calibration.check_fits(&model, &data.preprocess, &data.scope)?;
-        let mut request = CellRequest { data: name.clone(), ..data.request() };
-        request.config.threads = threads;
-        let mut ledger = Ledger::default();
-        let cell = setting
-            .cell("demo", &request, &calibration.basis, &mut ledger, &mut watcher)
-            .with_context(|| format!("cannot show `{name}`"))?;
-        let estimates = calibration.estimate(&cell, LEVEL);
-        rows.extend(Row::new(name.clone(), &cell, estimates));
+        images.push((name, data));
     }
+    let cannot = |name: &str| format!("cannot show `{name}`");
+    let rows: Result<Vec<Option<Row>>> = in_flight(
+        images.iter().enumerate(),
+        |(number, (name, data))| {
+            let mut request = CellRequest { data: (*name).clone(), ..data.request() };
+            request.config.threads = threads;
+            let basis = Some(&calibration.basis);
+            let job = CellJob { setting, kind: "demo", request, basis, samples: Samples::None };
+            let prepared = job.prepare(&clean, &memory, &Ledger::default()).with_context(|| cannot(name))?;
+            Ok((number, job, prepared))
+        },
+        |(number, job, prepared)| {
+            let name = &job.request.data;
+            watcher.cell(name, number, shifts.len());
+            let observed = job.observe(prepared, &mut watcher).with_context(|| cannot(name))?;
+            Ok((job, observed))
+        },
+        |(job, observed)| {
+            let name = job.request.data.clone();
+            let cell = job.score(observed, &mut Ledger::default()).with_context(|| cannot(&name))?;
+            Ok(Row::new(name, &cell, calibration.estimate(&cell, LEVEL)))
+        },
+    );
+    let rows: Vec<Row> = rows?.into_iter().flatten().collect();
     drop(watcher);
     let page = report::render(&rows, &calibration, LEVEL)?;
     write_atomically(&args.out, page.as_bytes())?;

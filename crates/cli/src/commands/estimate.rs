@@ -15,8 +15,8 @@ use flipcast_estimate::{Estimate, Flag};
 use flipcast_ground::nearest_quoted;
 use flipcast_images::table::write_npy;
 use flipcast_run::{
-    Calibration, Cell, CellEstimates, EstimateSource, Estimates, FlipProtocol, ImageGuesses, PAPER_FITS, PaperFit,
-    Setting, Watcher,
+    Calibration, Cell, CellEstimates, CellJob, CleanImages, EstimateSource, Estimates, FlipProtocol, ImageGuesses,
+    ImageMemory, Ledger, PAPER_FITS, PaperFit, Samples, Setting, Watcher, in_flight,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -123,45 +123,72 @@ fn estimate_network(args: &Args, model: &ModelArgs, data: &DataArgs) -> Result<(
     let marginal = args.marginal.as_deref();
     let marginal = marginal.map(|text| parse_marginal(text, model.num_classes()));
     let marginal = marginal.transpose()?;
-    let mut ledger = args.scoring.ledger()?;
+    // Estimates are made from cells that the ledger holds.
+    let ledger = match args.scoring.record {
+        Some(_) => args.scoring.ledger()?,
+        None => Ledger::in_memory(),
+    };
     let setting = Setting { model: &model, protocol: &protocol, device };
     let images = data.open_all(&model, args.scoring.seed)?;
-    let mut watcher = args.scoring.watcher("estimate");
-    for (number, (spec, data)) in images.iter().enumerate() {
-        watcher.cell(spec, number, images.len());
-        let request = args.scoring.request(data);
-        let failed = || format!("cannot estimate the accuracy on `{spec}`");
-        let source = match (&calibration, published) {
-            (Some(calibration), _) => {
-                calibration.check_fits(&model, &data.preprocess, &data.scope)?;
-                EstimateSource::Calibration(calibration, marginal.as_ref())
-            }
-            (None, published) => {
-                EstimateSource::Paper(published.context("without a calibration there is a published fit")?)
-            }
-        };
-        let (cell, estimates) =
-            setting.estimate(source, &request, args.level, &mut ledger, &mut watcher).with_context(failed)?;
-        let temperature = calibration.as_ref().map_or(1.0, |calibration| calibration.basis.temperature.value);
-        let mut guesses = ImageGuesses::new(&setting, &request, temperature);
-        if let Some(path) = &args.logits_out {
-            let outputs = guesses.outputs(&mut watcher).with_context(failed)?;
-            write_npy(path, outputs.logits(), outputs.classes())?;
+    let source = match (&calibration, published) {
+        (Some(calibration), _) => EstimateSource::Calibration(calibration, marginal.as_ref()),
+        (None, published) => {
+            EstimateSource::Paper(published.context("without a calibration there is a published fit")?)
         }
-        let names = || request.scope.alternative_names(&model);
-        let told = labels
-            .tell(guesses, names, source, (&estimates, args.level), &mut ledger, &mut watcher)
-            .with_context(failed)?;
-        let text = if args.json {
-            let mut object = to_json(spec, &cell, &estimates, &protocol, args.level)?;
-            told.add_to(&mut object);
-            object.to_string() + "\n"
-        } else {
-            to_text(spec, &cell, &estimates, &told, args)
-        };
-        watcher.print(&text)?;
-    }
-    Ok(())
+    };
+    let basis = calibration.as_ref().map(|calibration| {
+        let mut basis = calibration.basis.clone();
+        basis.options.marginal = marginal.clone().unwrap_or(basis.options.marginal);
+        basis
+    });
+    let temperature = basis.as_ref().map_or(1.0, |basis| basis.temperature.value);
+    let (clean, memory) = (CleanImages::default(), ImageMemory::new(args.scoring.memory << 20));
+    let mut watcher = args.scoring.watcher("estimate");
+    let mut telling = watcher.clone();
+    let mut kept = ledger.clone();
+    let failed = |spec: &str| format!("cannot estimate the accuracy on `{spec}`");
+    // While one dataset is observed, the next is read, and what is known of the one before is printed.
+    let done = in_flight(
+        images.iter().enumerate(),
+        |(number, (spec, data))| {
+            if let Some(calibration) = &calibration {
+                calibration.check_fits(&model, &data.preprocess, &data.scope)?;
+            }
+            let request = args.scoring.request(data);
+            let job = CellJob { setting, kind: "estimate", request, basis: basis.as_ref(), samples: Samples::None };
+            let prepared = job.prepare(&clean, &memory, &ledger).with_context(|| failed(spec))?;
+            Ok((number, spec, job, prepared))
+        },
+        |(number, spec, job, prepared)| {
+            watcher.cell(spec, number, images.len());
+            let observed = job.observe(prepared, &mut watcher).with_context(|| failed(spec))?;
+            Ok((number, spec, job, observed))
+        },
+        |(number, spec, job, observed)| {
+            telling.cell(spec, number, images.len());
+            let make = || -> Result<String> {
+                job.score(observed, &mut kept)?;
+                let request = &job.request;
+                let (cell, estimates) = setting.estimate(source, request, args.level, &mut kept, &mut telling)?;
+                let mut guesses = ImageGuesses::new(&setting, request, temperature);
+                if let Some(path) = &args.logits_out {
+                    let outputs = guesses.outputs(&mut telling)?;
+                    write_npy(path, outputs.logits(), outputs.classes())?;
+                }
+                let names = || request.scope.alternative_names(&model);
+                let told = labels.tell(guesses, names, source, (&estimates, args.level), &mut kept, &mut telling)?;
+                if args.json {
+                    let mut object = to_json(spec, &cell, &estimates, &protocol, args.level)?;
+                    told.add_to(&mut object);
+                    return Ok(object.to_string() + "\n");
+                }
+                Ok(to_text(spec, &cell, &estimates, &told, args))
+            };
+            let text = make().with_context(|| failed(spec))?;
+            telling.print(&text)
+        },
+    );
+    done.map(drop)
 }
 
 /// Refuses a file that is not there, with the names that resemble it: files of its folder, and the paper's fits.

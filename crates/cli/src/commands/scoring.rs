@@ -14,6 +14,7 @@ use flipcast_record::RecordStore;
 use flipcast_run::open::OpenedData;
 use flipcast_run::{CellRequest, FlipProtocol, Ledger, Watcher};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How cells are made: flatten into a command's arguments.
 #[derive(Clone, Debug, clap::Args)]
@@ -148,9 +149,10 @@ pub fn check_writable(path: &Path) -> Result<()> {
     Err(Advised { problem, hint: "give the path of a file in a folder that exists".to_owned() }.into())
 }
 
-/// Which cell, and how far it is.
+/// Which cell, and how far it is. Clones share the line they write to.
+#[derive(Clone)]
 pub struct CellProgress {
-    line: ProgressLine,
+    line: Arc<ProgressLine>,
     cell: (String, usize, usize),
     /// Whether the cell takes work; one that was kept does not.
     works: bool,
@@ -160,7 +162,7 @@ pub struct CellProgress {
 
 impl CellProgress {
     pub fn new(line: ProgressLine) -> Self {
-        Self { line, cell: (String::new(), 0, 1), works: false, known: 0 }
+        Self { line: Arc::new(line), cell: (String::new(), 0, 1), works: false, known: 0 }
     }
 
     /// Prints a result while the line is out of the way.
