@@ -46,7 +46,7 @@ enum Command {
     Figure(commands::figure::Args),
     /// List, show and compare recorded runs
     Runs(commands::runs::Args),
-    /// Time a forward pass and an adaptation step on this machine
+    /// Time a forward pass and an adaptation step on this machine, or whole cells
     Bench(commands::bench::Args),
     /// Tell what this machine offers and which settings are in force
     Env,

@@ -1,6 +1,7 @@
-use crate::commands::bench_cuda;
+use crate::commands::bench_cell::{self, CellArgs, Place};
 use crate::commands::device::DeviceArgs;
 use crate::commands::env::isa;
+use crate::commands::{bench_cuda, thread_count};
 use crate::output::print;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
@@ -47,6 +48,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    cell: CellArgs,
+    #[command(flatten)]
     device: DeviceArgs,
 }
 
@@ -84,6 +87,11 @@ struct Report {
 pub fn run(args: &Args) -> Result<()> {
     ensure!(args.repeat > 0, "--repeat is 0, expected at least 1");
     let device = args.device.device(args.threads)?;
+    if args.cell.cell {
+        let threads = thread_count(args.threads)?;
+        let (architecture, classes, json) = (args.model.as_str(), args.classes, args.json);
+        return bench_cell::run(&args.cell, &Place { architecture, classes, device, threads, json });
+    }
     let model = Model::random(&args.model, args.classes, 1)
         .with_context(|| format!("cannot make a random `{}`", args.model))?;
     let size = args.size.unwrap_or_else(|| model.input_size().height);

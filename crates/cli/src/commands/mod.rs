@@ -4,6 +4,7 @@ pub mod adapt;
 pub mod agree;
 pub mod analyse;
 pub mod bench;
+mod bench_cell;
 mod bench_cuda;
 pub mod calibrate;
 pub mod completions;

@@ -57,3 +57,17 @@ fn a_missing_gpu_is_the_environment_s_fault() {
     }
     flipcast(&[&TINY[..], &["--device", "cuda"]].concat()).expect(3, &["CUDA driver", "hint:"]);
 }
+
+#[test]
+fn whole_cells_are_timed_by_their_parts() {
+    let cells = ["bench", "--cell", "--model", "cifar_resnet8_w4", "--classes", "4", "--images", "40", "--cells", "2"];
+    let cells = [&cells[..], &["--protocol", "statistics", "--threads", "1"]].concat();
+    let parts = ["2 cells of 40 images", "decoding", "corrupting", "network", "estimators", "one by one", "in flight"];
+    flipcast(&cells).expect(0, &[]).prints(&parts);
+    let outcome = flipcast(&[&cells[..], &["--json"]].concat()).expect(0, &[]);
+    let report: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("one object");
+    assert_eq!(report["cells"].as_array().map(Vec::len), Some(2));
+    assert!(report["in_flight_seconds"].as_f64() > Some(0.0));
+    flipcast(&["bench", "--images", "40"]).expect(2, &["--cell"]);
+    flipcast(&["bench", "--cell", "--cells", "0"]).expect(2, &["at least 1"]);
+}
