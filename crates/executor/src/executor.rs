@@ -3,7 +3,7 @@ use flipcast_graph::AffineTable;
 use flipcast_tensor::{Batch, Tensor};
 
 /// A network on some device: forward, backward to the affine vector, and steps made of both.
-pub trait Executor {
+pub trait Executor: Send {
     /// Runs the batch, which may be smaller than planned, and keeps what `backward` needs.
     fn forward(&mut self, batch: &Batch) -> Result<Logits<'_>, ExecError>;
 

@@ -3,7 +3,8 @@ use super::float_bilinear::resize_normalised;
 use super::resample::{PassOrder, resize_part};
 use super::{Preprocess, PreprocessError, Resize, Size};
 use crate::Image;
-use flipcast_tensor::ByteScale;
+use flipcast_tensor::{Batch, ByteScale};
+use std::sync::Arc;
 
 impl Preprocess {
     /// Resize and crop only: the bytes the network would see, before normalisation. Corruptions that the published
@@ -73,6 +74,35 @@ impl Preprocess {
             scale.write(self.crop_bytes(image)?.rgb(), out);
         }
         Ok(size)
+    }
+
+    /// Images at hand as one batch, the same that a loader makes of them.
+    ///
+    /// # Errors
+    /// When there is none, or one comes out in another size than the first.
+    pub fn batch(&self, images: impl IntoIterator<Item = Image>) -> Result<Batch, PreprocessError> {
+        let scale = self.byte_scale().map(Arc::new);
+        let (mut bytes, mut values) = (Vec::new(), Vec::new());
+        let (mut count, mut size) = (0, None);
+        for image in images {
+            let found = self.output_size(image.width(), image.height());
+            let expected = *size.get_or_insert(found);
+            if found != expected {
+                return Err(PreprocessError::OtherSize { found, expected });
+            }
+            match &scale {
+                Some(_) => bytes.extend_from_slice(self.size_bytes(image)?.rgb()),
+                None => values.extend(self.apply_to_vec(&image)?.1),
+            }
+            count += 1;
+        }
+        let size = size.ok_or(PreprocessError::NoImages)?;
+        let extents = [count, size.height, size.width, 3];
+        let made = match &scale {
+            Some(scale) => Batch::from_bytes(extents, bytes, scale, Vec::new()),
+            None => Batch::new(extents, values),
+        };
+        Ok(made.expect("every image has the size of the first"))
     }
 
     /// One image as a vector of its own.

@@ -1,3 +1,5 @@
+use super::Size;
+
 /// Why preprocessing was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PreprocessError {
@@ -76,4 +78,15 @@ pub enum PreprocessError {
         /// Output width.
         width: usize,
     },
+    /// A batch of images of different sizes.
+    #[error("an image of a batch comes out as {}x{} pixels, but the first one as {}x{}", found.width, found.height, expected.width, expected.height)]
+    OtherSize {
+        /// Its size.
+        found: Size,
+        /// That of the first image.
+        expected: Size,
+    },
+    /// A batch without images.
+    #[error("there are no images, but a batch has at least one")]
+    NoImages,
 }

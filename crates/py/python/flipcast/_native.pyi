@@ -1,0 +1,191 @@
+"""Types of the extension; what each thing does stands in its docstring."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Progress = Callable[[str, int, int], object]
+Path = str | os.PathLike[str]
+Images = Path | npt.ArrayLike
+ClassShares = str | Sequence[float]
+Cell = tuple[npt.ArrayLike, npt.ArrayLike] | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
+
+class FlipcastError(ValueError):
+    hints: list[str]
+
+class Estimate:
+    @property
+    def name(self) -> str: ...
+    @property
+    def accuracy(self) -> float: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+    @property
+    def interval(self) -> tuple[float, float]: ...
+    @property
+    def flags(self) -> list[str]: ...
+    def explain(self) -> dict[str, str]: ...
+
+class Estimates:
+    @property
+    def accuracy(self) -> float: ...
+    @property
+    def interval(self) -> tuple[float, float]: ...
+    @property
+    def flags(self) -> list[str]: ...
+    @property
+    def best(self) -> Estimate: ...
+    @property
+    def level(self) -> float: ...
+    @property
+    def images(self) -> int: ...
+    @property
+    def truth(self) -> float | None: ...
+    @property
+    def adapted(self) -> dict[str, Estimate]: ...
+    def keys(self) -> list[str]: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, name: str, /) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __getitem__(self, name: str, /) -> Estimate: ...
+    def to_dict(self) -> dict[str, list[Any]]: ...
+    def to_frame(self) -> Any: ...
+    def _repr_html_(self) -> str: ...
+
+class Calibration:
+    @staticmethod
+    def fit(
+        logits: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        *,
+        cells: dict[str, Cell] | None = None,
+        second: npt.ArrayLike | None = None,
+        temperature: bool = False,
+        class_shares: ClassShares | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Calibration: ...
+    @staticmethod
+    def load(path: Path) -> Calibration: ...
+    def save(self, path: Path) -> None: ...
+    @property
+    def classes(self) -> int: ...
+    @property
+    def cells(self) -> list[str]: ...
+    @property
+    def clean_accuracy(self) -> float: ...
+    @property
+    def temperature(self) -> float: ...
+    @property
+    def has_intervals(self) -> bool: ...
+
+def estimate(
+    logits: npt.ArrayLike,
+    calibration: Calibration,
+    *,
+    second: npt.ArrayLike | None = None,
+    level: float = 0.9,
+    class_shares: ClassShares | None = None,
+    labels: npt.ArrayLike | None = None,
+) -> Estimates: ...
+
+class ModelCalibration:
+    @staticmethod
+    def load(path: Path) -> ModelCalibration: ...
+    def save(self, path: Path) -> None: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def clean_accuracy(self) -> float: ...
+
+class Model:
+    @staticmethod
+    def load(model: Path, *, weights: Path | None = None, classes: int | None = None) -> Model: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def classes(self) -> int: ...
+    @property
+    def class_names(self) -> list[str] | None: ...
+    def predict(
+        self,
+        images: Images,
+        *,
+        limit: int | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+        precision: str = "tf32",
+        threads: int = 0,
+        progress: Progress | None = None,
+    ) -> npt.NDArray[np.float32]: ...
+    def calibrate(
+        self,
+        images: Images,
+        labels: npt.ArrayLike | None = None,
+        *,
+        protocol: str = "flipcast",
+        shifts: str = "family",
+        limit: int | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+        precision: str = "tf32",
+        threads: int = 0,
+        progress: Progress | None = None,
+    ) -> ModelCalibration: ...
+    def estimate(
+        self,
+        images: Images,
+        calibration: ModelCalibration,
+        *,
+        labels: npt.ArrayLike | None = None,
+        level: float = 0.9,
+        limit: int | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+        precision: str = "tf32",
+        threads: int = 0,
+        progress: Progress | None = None,
+    ) -> Estimates: ...
+
+class Adapter:
+    def __init__(
+        self,
+        model: Model,
+        method: str = "rdumb",
+        *,
+        batch_size: int = 64,
+        lr: float | None = None,
+        source: bool = False,
+        seed: int = 0,
+        device: str = "cpu",
+        precision: str = "tf32",
+        threads: int = 0,
+    ) -> None: ...
+    def __call__(self, batch: npt.ArrayLike) -> npt.NDArray[np.float32]: ...
+    @property
+    def state(self) -> npt.NDArray[np.float32]: ...
+    @state.setter
+    def state(self, affine: npt.ArrayLike) -> None: ...
+    def reset(self) -> None: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def method(self) -> str: ...
+
+def corrupt(
+    name: str,
+    images: npt.ArrayLike,
+    severity: int = 3,
+    seed: int = 0,
+    *,
+    storage: str = "published",
+    progress: Progress | None = None,
+) -> npt.NDArray[np.uint8]: ...
+def corruptions(set: str = "imagenet-c") -> list[str]: ...
+def run_program(arguments: Sequence[str]) -> int: ...
+def version() -> str: ...

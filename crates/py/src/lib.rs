@@ -1,0 +1,34 @@
+//! Door: the library for Python. Parses arguments, calls the library, hands back arrays and numbers; no number is computed here.
+//!
+//! Long work runs detached from the interpreter, tells a callback how far it is, and ends at Ctrl-C. `array.rs` is the only file with `unsafe`: it reads and fills
+//! NumPy's memory.
+
+mod adapter;
+mod array;
+mod calibration;
+mod corrupt;
+mod error;
+mod estimates;
+mod images;
+mod model;
+mod program;
+mod watch;
+
+/// The extension module `flipcast._native`.
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::adapter::Adapter;
+    #[pymodule_export]
+    use crate::calibration::{Calibration, estimate};
+    #[pymodule_export]
+    use crate::corrupt::{corrupt, corruptions};
+    #[pymodule_export]
+    use crate::error::FlipcastError;
+    #[pymodule_export]
+    use crate::estimates::{Estimate, Estimates};
+    #[pymodule_export]
+    use crate::model::{Model, ModelCalibration};
+    #[pymodule_export]
+    use crate::program::{run_program, version};
+}

@@ -1,0 +1,203 @@
+//! A network, its calibration, and estimates with it.
+
+use crate::array::write;
+use crate::calibration::check_level;
+use crate::error::{raise, refuse};
+use crate::estimates::Estimates;
+use crate::images;
+use crate::watch::watched;
+use flipcast::run::{CalibrationShift, Images, MEMORY_LIMIT, Precision, RunError, run_source};
+use flipcast::{CalibrationJob, Device, FlipProtocol, Ledger, ModelRequest, Setting, calibrate};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A network with its weights, preprocessing and classes.
+#[pyclass(frozen, module = "flipcast")]
+pub struct Model {
+    pub inner: Arc<flipcast::Model>,
+}
+
+/// What estimates for a network need: made of labelled images by `Model.calibrate`.
+#[pyclass(frozen, module = "flipcast")]
+pub struct ModelCalibration {
+    inner: flipcast::Calibration,
+}
+
+#[pymethods]
+impl Model {
+    /// Loads a network: a weight file, an exported program (`net.pt2`), or the name of an architecture or of published weights with its file as `weights`.
+    #[staticmethod]
+    #[pyo3(signature = (model, *, weights=None, classes=None))]
+    fn load(py: Python<'_>, model: PathBuf, weights: Option<PathBuf>, classes: Option<usize>) -> PyResult<Self> {
+        let name = model.to_string_lossy();
+        let request = match &weights {
+            Some(weights) => ModelRequest { weights, architecture: Some(&name), classes },
+            None => ModelRequest { weights: &model, architecture: None, classes },
+        };
+        let inner = watched(py, None, |_| request.open())?;
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// Number of classes.
+    #[getter]
+    fn classes(&self) -> usize {
+        self.inner.num_classes()
+    }
+
+    /// Names of the classes, where they are known.
+    #[getter]
+    fn class_names(&self) -> Option<Vec<String>> {
+        self.inner.class_names().map(<[String]>::to_vec)
+    }
+
+    /// Logits of images, `[images, classes]`: a path, or an array of bytes, `[images, height, width, 3]`.
+    #[pyo3(signature = (images, *, limit=None, seed=0, device="cpu", precision="tf32", threads=0, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn predict<'py>(
+        &self,
+        py: Python<'py>,
+        images: &Bound<'py, PyAny>,
+        limit: Option<usize>,
+        seed: u64,
+        device: &str,
+        precision: &str,
+        threads: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let device = parse_device(py, device, precision, threads)?;
+        let data = images::open(images, None, &self.inner, limit, seed)?;
+        let pass = watched(py, progress.as_ref(), |watcher| {
+            let images = Images::open(data.dataset.clone(), data.config.clone(), MEMORY_LIMIT)?;
+            run_source(&self.inner, &images, &data.scope, device, watcher)
+        })?;
+        write(py, &[pass.outputs.images(), pass.outputs.classes()], pass.outputs.logits())
+    }
+
+    /// Learns from labelled clean images how the model's accuracy shows in its outputs: a path to files with labels, or an array of bytes and `labels`.
+    ///
+    /// `protocol` says how flips are counted, `shifts` what is done to the images, as on the command line.
+    #[pyo3(signature = (images, labels=None, *, protocol="flipcast", shifts="family", limit=None, seed=0, device="cpu", precision="tf32", threads=0, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn calibrate(
+        &self,
+        py: Python<'_>,
+        images: &Bound<'_, PyAny>,
+        labels: Option<&Bound<'_, PyAny>>,
+        protocol: &str,
+        shifts: &str,
+        limit: Option<usize>,
+        seed: u64,
+        device: &str,
+        precision: &str,
+        threads: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<ModelCalibration> {
+        let device = parse_device(py, device, precision, threads)?;
+        let data = images::open(images, labels, &self.inner, limit, seed)?;
+        let model = &*self.inner;
+        let inner = watched(py, progress.as_ref(), |watcher| -> Result<_, RunError> {
+            let mut protocol = FlipProtocol::for_network(protocol, model.graph())?;
+            protocol.seed = seed;
+            let setting = Setting { model, protocol: &protocol, device };
+            let shifts = CalibrationShift::parse_list(shifts)?;
+            let job = CalibrationJob { shifts, ..CalibrationJob::new(setting, data.request()) };
+            calibrate(&job, &mut Ledger::default(), watcher)
+        })?;
+        Ok(ModelCalibration { inner })
+    }
+
+    /// Estimates the accuracy on images that nobody labelled: a path, or an array of bytes. Labels show the truth beside the estimates, which no estimate uses.
+    #[pyo3(signature = (images, calibration, *, labels=None, level=0.9, limit=None, seed=0, device="cpu", precision="tf32", threads=0, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn estimate(
+        &self,
+        py: Python<'_>,
+        images: &Bound<'_, PyAny>,
+        calibration: &ModelCalibration,
+        labels: Option<&Bound<'_, PyAny>>,
+        level: f64,
+        limit: Option<usize>,
+        seed: u64,
+        device: &str,
+        precision: &str,
+        threads: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Estimates> {
+        check_level(py, level)?;
+        let device = parse_device(py, device, precision, threads)?;
+        let data = images::open(images, labels, &self.inner, limit, seed)?;
+        let (model, calibration) = (&*self.inner, &calibration.inner);
+        let (cell, estimates) = watched(py, progress.as_ref(), |watcher| {
+            calibration.check_fits(model, &data.preprocess, &data.scope)?;
+            let setting = Setting { model, protocol: &calibration.protocol, device };
+            let cell =
+                setting.cell("estimate", &data.request(), &calibration.basis, &mut Ledger::default(), watcher)?;
+            let estimates = calibration.estimate(&cell, level);
+            Ok::<_, RunError>((cell, estimates))
+        })?;
+        Ok(Estimates::new(cell, estimates, level))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Model({}, {} classes)", self.name(), self.classes())
+    }
+}
+
+#[pymethods]
+impl ModelCalibration {
+    /// Reads what `save` or `flipcast calibrate` wrote.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        Ok(Self { inner: watched(py, None, |_| flipcast::Calibration::load(&path))? })
+    }
+
+    /// Writes it as JSON, for `load` and for `flipcast estimate`.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let text = self.inner.to_json().map_err(|error| raise(py, &error))?;
+        flipcast::record::write_atomically(&path, text.as_bytes()).map_err(|error| raise(py, &error))
+    }
+
+    /// The name of the model it belongs to.
+    #[getter]
+    fn model(&self) -> &str {
+        &self.inner.model.name
+    }
+
+    /// Accuracy on the clean images.
+    #[getter]
+    fn clean_accuracy(&self) -> f64 {
+        self.inner.basis.reference.accuracy
+    }
+
+    fn __repr__(&self) -> String {
+        let reference = &self.inner.basis.reference;
+        let (images, accuracy) = (reference.images, 100.0 * reference.accuracy);
+        format!("ModelCalibration({}, {images} clean images, {accuracy:.1}% right)", self.inner.model.name)
+    }
+}
+
+/// `cpu`, `cuda` or `cuda:1`.
+pub fn parse_device(py: Python<'_>, device: &str, precision: &str, threads: usize) -> PyResult<Device> {
+    let precision = Precision::from_name(precision).ok_or_else(|| {
+        refuse(py, format!("precision is `{precision}`, expected tf32, bf16 or f32"), "it matters on a GPU alone")
+    })?;
+    match device.split_once(':') {
+        None if device == "cpu" => Ok(Device::cpu(threads)),
+        None if device == "cuda" => Ok(Device::Cuda { index: 0, precision }),
+        Some(("cuda", index)) if index.parse::<usize>().is_ok() => {
+            Ok(Device::Cuda { index: index.parse().unwrap_or_default(), precision })
+        }
+        _ => Err(refuse(
+            py,
+            format!("device is `{device}`, expected cpu, cuda or cuda:1"),
+            "`flipcast env` lists what is there",
+        )),
+    }
+}

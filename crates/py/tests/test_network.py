@@ -1,0 +1,111 @@
+"""A network: the demo's, on some of its images."""
+
+import flipcast
+import numpy as np
+import pytest
+from conftest import ASSETS, printed, program
+
+WEIGHTS = ASSETS / "resnet20.fashion_mnist.safetensors"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return flipcast.Model.load(WEIGHTS)
+
+
+def test_a_model_tells_what_it_is(model):
+    assert model.classes == 10 and "Bag" in model.class_names and repr(model).startswith("Model(")
+    with pytest.raises(flipcast.FlipcastError, match="hint:"):
+        flipcast.Model.load("resnet50.tv_in1k")
+
+
+def test_predictions_and_estimates_equal_the_command_line_s(tmp_path, model):
+    calibration = ASSETS / "calibration.json"
+    out = tmp_path / "logits.npy"
+    data = f"{ASSETS}@gaussian_noise:3"
+    told = printed(
+        "estimate", "--model", WEIGHTS, "--calibration", calibration, "--data", data, "--limit", 64, "--logits-out", out
+    )
+    steps = []
+    found = model.estimate(
+        data, flipcast.ModelCalibration.load(calibration), limit=64, progress=lambda *now: steps.append(now)
+    )
+    assert steps and found.truth == told["truth"]
+    for part, expected in ((found, told["estimates"]), (found.adapted, told["adapted"]["estimates"])):
+        assert sorted(part) == sorted(expected)
+        for name in expected:
+            one = part[name]
+            assert (one.accuracy, one.low, one.high) == tuple(expected[name][key] for key in ("accuracy", "low", "high"))
+    logits = model.predict(data, limit=64)
+    assert logits.dtype == np.float32 and np.array_equal(logits, np.load(out))
+
+
+def test_arrays_are_images_too(model, pictures):
+    images, labels = pictures
+    logits = model.predict(images[:64])
+    assert (logits.argmax(1) == labels[:64]).mean() > 0.8
+    assert np.array_equal(logits, model.predict(np.repeat(images[:64, :, :, None], 3, axis=3)))
+    calibration = model.calibrate(images[:60], labels[:60], protocol="statistics", shifts="fog:3,snow:3,contrast:3")
+    found = model.estimate(images[100:160], calibration, labels=labels[100:160])
+    assert found.images == 60 and found.truth is not None and "too_few_images" in found["cot"].flags
+    with pytest.raises(flipcast.FlipcastError, match="labels"):
+        model.calibrate(images[:60], labels[:59])
+    with pytest.raises(flipcast.FlipcastError, match="label"):
+        model.calibrate(images[:60])
+    with pytest.raises(flipcast.FlipcastError, match="shape"):
+        model.predict(images[0, :, 0])
+
+
+def test_an_adapter_adapts_as_the_command_line_does(tmp_path, model, pictures):
+    out = tmp_path / "logits.npy"
+    common = ("--model", WEIGHTS, "--data", f"{ASSETS}#sample:128:0", "--method", "tent", "--order", "stored")
+    done = program("adapt", *common, "--logits-out", out, "--out", tmp_path / "rows.csv")
+    assert done.returncode == 0, done.stderr
+    rows = (tmp_path / "rows.csv").read_text().splitlines()[1:]
+    numbers = [int("".join(filter(str.isdigit, row.split(",")[0].rsplit("/", 1)[-1]))) for row in rows]
+    images = pictures[0][numbers]
+    adapter = flipcast.Adapter(model, "tent")
+    source = adapter.state
+    found = np.concatenate([adapter(images[:64]), adapter(images[64:])])
+    assert np.array_equal(found, np.load(out))
+    assert adapter.steps == 2 and not np.array_equal(adapter.state, source)
+    moved = adapter.state
+    adapter.reset()
+    assert adapter.steps == 0 and np.array_equal(adapter.state, source)
+    assert np.array_equal(adapter(images[:64]), found[:64])
+    adapter.state = moved
+    assert np.array_equal(adapter.state, moved)
+
+
+def test_floats_are_preprocessed_images(model, pictures):
+    adapter = flipcast.Adapter(model, "source", batch_size=8)
+    with pytest.raises(flipcast.FlipcastError, match="shape"):
+        adapter(np.zeros((8, 28, 28), np.float32))
+    assert adapter(np.zeros((8, 3, 28, 28), np.float32)).shape == (8, 10)
+    with pytest.raises(flipcast.FlipcastError, match="batch_size"):
+        adapter(np.zeros((9, 3, 28, 28), np.float32))
+    with pytest.raises(flipcast.FlipcastError, match="tent"):
+        flipcast.Adapter(model, "tnet")
+    with pytest.raises(flipcast.FlipcastError, match="hint:"):
+        flipcast.Adapter(model, device="gpu")
+
+
+@pytest.mark.parametrize("source", [False, True])
+def test_a_model_that_goes_astray_is_told_by_a_warning(model, pictures, source):
+    adapter = flipcast.Adapter(model, "tent", lr=1000.0, source=source)
+    with pytest.warns(RuntimeWarning, match="less diverse|no longer tells classes apart"):
+        for start in range(0, 640, 64):
+            adapter(pictures[0][start : start + 64])
+
+
+def test_corruptions_are_those_of_the_command_line(pictures):
+    images = np.repeat(pictures[0][:3, :, :, None], 3, axis=3)
+    noisy = flipcast.corrupt("gaussian_noise", images, severity=5, seed=1)
+    assert noisy.shape == images.shape and noisy.dtype == np.uint8 and not np.array_equal(noisy, images)
+    assert np.array_equal(noisy[:2], flipcast.corrupt("gaussian_noise", images[:2], severity=5, seed=1))
+    assert not np.array_equal(noisy, flipcast.corrupt("gaussian_noise", images, severity=5, seed=2))
+    assert "fog" in flipcast.corruptions() and len(flipcast.corruptions("calibration")) == 18
+    with pytest.raises(flipcast.FlipcastError, match="fog"):
+        flipcast.corrupt("fogg", images)
+    with pytest.raises(flipcast.FlipcastError):
+        flipcast.corrupt("fog", images, severity=6)
