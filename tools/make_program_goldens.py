@@ -18,7 +18,7 @@ from export_networks import enliven, export, measure
 from safetensors.torch import save_file
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
-from torchvision.models import convnext, densenet, mobilenetv3, shufflenetv2, vision_transformer
+from torchvision.models import convnext, densenet, mobilenetv3, shufflenetv2, swin_transformer, vision_transformer
 
 
 class Block(nn.Module):
@@ -134,6 +134,16 @@ def networks():
         timm.models._efficientnet_builder.decode_arch_def([["ds_r1_k3_s1_e1_c8_se0.25"], ["ir_r1_k3_s2_e3_c12_se0.25"]]),
         num_classes=7, stem_size=8, num_features=16, act_layer=nn.SiLU,
     ), 22, 19, 4, True
+    yield "swin", swin_transformer.SwinTransformer(
+        [2, 2], 8, [2, 2], [2, 4], [2, 2], mlp_ratio=2.0, num_classes=7, stochastic_depth_prob=0.0
+    ), 16, 24, 3, True
+    yield "beit", timm.models.beit.Beit(
+        img_size=(16, 24), patch_size=8, embed_dim=12, depth=1, num_heads=3, num_classes=7, init_values=0.5, use_rel_pos_bias=True,
+    ), 16, 24, 3, True
+    yield "pools", nn.Sequential(
+        nn.Conv2d(3, 6, 3, bias=False), nn.BatchNorm2d(6), nn.AvgPool2d(3, 2, 1, count_include_pad=False), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 7),
+    ), 13, 15, 4, True
 
 
 def main():

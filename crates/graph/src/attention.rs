@@ -11,9 +11,24 @@ pub struct Attention {
     pub scale: f32,
     /// Which tokens see each other.
     pub tokens: Tokens,
-    /// Whether a learned bias per head is added that depends on the distance of two tokens of a window alone. Weights are
+    /// What is learned and added to the scores.
+    pub bias: AttentionBias,
+}
+
+/// What attention adds to the scores of two tokens of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AttentionBias {
+    /// Nothing.
+    #[default]
+    None,
+    /// A value per head that depends on the distance of two tokens of a window alone. Weights are
     /// `relative_position_bias_table`, `[(2 * size - 1)^2, heads]`.
-    pub relative_bias: bool,
+    Relative,
+    /// A value for every head, query and key. Weights are `bias`, `[heads, tokens, tokens]`.
+    Dense {
+        /// Tokens of a group.
+        tokens: usize,
+    },
 }
 
 /// Which tokens of an image attend to each other.
@@ -53,7 +68,7 @@ impl Attention {
 
     /// `heads` heads over all tokens, without a bias.
     pub fn new(heads: usize, scale: f32) -> Self {
-        Self { heads, scale, tokens: Tokens::All, relative_bias: false }
+        Self { heads, scale, tokens: Tokens::All, bias: AttentionBias::None }
     }
 
     /// Sets which tokens see each other.
@@ -64,8 +79,26 @@ impl Attention {
 
     /// Adds the relative position bias.
     pub fn with_relative_bias(mut self) -> Self {
-        self.relative_bias = true;
+        self.bias = AttentionBias::Relative;
         self
+    }
+
+    /// Adds a bias for every head, query and key of groups of `tokens`.
+    pub fn with_dense_bias(mut self, tokens: usize) -> Self {
+        self.bias = AttentionBias::Dense { tokens };
+        self
+    }
+
+    /// What follows the node's name in the name of its weights, and their extents; `None` without any.
+    pub fn weights(&self) -> Option<(&'static str, Vec<usize>)> {
+        match (self.bias, self.window()) {
+            (AttentionBias::Relative, Some(size)) => {
+                let rows = (2 * size).saturating_sub(1).pow(2);
+                Some(("relative_position_bias_table", vec![rows, self.heads]))
+            }
+            (AttentionBias::Dense { tokens }, _) => Some(("bias", vec![self.heads, tokens, tokens])),
+            (AttentionBias::None | AttentionBias::Relative, _) => None,
+        }
     }
 
     /// Rows and columns of a window or grid group.
@@ -76,8 +109,14 @@ impl Attention {
         }
     }
 
-    /// The groups of a map of `dims`, or `None` when windows do not tile it.
+    /// The groups of a map of `dims`, or `None` when windows do not tile it, or have other numbers of tokens than the bias.
     pub fn groups(&self, dims: Dims) -> Option<TokenGroups> {
+        let groups = self.all_groups(dims)?;
+        let fits = !matches!(self.bias, AttentionBias::Dense { tokens } if tokens != groups.size);
+        fits.then_some(groups)
+    }
+
+    fn all_groups(&self, dims: Dims) -> Option<TokenGroups> {
         let Some(size) = self.window() else {
             return Some(TokenGroups {
                 size: dims.pixels(),
@@ -127,11 +166,17 @@ impl Attention {
             .collect()
     }
 
-    /// The learned bias of every head, query and key, in this order, from its `table`; `None` for a layer without one.
-    pub fn spread_bias(&self, table: &[f32]) -> Option<Vec<f32>> {
-        let rows = self.bias_rows();
-        let of_head = |head: usize| rows.iter().map(move |&row| table[row as usize * self.heads + head]);
-        self.relative_bias.then(|| (0..self.heads).flat_map(of_head).collect())
+    /// The learned bias of every head, query and key, in this order, from its weights; `None` for a layer without one.
+    pub fn spread_bias<T: Copy>(&self, table: &[T]) -> Option<Vec<T>> {
+        match self.bias {
+            AttentionBias::None => None,
+            AttentionBias::Dense { .. } => Some(table.to_vec()),
+            AttentionBias::Relative => {
+                let rows = self.bias_rows();
+                let of_head = |head: usize| rows.iter().map(move |&row| table[row as usize * self.heads + head]);
+                Some((0..self.heads).flat_map(of_head).collect())
+            }
+        }
     }
 
     /// Rows and columns the map of `dims` is turned by.
@@ -197,6 +242,16 @@ mod tests {
     fn windows_that_do_not_tile_the_map_are_refused() {
         let attention = Attention::new(1, 1.0).tokens(Tokens::Grid { size: 2 });
         assert_eq!(attention.groups(Dims::new(3, 4, 3)), None);
+    }
+
+    #[test]
+    fn a_dense_bias_holds_for_groups_of_its_size() {
+        let attention = Attention::new(2, 1.0).with_dense_bias(4);
+        assert_eq!(attention.weights(), Some(("bias", vec![2, 4, 4])));
+        assert!(attention.groups(Dims::new(2, 2, 3)).is_some());
+        assert!(attention.groups(Dims::new(2, 3, 3)).is_none());
+        let windows = attention.tokens(Tokens::Window { size: 2, shift: 0 });
+        assert!(windows.groups(Dims::new(4, 6, 3)).is_some());
     }
 
     #[test]

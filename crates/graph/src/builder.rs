@@ -1,6 +1,6 @@
 use crate::{
-    Activation, Arrangement, Attention, ChannelRun, Conv2d, Graph, GraphError, Node, NodeId, NormKind, NormLayer, Op,
-    Pool,
+    Activation, Arrangement, Attention, AttentionBias, ChannelRun, Conv2d, Graph, GraphError, Node, NodeId, NormKind,
+    NormLayer, Op, Pool,
 };
 use std::collections::HashSet;
 
@@ -129,7 +129,7 @@ impl GraphBuilder {
         let divides = heads > 0 && channels.is_multiple_of(3 * heads);
         self.expect_setting(name, "heads", heads, divides, || format!("a divisor of a third of {channels} channels"));
         let size = attention.window();
-        let tiles = size != Some(0) && (size.is_some() || !attention.relative_bias);
+        let tiles = size != Some(0) && (size.is_some() || attention.bias != AttentionBias::Relative);
         self.expect_setting(name, "window size", size.unwrap_or(0), tiles, || "at least 1".into());
         self.push(name, Op::Attention(attention), &[x], channels / 3)
     }

@@ -102,9 +102,8 @@ impl Graph {
             }
             Op::Projection { inputs, outputs } => push("weight", vec![*outputs, *inputs]),
             Op::Attention(attention) => {
-                if let (true, Some(size)) = (attention.relative_bias, attention.window()) {
-                    let rows = (2 * size - 1).pow(2);
-                    push("relative_position_bias_table", vec![rows, attention.heads]);
+                if let Some((suffix, extents)) = attention.weights() {
+                    push(suffix, extents);
                 }
             }
             Op::Arrange(Arrangement::PrependTokens { count }) => {

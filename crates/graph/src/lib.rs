@@ -23,7 +23,7 @@ mod shapes;
 pub use activation::Activation;
 pub use affine::{AffineEntry, AffineTable};
 pub use arrangement::Arrangement;
-pub use attention::{Attention, TokenGroups, Tokens};
+pub use attention::{Attention, AttentionBias, TokenGroups, Tokens};
 pub use builder::GraphBuilder;
 pub use dims::Dims;
 pub use error::{GraphError, PlanError};

@@ -23,6 +23,13 @@ fn case(tokens: Tokens, map: [usize; 2], [heads, width, images]: [usize; 3]) -> 
     Case { attention, map, width, images }
 }
 
+/// The same with a bias for every pair of tokens.
+fn dense(case: Case) -> Case {
+    let [height, width] = case.map;
+    let tokens = case.attention.window().map_or(height * width, |size| size * size);
+    Case { attention: case.attention.with_dense_bias(tokens), ..case }
+}
+
 const WINDOW: Tokens = Tokens::Window { size: 4, shift: 2 };
 
 /// Runs both passes of `case`, and compares the result and the gradient with the CPU kernel in double precision.
@@ -32,10 +39,8 @@ fn compare(emulator: &Emulator, precision: Precision, case: &Case, [value_bound,
     let channels = heads * case.width;
     let dims = Dims::new(height, width, 3 * channels);
     let mut random = Random::new(17);
-    let table = match attention.window() {
-        Some(size) => normals(&mut random, Precision::F32, (2 * size - 1).pow(2) * heads),
-        None => Vec::new(),
-    };
+    let learned = attention.weights().map_or(0, |(_, extents)| extents.iter().product());
+    let table = normals(&mut random, Precision::F32, learned);
     let tables = AttentionTables::new(&attention, dims, &table).unwrap();
     let len = images * dims.pixels() * channels;
     let values = normals(&mut random, precision, 3 * len);
@@ -118,6 +123,7 @@ fn attention_equals_the_cpu_kernel_for_any_head() {
         case(Tokens::All, [65, 1], [1, 128, 1]),
         case(WINDOW, [8, 12], [2, 5, 1]),
         case(Tokens::Grid { size: 3 }, [6, 9], [1, 40, 2]),
+        dense(case(Tokens::All, [5, 7], [2, 16, 1])),
     ];
     for (precision, bounds) in [(Precision::F32, [2e-6, 2e-6]), (Precision::Bf16, [4e-3, 1e-2])] {
         let Some(emulator) = Emulator::new("attention.cu", precision) else {
@@ -137,6 +143,8 @@ fn attention_on_tensor_cores_equals_the_cpu_kernel() {
         case(Tokens::All, [1, 1], [1, 64, 1]),
         case(WINDOW, [8, 12], [2, 32, 1]),
         case(Tokens::Grid { size: 7 }, [7, 7], [1, 32, 2]),
+        dense(case(Tokens::All, [33, 1], [2, 32, 1])),
+        dense(case(WINDOW, [8, 8], [1, 32, 1])),
     ];
     for (precision, bounds) in [(Precision::Tf32, [2e-3, 2e-3]), (Precision::Bf16, [1e-2, 1e-2])] {
         let Some(emulator) = Emulator::new("attention_tensor.cu", precision) else {

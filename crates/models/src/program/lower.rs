@@ -9,6 +9,7 @@ use flipcast_graph::{Dims, Graph, GraphBuilder, NodeId};
 use flipcast_images::preprocess::Size;
 use flipcast_tensor::{DType, Shape, Tensor};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// More values of one image than any layer has; a bound on what a small file can ask for.
@@ -81,6 +82,10 @@ pub(super) struct Lowering<'a> {
     memory: HashMap<String, usize>,
     /// Values whose memory was changed through another.
     stale: HashSet<String>,
+    /// Of constants that are parts of another: its name, and their elements' places in it.
+    windows: HashMap<String, (String, Constant)>,
+    /// The whole constant whose part was just changed in place, and which was changed with it.
+    changed_whole: Option<String>,
     /// Names that are taken, with the number that the next of the same name gets.
     names: HashMap<String, usize>,
     /// Paths of modules that have weights: their layers are called so, and no other.
@@ -113,6 +118,8 @@ pub(crate) fn lower_program(file: &WeightFile, program: &StoredProgram, size: Si
         values: HashMap::new(),
         memory: HashMap::new(),
         stale: HashSet::new(),
+        windows: HashMap::new(),
+        changed_whole: None,
         names: HashMap::from([("input".to_owned(), 2)]),
         paths: program.tensors.iter().filter_map(|(_, name)| Some(name.rsplit_once('.')?.0.to_owned())).collect(),
         linear: HashSet::new(),
@@ -146,9 +153,11 @@ impl Lowering<'_> {
             Some(&memory) if operator.is_view && !in_place => memory,
             _ => self.memory.len(),
         };
+        let changed_whole = self.changed_whole.take();
         if let (true, Some(changed)) = (in_place, first) {
             let group = self.memory.get(changed).copied();
-            let others = self.memory.iter().filter(|(name, other)| Some(**other) == group && *name != changed);
+            let kept = |name: &str| name == changed || Some(name) == changed_whole.as_deref();
+            let others = self.memory.iter().filter(|(name, other)| Some(**other) == group && !kept(name));
             let others: Vec<String> = others.map(|(name, _)| name.clone()).collect();
             self.stale.extend(others);
             if let Some(result) = results.first() {
@@ -214,6 +223,49 @@ impl Lowering<'_> {
         let weight = Tensor::new([classes, classes], weight).expect("one value was made per element");
         self.params.insert(format!("{name}.weight"), weight);
         self.builder.linear_without_bias(&name, node, classes, classes)
+    }
+
+    /// Notes that the constant `result` is `range` along `axis` of the constant `name`.
+    pub fn note_window(
+        &mut self,
+        name: &str,
+        result: &str,
+        constant: &Constant,
+        axis: usize,
+        range: Range<usize>,
+    ) -> Result<(), CallError> {
+        let (whole, places) = match self.windows.get(name) {
+            Some(window) => window.clone(),
+            None => {
+                let count = constant.tensor.values().len();
+                let places = Constant::numbers((0..count as i64).collect());
+                (name.to_owned(), Constant::of(constant.extents().to_vec(), places.tensor.values().to_vec(), true)?)
+            }
+        };
+        let positions: Vec<usize> = range.filter(|&at| at < places.extents()[axis]).collect();
+        let places = places.take(axis, &positions, &[positions.len()])?;
+        self.windows.insert(result.to_owned(), (whole, places));
+        Ok(())
+    }
+
+    /// Fills the part `name` of a constant in the whole of it.
+    pub fn fill_window(&mut self, name: &str, value: f32) -> Result<(), CallError> {
+        let Some((whole, places)) = self.windows.get(name).cloned() else {
+            return Ok(());
+        };
+        let Value::Constant(constant) = self.value(&whole)? else {
+            return Err(CallError::ChangedInPlace { name: shown(&whole) });
+        };
+        let mut values = constant.tensor.values().to_vec();
+        for &place in places.tensor.values() {
+            if let Some(element) = values.get_mut(place as usize) {
+                *element = value;
+            }
+        }
+        let filled = Constant::of(constant.extents().to_vec(), values, constant.integer)?;
+        self.values.insert(whole.clone(), Value::Constant(filled));
+        self.changed_whole = Some(whole);
+        Ok(())
     }
 
     /// The value called `name`.

@@ -232,6 +232,14 @@ impl From<&Json> for Arg {
             "as_string" => text(value).map(Self::Text),
             "as_tensor" => text(&value["name"]).map(Self::Tensor),
             "as_tensors" => list().iter().map(|tensor| text(&tensor["name"])).collect::<Option<_>>().map(Self::Tensors),
+            // Positions along some axes, and nothing for the others.
+            "as_optional_tensors" => {
+                let name = |tensor: &Json| match text(&tensor["as_tensor"]["name"]) {
+                    None if tensor.get("as_none").is_some() => Some(String::new()),
+                    name => name,
+                };
+                list().iter().map(name).collect::<Option<_>>().map(Self::Tensors)
+            }
             "as_int" => value.as_i64().map(Int::Known).map(Self::Int),
             "as_sym_int" => int(value).map(Self::Int),
             "as_ints" => list().iter().map(|n| n.as_i64().map(Int::Known)).collect::<Option<_>>().map(Self::Ints),

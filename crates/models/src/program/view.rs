@@ -35,6 +35,10 @@ pub(super) struct View {
     pub padding: [usize; 4],
     /// What every value is multiplied with wherever it is read: attention takes it into its own factor.
     pub factor: f32,
+    /// Rows and columns that the map is turned by: its first row is this one of the node's.
+    pub turn: [usize; 2],
+    /// The first row and the first column of the node that are part of the view.
+    pub first_pixel: [usize; 2],
 }
 
 fn whole(dim: Dim, size: usize) -> Axis {
@@ -74,7 +78,7 @@ impl View {
             whole(Dim::Row, dims.height),
             whole(Dim::Column, dims.width),
         ];
-        Self { node, axes, first_channel: 0, padding: [0; 4], factor: 1.0 }
+        Self { node, axes, first_channel: 0, padding: [0; 4], factor: 1.0, turn: [0; 2], first_pixel: [0; 2] }
     }
 
     /// The same arrangement of another node.
@@ -130,7 +134,11 @@ impl View {
         let [groups, _, tokens, _] = &self.axes[..] else {
             return None;
         };
-        if *groups == images && self.is_pixels(2, dims) {
+        let [shift, across_shift] = self.turn;
+        if shift != across_shift {
+            return None;
+        }
+        if *groups == images && self.is_pixels(2, dims) && shift == 0 {
             return Some(Tokens::All);
         }
         let size = tokens.iter().find(|piece| piece.dim == Dim::Row)?.size;
@@ -141,10 +149,50 @@ impl View {
         let places =
             |stride| [images.clone(), piece(Dim::Row, down, stride), piece(Dim::Column, across, stride)].concat();
         if *groups == places(size) && *tokens == square(size, 1) {
-            return Some(Tokens::Window { size, shift: 0 });
+            return Some(Tokens::Window { size, shift });
         }
         let spread = [piece(Dim::Row, size, down), piece(Dim::Column, size, across)].concat();
-        (*groups == places(1) && *tokens == spread).then_some(Tokens::Grid { size })
+        (*groups == places(1) && *tokens == spread && shift == 0).then_some(Tokens::Grid { size })
+    }
+
+    /// Whether the view has every second row and column of a map of `dims`, and the 2 x 2 pixels there as its channels, rows
+    /// fastest.
+    pub fn merged_patches(&self, batch: usize, dims: Dims) -> bool {
+        if !dims.height.is_multiple_of(2) || !dims.width.is_multiple_of(2) || self.first_channel != 0 {
+            return false;
+        }
+        let every_second = |dim: Dim, size: usize| match size / 2 {
+            1 => Vec::new(),
+            size => vec![Piece { dim, size, stride: 2 }],
+        };
+        let both = [Dim::Column, Dim::Row].map(|dim| Piece { dim, size: 2, stride: 1 });
+        self.padding == [0; 4]
+            && self.turn == [0; 2]
+            && self.axes
+                == [
+                    whole(Dim::Batch, batch),
+                    every_second(Dim::Row, dims.height),
+                    every_second(Dim::Column, dims.width),
+                    [&both[..], &whole(Dim::Channel, dims.channels)].concat(),
+                ]
+    }
+
+    /// Every `step`-th row or column from `first` on, where `axis` has all of them.
+    pub fn every(&self, axis: usize, dims: Dims, first: usize, step: usize) -> Option<Self> {
+        let &[Piece { dim, size, stride: 1 }] = &self.axes[axis][..] else {
+            return None;
+        };
+        let direction = match dim {
+            Dim::Row if size == dims.height => 0,
+            Dim::Column if size == dims.width => 1,
+            _ => return None,
+        };
+        let fits =
+            step > 1 && first < step && size.is_multiple_of(step) && self.turn == [0; 2] && self.padding == [0; 4];
+        let mut view = self.clone();
+        view.axes[axis] = if size == step { Vec::new() } else { vec![Piece { dim, size: size / step, stride: step }] };
+        view.first_pixel[direction] = first;
+        fits.then_some(view)
     }
 
     /// The view with extents `sizes`; `None` where they cut a piece unevenly or count otherwise.
@@ -172,6 +220,14 @@ impl View {
             axes.push(tidy(axis));
         }
         (pieces.is_empty() && !sizes.contains(&0)).then(|| Self { axes, ..self.clone() })
+    }
+
+    /// The view with all axes in front of heads, tokens and channels of a head as one; `None` where there are none in front.
+    pub fn by_heads(&self) -> Option<Self> {
+        let kept = self.axes.len().checked_sub(3).filter(|&kept| kept > 0)?;
+        let groups = tidy(self.axes[..kept].concat());
+        let axes = std::iter::once(groups).chain(self.axes[kept..].iter().cloned()).collect();
+        Some(Self { axes, ..self.clone() })
     }
 
     /// The view with its axes in another order.

@@ -11,6 +11,7 @@ pub(super) fn cases() -> Vec<Case> {
         wide_heads(),
         shifted_windows(),
         padded_windows(),
+        dense_bias(),
         grid_and_window(),
         layer_scale(),
         norm_before_everything(),
@@ -130,6 +131,17 @@ fn grid_and_window() -> Case {
     let x = s.linear(x, 11);
     let x = s.act(x, Activation::Tanh);
     s.pooled_case("grid_and_window", x, [4, 6, 3])
+}
+
+/// A bias of its own for every pair of tokens: of all of an image, behind one that is put in front, and of windows.
+fn dense_bias() -> Case {
+    let (mut s, x) = Sketch::with_stem(8);
+    let window = Attention::new(2, 0.4).tokens(Tokens::Window { size: 2, shift: 1 }).with_dense_bias(4);
+    let x = attend(&mut s, x, window);
+    let x = s.prepend_tokens(x, 1);
+    let x = attend(&mut s, x, Attention::new(4, 0.6).with_dense_bias(25));
+    let x = s.norm(x, NormKind::Layer);
+    s.pooled_case("attention_with_dense_bias", x, [4, 6, 3])
 }
 
 /// A ConvNeXt block with its layer scale.

@@ -6,8 +6,8 @@ pub(super) struct AttentionRun<'a> {
     input: &'a ReferenceValue,
     attention: &'a Attention,
     groups: TokenGroups,
-    bias_rows: Vec<u32>,
-    bias_table: &'a [f64],
+    /// By head, query and key.
+    bias: Option<Vec<f64>>,
     head_channels: usize,
 }
 
@@ -25,14 +25,13 @@ const KEY: usize = 1;
 const VALUE: usize = 2;
 
 impl<'a> AttentionRun<'a> {
-    /// `None` when windows do not tile the input. `bias_table` is empty without a relative bias.
+    /// `None` when windows do not tile the input. `bias_table` is empty without a bias.
     pub(super) fn new(input: &'a ReferenceValue, attention: &'a Attention, bias_table: &'a [f64]) -> Option<Self> {
         Some(Self {
             input,
             attention,
             groups: attention.groups(input.dims)?,
-            bias_rows: attention.bias_rows(),
-            bias_table,
+            bias: attention.spread_bias(bias_table),
             head_channels: input.dims.channels / (3 * attention.heads),
         })
     }
@@ -94,9 +93,8 @@ impl<'a> AttentionRun<'a> {
         let score = |key: usize| {
             let product = dot(self.part(unit, QUERY, query), self.part(unit, KEY, key));
             let mut score = f64::from(self.attention.scale) * product;
-            if self.attention.relative_bias {
-                let row = self.bias_rows[query * size + key] as usize;
-                score += self.bias_table[row * self.attention.heads + unit.head];
+            if let Some(bias) = &self.bias {
+                score += bias[(unit.head * size + query) * size + key];
             }
             if region(query) != region(key) {
                 score += f64::from(Attention::MASK);

@@ -80,7 +80,7 @@ impl Reference {
                 vec![dense::linear_backward(gradient, param("weight"))]
             }
             Op::Attention(attention) => {
-                let table = param("relative_position_bias_table");
+                let table = attention.weights().map_or(&[][..], |(name, _)| param(name));
                 let run = AttentionRun::new(input(0), attention, table).ok_or_else(unknown)?;
                 vec![run.backward(gradient)]
             }

@@ -113,7 +113,7 @@ impl Reference {
             Op::Linear { .. } => dense::linear(input(0), param("weight"), Some(param("bias"))),
             Op::Projection { .. } => dense::linear(input(0), param("weight"), None),
             Op::Attention(attention) => {
-                let table = param("relative_position_bias_table");
+                let table = attention.weights().map_or(&[][..], |(name, _)| param(name));
                 let run = AttentionRun::new(input(0), attention, table).ok_or_else(unknown)?;
                 run.forward()
             }

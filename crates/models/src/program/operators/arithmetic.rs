@@ -123,7 +123,7 @@ impl Lowering<'_> {
     fn add_views(&mut self, call: &Call, a: View, b: View) -> Result<Vec<Value>, CallError> {
         let (a, b) = (self.whole_view(call, a)?, self.whole_view(call, b)?);
         let dims = self.dims(a.node);
-        if a.axes != b.axes || dims != self.dims(b.node) {
+        if a.axes != b.axes || [a.turn, a.first_pixel] != [b.turn, b.first_pixel] || dims != self.dims(b.node) {
             return Err(self.layout(&b, &format!("those of the other operand, {a}")));
         }
         let name = self
@@ -138,7 +138,9 @@ impl Lowering<'_> {
         let (a_dims, b_dims) = (self.dims(a.node), self.dims(b.node));
         let (values, gate) = if a_dims.pixels() < b_dims.pixels() { (b, a) } else { (a, b) };
         let (dims, gate_dims) = (self.dims(values.node), self.dims(gate.node));
-        let same = values.axes == gate.axes && dims == gate_dims;
+        let same = values.axes == gate.axes
+            && [values.turn, values.first_pixel] == [gate.turn, gate.first_pixel]
+            && dims == gate_dims;
         let spread = gate_dims.pixels() == 1
             && values.axes.len() == gate.axes.len()
             && dims.channels == gate_dims.channels
@@ -166,7 +168,7 @@ impl Lowering<'_> {
             return Ok(vec![Value::View(view)]);
         }
         let dims = self.dims(view.node);
-        let places = view.broadcast(dims, constant.extents());
+        let places = view.broadcast(dims, constant.extents()).filter(|_| view.turn == [0; 2]);
         let places = places.ok_or_else(|| self.layout(&view, &format!("some that fit {:?}", constant.extents())))?;
         let values = places.into_iter().map(|place| constant.tensor.values()[place]).collect();
         let spread = Constant::new(vec![1, dims.pixels(), dims.channels], values);
@@ -176,6 +178,29 @@ impl Lowering<'_> {
         let node = self.builder.add_position(&name, view.node, dims.pixels());
         let node = self.note(node, dims)?;
         Ok(vec![Value::View(view.of(node))])
+    }
+
+    /// Multiplies with a constant that differs from pixel to pixel: the product with a value that is this constant, whatever the
+    /// image. The network then holds for images of this size alone.
+    pub(super) fn scale_pixels(
+        &mut self,
+        call: &Call,
+        view: View,
+        constant: &Constant,
+    ) -> Result<Vec<Value>, CallError> {
+        let view = self.whole_view(call, view)?;
+        let dims = self.dims(view.node);
+        let none = Constant::of(vec![dims.channels], vec![0.0; dims.channels], false)?;
+        let name = self.name(call, Some(&format!("{}.none", call.name)));
+        self.keep(name.clone(), &[dims.channels, 1, 1], &none)?;
+        let node = self.builder.scale(&name, view.node);
+        let node = self.note(node, dims)?;
+        let factors = self.add_constant(call, view.of(node), constant.clone())?;
+        let [Value::View(factors)] = &factors[..] else {
+            return Err(refuse("other", "no value", "factors for every pixel"));
+        };
+        self.bind_to_size(call);
+        self.multiply_views(call, view, factors.clone())
     }
 
     /// Multiplies with a constant that is the same for all pixels.

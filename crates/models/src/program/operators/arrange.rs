@@ -9,7 +9,8 @@ use flipcast_graph::{ChannelRun, Dims, NodeId};
 impl Lowering<'_> {
     pub(super) fn layout(&self, view: &View, expected: &str) -> CallError {
         let padded = if view.padding == [0; 4] { "" } else { " with zeros around" };
-        CallError::Layout { found: format!("{view}{padded}"), expected: expected.to_owned() }
+        let turned = if view.turn == [0; 2] { "" } else { " of a turned map" };
+        CallError::Layout { found: format!("{view}{turned}{padded}"), expected: expected.to_owned() }
     }
 
     /// `view` with the factor that waits for it applied.
@@ -31,7 +32,7 @@ impl Lowering<'_> {
     /// The node whose value is the map `view`.
     pub(super) fn map_node(&mut self, call: &Call, view: &View) -> Result<NodeId, CallError> {
         let view = &self.settle(call, view.clone())?;
-        if !view.is_map(self.batch, self.dims(view.node)) {
+        if !view.is_map(self.batch, self.dims(view.node)) || view.turn != [0; 2] {
             return Err(self.layout(view, "batch, channels, rows, columns"));
         }
         let node = self.in_order(call, view)?.node;
@@ -59,6 +60,10 @@ impl Lowering<'_> {
 
     /// `view` of a node whose channels are those on `axis`.
     pub(super) fn channels_on(&mut self, call: &Call, view: View, axis: usize) -> Result<View, CallError> {
+        let view = match view.merged_patches(self.batch, self.dims(view.node)) {
+            true => self.merge_patches(call, view)?,
+            false => view,
+        };
         if axis >= view.axes.len() || !view.has_channels_on(axis) || view.padding != [0; 4] {
             return Err(self.layout(&view, &format!("all channels on axis {axis}")));
         }
@@ -72,7 +77,7 @@ impl Lowering<'_> {
         let dims = self.dims(view.node);
         let map = View::map(view.node, self.batch, dims);
         let flat = vec![map.axes[0].clone(), map.axes[1..].concat()];
-        if view.axes == flat && view.padding == [0; 4] && dims.pixels() > 1 {
+        if view.axes == flat && view.padding == [0; 4] && view.turn == [0; 2] && dims.pixels() > 1 {
             let name = self.name(call, Some(&format!("{}.flatten", call.name)));
             let node = self.builder.flatten(&name, view.node);
             let node = self.note(node, Dims::new(1, 1, dims.len()))?;
@@ -80,6 +85,36 @@ impl Lowering<'_> {
         }
         let last = view.axes.len().saturating_sub(1);
         self.channels_on(call, view, last)
+    }
+
+    /// The pixels of 2 x 2 patches, each of which is one of `views`, as the channels of one pixel; `None` where they are not.
+    fn joined_patches(&mut self, call: &Call, views: &[View], axis: usize) -> Result<Option<View>, CallError> {
+        let [first, ..] = views else {
+            return Ok(None);
+        };
+        let dims = self.dims(first.node);
+        let tokens = View::map(first.node, self.batch, dims).permute(&[0, 2, 3, 1]).expect("a map has four axes");
+        let patch = |first_pixel: [usize; 2]| {
+            let rows = tokens.every(1, dims, first_pixel[0], 2)?;
+            rows.every(2, dims, first_pixel[1], 2)
+        };
+        let wanted: Option<Vec<View>> = [[0, 0], [1, 0], [0, 1], [1, 1]].into_iter().map(patch).collect();
+        match wanted {
+            Some(wanted) if axis == 3 && wanted == views => self.merge_patches(call, tokens).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Patches of 2 x 2 pixels as the channels of one, on the last axis.
+    fn merge_patches(&mut self, call: &Call, view: View) -> Result<View, CallError> {
+        let view = self.settle(call, view)?;
+        let dims = self.dims(view.node);
+        let name = self.name(call, Some(&format!("{}.merge", call.name)));
+        let node = self.builder.merge_patches(&name, view.node);
+        let merged = Dims::new(dims.height / 2, dims.width / 2, 4 * dims.channels);
+        let node = self.note(node, merged)?;
+        let map = View::map(node, self.batch, merged);
+        Ok(map.permute(&[0, 2, 3, 1]).expect("a map has four axes"))
     }
 
     /// `view` with its channels picked out and put in order.
@@ -99,7 +134,13 @@ impl Lowering<'_> {
 
     /// Maps whose channels on `axis` follow each other.
     pub(super) fn join_channels(&mut self, call: &Call, views: &[View], axis: usize) -> Result<Vec<Value>, CallError> {
+        if let Some(merged) = self.joined_patches(call, views, axis)? {
+            return Ok(vec![Value::View(merged)]);
+        }
         let first = &views[0];
+        if let Some(part) = views.iter().find(|view| !view.is_whole(self.batch, self.dims(view.node))) {
+            return Err(self.layout(part, "all pixels"));
+        }
         let mut parts = Vec::new();
         for view in views {
             let (dims, wanted) = (self.dims(view.node), self.dims(first.node));
@@ -108,6 +149,7 @@ impl Lowering<'_> {
                 kept.map(|(_, pieces)| pieces.clone()).collect::<Vec<_>>()
             };
             let alike = view.has_channels_on(axis)
+                && view.turn == first.turn
                 && others(view) == others(first)
                 && (dims.height, dims.width) == (wanted.height, wanted.width);
             if !alike {

@@ -326,6 +326,58 @@ pub(super) fn gather(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
     }
 }
 
+/// `new_zeros(self, size)` and `zeros(size)`.
+pub(super) fn zeros(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let sizes = lowering.ints(call, "size")?.unwrap_or_default();
+    let extents: Option<Vec<usize>> = sizes.iter().map(|&size| usize::try_from(size).ok()).collect();
+    let extents = extents.ok_or_else(|| refuse("size", format!("{sizes:?}"), "numbers that are not negative"))?;
+    let len = count(&extents)?;
+    Ok(vec![Value::Constant(Constant::of(extents, vec![0.0; len], false)?)])
+}
+
+/// `masked_fill(self, mask, value)` of constants.
+pub(super) fn masked_fill(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let (Value::Constant(constant), mask) = (lowering.operand(call, 0)?, lowering.weight(call, "mask")?) else {
+        return Err(refuse("self", "a value that depends on the images", "a constant"));
+    };
+    let value = lowering.number(call, "value", None)? as f32;
+    let filled = combine(&constant, &mask, |before, mask| if mask != 0.0 { value } else { before })?;
+    Ok(vec![Value::Constant(Constant { integer: false, ..filled })])
+}
+
+/// `fill_(self, value)` of a constant, or of a part of one, which then changes with it.
+pub(super) fn fill(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let Value::Constant(constant) = lowering.operand(call, 0)? else {
+        return Err(refuse("self", "a value that depends on the images", "a constant"));
+    };
+    let value = lowering.number(call, "value", None)? as f32;
+    if let Some(name) = call.tensor_name(0) {
+        lowering.fill_window(name, value)?;
+    }
+    Ok(vec![Value::Constant(constant.map(|_| value))])
+}
+
+/// `index(self, indices)` of a constant: positions along some of its axes, which must follow each other.
+pub(super) fn index(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let Value::Constant(constant) = lowering.operand(call, 0)? else {
+        return Err(refuse("self", "a value that depends on the images", "a constant"));
+    };
+    let Some(Arg::Tensors(names)) = call.argument("indices") else {
+        return Err(refuse("indices", "something else", "a list of tensors"));
+    };
+    let mut given = names.iter().enumerate().filter(|(_, name)| !name.is_empty());
+    let (Some((axis, name)), None) = (given.next(), given.next()) else {
+        return Err(refuse("indices", format!("{} axes", names.len()), "positions along one axis"));
+    };
+    let (Value::Constant(positions), Some(&size)) = (lowering.value(name)?, constant.extents().get(axis)) else {
+        return Err(refuse("indices", format!("along axis {axis}"), "known positions along an axis of the constant"));
+    };
+    let found: Option<Vec<usize>> =
+        positions.tensor.values().iter().map(|&index| position(index as i64, size)).collect();
+    let found = found.ok_or_else(|| refuse("indices", "out of range", format!("some of {size}")))?;
+    Ok(vec![Value::Constant(constant.take(axis, &found, positions.extents())?)])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

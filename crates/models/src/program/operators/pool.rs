@@ -1,6 +1,6 @@
 use crate::program::CallError;
 use crate::program::arguments::{position, refuse};
-use crate::program::lower::{Lowering, Value};
+use crate::program::lower::{Constant, Lowering, Value};
 use crate::program::schema::Call;
 use crate::program::view::{Dim, View};
 use crate::text::shown;
@@ -42,10 +42,12 @@ pub(super) fn avg_pool(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<V
         }
         lowering.bind_to_size(call);
     }
-    if pool.padding > 0 && !call.bool("count_include_pad", call.onnx.is_none())? {
-        return Err(refuse("count_include_pad", "`false`", "`true` where there is padding"));
+    let counted = pool.padding == 0 || call.bool("count_include_pad", call.onnx.is_none())?;
+    let averaged = lowering.average(call, x, pool, out)?;
+    match (counted, &averaged[..]) {
+        (false, [Value::View(view)]) => lowering.leave_padding_out(call, view.clone(), pool, lowering.dims(x)),
+        _ => Ok(averaged),
     }
-    lowering.average(call, x, pool, out)
 }
 
 /// `adaptive_avg_pool2d(input, output_size)`: a mean over everything, or windows of one size.
@@ -141,6 +143,20 @@ impl Lowering<'_> {
             ("NOTSET" | "", [side, rest @ ..]) if rest == [side; 3] => Ok(side),
             (mode, sides) => Err(refuse("pads", format!("{sides:?} (`{}`)", shown(mode)), "the same on all sides")),
         }
+    }
+
+    /// Means of windows over an image of `dims`, as if the zeros around it had not been counted.
+    fn leave_padding_out(&mut self, call: &Call, view: View, pool: Pool, dims: Dims) -> Result<Vec<Value>, CallError> {
+        let out = self.dims(view.node);
+        let inside = |at: usize, side: usize| {
+            let start = at * pool.stride;
+            (start + pool.kernel).min(side + pool.padding) - start.max(pool.padding)
+        };
+        let all = (pool.kernel * pool.kernel) as f32;
+        let factor = |row: usize, column: usize| all / (inside(row, dims.height) * inside(column, dims.width)) as f32;
+        let pixels = (0..out.height).flat_map(|row| (0..out.width).map(move |column| factor(row, column)));
+        let factors = Constant::of(vec![out.height, out.width], pixels.collect(), false)?;
+        self.scale_pixels(call, view, &factors)
     }
 
     fn average(

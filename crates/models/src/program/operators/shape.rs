@@ -3,6 +3,7 @@ use crate::program::CallError;
 use crate::program::arguments::{position, refuse};
 use crate::program::lower::{Constant, Lowering, Value};
 use crate::program::schema::Call;
+use crate::program::view::{Dim, Piece};
 
 /// An operator that changes neither values nor extents.
 pub(super) fn same(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
@@ -141,6 +142,30 @@ pub(super) fn transpose(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<
     permuted(&value, &order).map(|value| vec![value]).ok_or_else(|| refuse("dim0", a.to_string(), "an axis"))
 }
 
+/// `roll(input, shifts, dims)` of whole rows and columns.
+pub(super) fn roll(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let mut view = lowering.view(call, 0)?;
+    let dims = lowering.dims(view.node);
+    let shifts = lowering.ints(call, "shifts")?.unwrap_or_default();
+    let axes = lowering.ints(call, "dims")?.unwrap_or_default();
+    let bad = || refuse("shifts", format!("{shifts:?} along {axes:?}"), "whole rows and columns");
+    if shifts.len() != axes.len() {
+        return Err(bad());
+    }
+    for (&shift, &axis) in shifts.iter().zip(&axes) {
+        let axis = position(axis, view.axes.len()).ok_or_else(bad)?;
+        let (direction, side) = match view.axes[axis][..] {
+            [Piece { dim: Dim::Row, size, stride: 1 }] if size == dims.height => (0, size),
+            [Piece { dim: Dim::Column, size, stride: 1 }] if size == dims.width => (1, size),
+            _ => return Err(bad()),
+        };
+        // Rolling down by one shows the last row first.
+        let turned = view.turn[direction] as i64 - shift % side as i64;
+        view.turn[direction] = turned.rem_euclid(side as i64) as usize;
+    }
+    Ok(vec![Value::View(view)])
+}
+
 /// `squeeze(input, dim)`: axes of one position left out.
 pub(super) fn squeeze(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let value = lowering.operand(call, 0)?;
@@ -246,12 +271,13 @@ fn reshaped(value: &Value, sizes: &[i64]) -> Result<Vec<Value>, CallError> {
 pub(super) fn to_extents(value: &Value, sizes: &[usize]) -> Result<Vec<Value>, CallError> {
     let reshaped = match value {
         Value::View(view) => view.reshape(sizes).map(Value::View),
+        Value::Scores(scores) => scores.reshape(sizes).map(|scores| Value::Scores(Box::new(scores))),
         Value::Constant(constant) => {
             let made = Constant::new(sizes.to_vec(), constant.tensor.values().to_vec());
             let integer = constant.integer;
             made.map(|made| Value::Constant(Constant { name: constant.name.clone(), integer, ..made }))
         }
-        Value::Stored(_) | Value::Int(_) | Value::Scores(_) => None,
+        Value::Stored(_) | Value::Int(_) => None,
     };
     reshaped.map(|value| vec![value]).ok_or_else(|| {
         let found = match value {

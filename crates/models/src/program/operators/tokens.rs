@@ -6,6 +6,9 @@ use crate::program::schema::{Arg, Call};
 use crate::program::view::{Dim, Piece, View};
 use flipcast_graph::Dims;
 
+/// Elements of a constant whose parts may be changed in place.
+const LARGEST_WHOLE: usize = 1 << 20;
+
 /// `cat(tensors, dim)`: channels behind channels, or learned tokens in front of the others.
 pub(super) fn cat(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let Some(Arg::Tensors(names)) = call.nth(0) else {
@@ -63,16 +66,29 @@ pub(super) fn slice(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Valu
     let shape = extents(&value);
     let axis = lowering.axis(call, "dim", Some(0), shape.len())?;
     let step = lowering.int(call, "step", Some(1))?;
-    if step != 1 {
-        return Err(refuse("step", step.to_string(), "1"));
-    }
     let bound = |found: i64| {
         let size = shape[axis] as i64;
         (if found < 0 { found.saturating_add(size) } else { found }).clamp(0, size) as usize
     };
     let start = bound(lowering.int(call, "start", Some(0))?);
     let end = bound(lowering.int(call, "end", Some(i64::MAX))?);
+    if step != 1 {
+        let step = usize::try_from(step).ok().filter(|_| end == shape[axis]);
+        let strided = match (&value, step) {
+            (Value::View(view), Some(step)) => view.every(axis, lowering.dims(view.node), start, step),
+            _ => None,
+        };
+        let expected = "1, or every so many of all rows or columns";
+        return strided
+            .map(|view| vec![Value::View(view)])
+            .ok_or_else(|| refuse("step", format!("{step:?}"), expected));
+    }
     let count = end.saturating_sub(start);
+    if let (Value::Constant(constant), Some(name), [result]) = (&value, call.tensor_name(0), &call.results[..])
+        && constant.tensor.values().len() <= LARGEST_WHOLE
+    {
+        lowering.note_window(name, result, constant, axis, start..start + count)?;
+    }
     lowering.part(call, &value, axis, start, count).map(|value| vec![value])
 }
 
@@ -230,7 +246,7 @@ impl Lowering<'_> {
     ) -> Result<View, CallError> {
         let view = self.whole_view(call, view.clone())?;
         let dims = self.dims(view.node);
-        if !view.is_pixels(axis, dims) {
+        if !view.is_pixels(axis, dims) || view.turn != [0; 2] {
             return Err(self.layout(&view, "all pixels or some channels on the axis that is cut"));
         }
         let name = self.name(call, None);
@@ -266,7 +282,11 @@ impl Lowering<'_> {
     ) -> Result<Vec<Value>, CallError> {
         let dims = self.dims(view.node);
         let fits = |constant: &Constant| matches!(*constant.extents(), [1, count, channels] if count > 0 && channels == dims.channels);
-        let tokens = axis == 1 && view.axes.len() == 3 && view.is_pixels(1, dims) && view.is_channels(2, dims);
+        let tokens = axis == 1
+            && view.turn == [0; 2]
+            && view.axes.len() == 3
+            && view.is_pixels(1, dims)
+            && view.is_channels(2, dims);
         if !tokens || !learned.iter().all(fits) {
             return Err(
                 self.layout(view, "batch, all pixels, channels, behind tokens that are the same for every image")
