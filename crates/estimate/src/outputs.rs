@@ -1,7 +1,9 @@
 use crate::EstimateError;
 use crate::parallel::map_ranges;
 use crate::softmax::{RowSummary, summarize, write_probs};
-use std::sync::OnceLock;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 /// Rows summarized by one thread at a time.
 const STEP: usize = 128;
@@ -20,7 +22,7 @@ const STEP: usize = 128;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Outputs {
-    logits: Vec<f32>,
+    logits: Values,
     classes: usize,
     /// Filled when first asked for: many estimators ask.
     summaries: OnceLock<Vec<RowSummary>>,
@@ -28,13 +30,46 @@ pub struct Outputs {
 
 impl PartialEq for Outputs {
     fn eq(&self, other: &Self) -> bool {
-        self.classes == other.classes && self.logits == other.logits
+        self.classes == other.classes && *self.logits == *other.logits
+    }
+}
+
+/// Where logits lie.
+#[derive(Clone)]
+enum Values {
+    Owned(Vec<f32>),
+    Shared(Arc<dyn AsRef<[f32]> + Send + Sync>),
+}
+
+impl Deref for Values {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        match self {
+            Self::Owned(values) => values,
+            Self::Shared(values) => (**values).as_ref(),
+        }
+    }
+}
+
+impl fmt::Debug for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }
 
 impl Outputs {
     /// Takes row-major logits; refuses NaN, infinity, incomplete rows, no classes and no images.
     pub fn new(logits: Vec<f32>, classes: usize) -> Result<Self, EstimateError> {
+        Self::from_values(Values::Owned(logits), classes)
+    }
+
+    /// The same with logits that lie in memory of somebody else, such as an array of another language, and are not copied. They must not change.
+    pub fn shared(logits: Arc<dyn AsRef<[f32]> + Send + Sync>, classes: usize) -> Result<Self, EstimateError> {
+        Self::from_values(Values::Shared(logits), classes)
+    }
+
+    fn from_values(logits: Values, classes: usize) -> Result<Self, EstimateError> {
         check_rows("logits", &logits, classes)?;
         Ok(Self { logits, classes, summaries: OnceLock::new() })
     }
@@ -78,7 +113,7 @@ impl Outputs {
         );
         let largest = f64::from(f32::MAX);
         let scale = |&z: &f32| (f64::from(z) / temperature).clamp(-largest, largest) as f32;
-        let logits = self.logits.iter().map(scale).collect();
+        let logits = Values::Owned(self.logits.iter().map(scale).collect());
         Self { logits, classes: self.classes, summaries: OnceLock::new() }
     }
 
@@ -167,6 +202,15 @@ pub(crate) fn check_classes(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logits_of_somebody_else_are_used_where_they_lie() {
+        let values: Arc<Vec<f32>> = Arc::new(vec![2.0, 0.0, 0.5, 1.0]);
+        let shared = Outputs::shared(values.clone(), 2).unwrap();
+        assert_eq!(shared.logits().as_ptr(), values.as_ptr());
+        assert_eq!(shared, Outputs::new(values.to_vec(), 2).unwrap());
+        assert!(Outputs::shared(Arc::new(vec![f32::NAN, 0.0]), 2).is_err());
+    }
 
     #[test]
     fn bad_logits_are_refused() {

@@ -40,6 +40,31 @@ pub fn read<T: Element>(object: &Bound<'_, PyAny>, what: &str) -> PyResult<(Vec<
     Ok((shape, values))
 }
 
+/// An array that stays where it is: NumPy's memory, kept alive.
+pub struct Borrowed {
+    _array: Py<PyAny>,
+    address: usize,
+    len: usize,
+}
+
+impl AsRef<[f32]> for Borrowed {
+    fn as_ref(&self) -> &[f32] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: `view` checked that the array is C-contiguous, of `f32`, aligned, with `len` elements; `_array` keeps it alive. That nobody changes it meanwhile is
+        // asked of the caller in the documentation of what takes logits.
+        unsafe { std::slice::from_raw_parts(self.address as *const f32, self.len) }
+    }
+}
+
+/// The shape and the values of an array of floats, which are not copied where they are `float32` row after row.
+pub fn borrow(object: &Bound<'_, PyAny>, what: &str) -> PyResult<(Vec<usize>, Borrowed)> {
+    let (array, address, shape) = view::<f32>(object, what)?;
+    let len = shape.iter().product();
+    Ok((shape, Borrowed { _array: array.unbind(), address, len }))
+}
+
 /// A new array of this shape.
 pub fn write<'py, T: Element>(py: Python<'py>, shape: &[usize], values: &[T]) -> PyResult<Bound<'py, PyAny>> {
     let made = py.import("numpy")?.call_method1("empty", (shape.to_vec(), T::DTYPE))?;

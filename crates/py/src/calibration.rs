@@ -1,6 +1,6 @@
 //! Calibration and estimates from outputs alone.
 
-use crate::array::read;
+use crate::array::{borrow, read};
 use crate::error::{raise, refuse};
 use crate::estimates::Estimates;
 use crate::watch::watched;
@@ -9,6 +9,7 @@ use flipcast::{LabelledOutputs, Outputs, OutputsCalibration, ScoreOptions};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What estimates from a classifier's outputs alone need: made of logits of labelled images by `Calibration.fit`.
 ///
@@ -116,7 +117,7 @@ impl Calibration {
 /// Estimates the accuracy on images that nobody labelled from a classifier's logits for them, `[images, classes]`.
 ///
 /// `second` is there if the calibration has second looks. `class_shares` stands for the classes' shares where they differ from the calibration's, `labels` for the truth
-/// beside the estimates, which no estimate uses.
+/// beside the estimates, which no estimate uses. Logits of `float32`, row after row, are not copied, so that nobody may change them during the call.
 #[pyfunction]
 #[pyo3(signature = (logits, calibration, *, second=None, level=0.9, class_shares=None, labels=None))]
 pub fn estimate(
@@ -175,12 +176,12 @@ fn labelled(
 
 fn outputs(logits: &Bound<'_, PyAny>, what: &str) -> PyResult<Outputs> {
     let py = logits.py();
-    let (shape, values) = read::<f32>(logits, what)?;
+    let (shape, values) = borrow(logits, what)?;
     let &[_, classes] = shape.as_slice() else {
         let hint = "a row for every image, a column for every class";
         return Err(refuse(py, format!("{what} has the shape {shape:?}, expected [images, classes]"), hint));
     };
-    Outputs::new(values, classes).map_err(|error| raise(py, &error))
+    Outputs::shared(Arc::new(values), classes).map_err(|error| raise(py, &error))
 }
 
 /// Labels, counted from 0.
