@@ -2,14 +2,13 @@
 
     python bench/python/bench.py estimators      # ATC and COT: flipcast, the authors' ATC code, POT's ot.emd (needs POT)
     python bench/python/bench.py memory          # peak memory of estimate() on 10,000 x 1,000 logits
-    python bench/python/bench.py adapter WEIGHTS # adapter(batch) beside `flipcast bench` of the same network
+    python bench/python/bench.py door WEIGHTS    # what adapter(batch) adds to a step of 16 x 3 x 224 x 224, with any weights
 
 Times are processor seconds, so that a busy machine does them little harm, and the smallest of several runs.
 """
 
 import json
 import resource
-import subprocess
 import sys
 import time
 
@@ -103,22 +102,22 @@ def memory():
     print(json.dumps(dict(logits_mib=logits.nbytes / 2**20, peak_before_mib=before, peak_after_mib=after, seconds=seconds)))
 
 
-def adapter(weights: str):
-    model = flipcast.Model.load(weights)
-    side = int(sys.argv[3]) if len(sys.argv) > 3 else 64
-    batch = np.random.default_rng(0).normal(size=(16, 3, side, side)).astype(np.float32)
-    step = flipcast.Adapter(model, "tent", batch_size=16)
-    step(batch)
-    best = []
-    for _ in range(15):
-        started = time.perf_counter()
-        step(batch)
-        best.append(time.perf_counter() - started)
-    command = [sys.executable, "-m", "flipcast", "bench", "--model", "resnet50", "--classes", str(model.classes)]
-    command += ["--batch", "16", "--size", str(side), "--repeat", "15", "--json"]
-    rust = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    print(json.dumps(dict(adapter_seconds=min(best), adapter_median=float(np.median(best)), bench=rust)))
+def door(weights: str):
+    """What `adapter(batch)` does before the step: reads NumPy's floats and brings them into the engine's order. A batch over the limit is refused right after that."""
+    step = flipcast.Adapter(flipcast.Model.load(weights), "tent", batch_size=8)
+    batch = np.random.default_rng(0).normal(size=(16, 3, 224, 224)).astype(np.float32)
+
+    def refused():
+        try:
+            step(batch)
+        except flipcast.FlipcastError as error:
+            assert "batch_size" in str(error), error
+
+    print(json.dumps(dict(shape=batch.shape, door_seconds=timed(refused, 30)[0])))
 
 
 if __name__ == "__main__":
-    {"estimators": estimators, "memory": memory}.get(sys.argv[1], lambda: adapter(sys.argv[2]))()
+    if sys.argv[1] == "door":
+        door(sys.argv[2])
+    else:
+        {"estimators": estimators, "memory": memory}[sys.argv[1]]()

@@ -1,0 +1,29 @@
+"""The examples run."""
+
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+from conftest import ASSETS
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
+
+
+def run(name, *arguments):
+    command = [sys.executable, EXAMPLES / name, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_estimates_from_saved_logits():
+    assert "estimated 0." in run("saved_logits.py")
+
+
+def test_a_stream_is_adapted_to(tmp_path, pictures):
+    images, labels = pictures
+    np.save(tmp_path / "images.npy", images[:192])
+    np.save(tmp_path / "labels.npy", labels[:192])
+    told = run("adapt_stream.py", ASSETS / "resnet20.fashion_mnist.safetensors", tmp_path / "images.npy", tmp_path / "labels.npy")
+    assert "while adapting" in told
