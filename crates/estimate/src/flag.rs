@@ -14,7 +14,7 @@ pub enum Flag {
     FilterStarved,
     /// The sample is small.
     TooFewImages,
-    /// Images of one class follow each other.
+    /// Images of one class follow each other, in a stream that cannot be mixed.
     ClassSortedStream,
     /// Adaptation ended before its planned number of steps.
     ShortAdaptation,
@@ -51,7 +51,7 @@ impl Flag {
         match self {
             Self::SaturatedFit => "the fitted function is flat or cut off here, so the true value may lie beyond it",
             Self::OutsideFittedRange => "the images differ more from the labelled ones than anything the fit has seen",
-            Self::ClassMarginalMismatch => "the classes seem to occur in other shares than the estimator assumes",
+            Self::ClassMarginalMismatch => "the classes seem to occur in other shares than among the labelled images",
             Self::FilterStarved => "the adapter used almost none of the images, so flips say little",
             Self::TooFewImages => "the sample is so small that chance alone moves the estimate",
             Self::ClassSortedStream => "images of one class follow each other, which spoils batch statistics",

@@ -1,7 +1,8 @@
 //! How estimates do on data like production's: other class shares, fewer images, corruptions no calibration saw.
 //!
-//! A random half of labelled images calibrates; the other half, clean and corrupted, is sampled with seven kinds of class shares and five
-//! sizes. One line of CSV for every sample, on standard output:
+//! A random half of labelled images calibrates; the other half, clean and corrupted, is sampled with seven kinds of class shares and six
+//! sizes. At one severity, 1,000 random images are also looked at in three orders, by the same calls as `flipcast estimate`. One line of CSV
+//! for every sample, on standard output:
 //!
 //! ```text
 //! cargo run --release -p flipcast --example production_study -- \
@@ -12,7 +13,7 @@
 
 use flipcast::corrupt::CorruptionSet;
 use flipcast::corrupt::registry::names;
-use flipcast::estimate::ClassShares;
+use flipcast::estimate::{ClassShares, Estimate, Signals, comes_in_bursts};
 use flipcast::images::dataset::Subset;
 use flipcast::run::{HELD_OUT, corrupted};
 use flipcast::{
@@ -28,6 +29,8 @@ use std::sync::Arc;
 
 const SIZES: [usize; 6] = [50, 100, 200, 300, 1000, usize::MAX];
 const SEVERITIES: [u8; 3] = [1, 3, 5];
+/// At this severity orders are looked at.
+const ORDER_SEVERITY: u8 = 3;
 const LEVEL: f64 = 0.9;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -82,32 +85,101 @@ fn main() -> Result<(), Box<dyn Error>> {
         ClassShares::ALL.into_iter().flat_map(|shares| SIZES.map(|size| (shares, size))).collect();
     let test = CellRequest { dataset: half(second)?, memory_limit, ..opened.request() };
     let mut out = std::io::stdout().lock();
-    writeln!(out, "shift,severity,shares,images,truth,estimate,low,high,transport,flags")?;
+    writeln!(
+        out,
+        "seed,shift,severity,shares,order,images,truth,estimate,low,high,any_shares,usual_shares,transport,bursts,flags"
+    )?;
     for (shift, severity, spec) in shifts {
-        let request = match &spec {
-            Some(spec) => corrupted(&test, spec)?,
-            None => {
-                CellRequest { dataset: test.dataset.clone(), config: test.config.clone(), data: shift.clone(), ..test }
-            }
+        let shifted = |dataset: Arc<dyn Dataset>| -> Result<CellRequest, Box<dyn Error>> {
+            let request = CellRequest { dataset, config: test.config.clone(), data: shift.clone(), ..test };
+            Ok(match &spec {
+                Some(spec) => corrupted(&request, spec)?,
+                None => request,
+            })
         };
+        let mut write =
+            |shares: &str, order: Order, signals: &Signals, truth: f64, estimate: &Estimate, bursts: bool| {
+                let opinions = fit.opinions(signals);
+                let numbers = [
+                    truth,
+                    estimate.accuracy,
+                    estimate.low,
+                    estimate.high,
+                    opinions.any_shares,
+                    opinions.usual_shares,
+                    signals.transport,
+                ];
+                let numbers: Vec<String> = numbers.iter().map(|number| format!("{number:.5}")).collect();
+                let flags: Vec<&str> = estimate.flags.iter().map(|flag| flag.name()).collect();
+                let (order, images) = (order.name(), signals.images);
+                let (numbers, bursts, flags) = (numbers.join(","), u8::from(bursts), flags.join(" "));
+                writeln!(out, "{seed},{shift},{severity},{shares},{order},{images},{numbers},{bursts},{flags}")
+            };
+        let request = shifted(test.dataset.clone())?;
         for sample in setting().samples(&request, &calibration.basis, &plan, &mut Unwatched)? {
             let estimate = fit.estimate(&sample.signals, LEVEL);
-            let flags: Vec<&str> = estimate.flags.iter().map(|flag| flag.name()).collect();
-            writeln!(
-                out,
-                "{shift},{severity},{},{},{:.5},{:.5},{:.5},{:.5},{:.5},{}",
-                sample.shares.name(),
-                sample.signals.images,
-                sample.accuracy,
-                estimate.accuracy,
-                estimate.low,
-                estimate.high,
-                sample.signals.transport,
-                flags.join(" "),
-            )?;
+            write(sample.shares.name(), Order::Random, &sample.signals, sample.accuracy, &estimate, false)?;
         }
-        out.flush()?;
+        if severity == 0 || severity == ORDER_SEVERITY {
+            for order in Order::ALL {
+                let images = order.arrange(&test.dataset, seed)?;
+                let request = shifted(images)?;
+                let seen = setting().observe(&request, &mut Unwatched)?;
+                let bursts = comes_in_bursts(&seen.source.outputs.classes_predicted(), model.num_classes())?;
+                let cell =
+                    setting().cell("estimate", &request, &calibration.basis, &mut Ledger::default(), &mut Unwatched)?;
+                let (Some(signals), Some(truth)) = (cell.signals, cell.accuracy) else {
+                    return Err("a cell without signals or labels".into());
+                };
+                let estimates = calibration.estimate(&cell, LEVEL).source;
+                write("sample", order, &signals, truth, &estimates["combined"], bursts)?;
+            }
+        }
         eprintln!("{shift}:{severity}");
     }
     Ok(())
+}
+
+/// In which order images come.
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    Random,
+    Sorted,
+    Bursts,
+}
+
+impl Order {
+    const ALL: [Self; 3] = [Self::Random, Self::Sorted, Self::Bursts];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Sorted => "sorted",
+            Self::Bursts => "bursts",
+        }
+    }
+
+    /// The same 1,000 random images of `dataset` in this order.
+    fn arrange(self, dataset: &Arc<dyn Dataset>, seed: u64) -> Result<Arc<dyn Dataset>, Box<dyn Error>> {
+        let mut random = SplitMix64::new(seed ^ 0x5EED);
+        let mut indices: Vec<usize> = (0..dataset.len()).collect();
+        random.shuffle(&mut indices);
+        indices.truncate(1000);
+        let mut keyed = Vec::new();
+        for index in indices {
+            let class = dataset.label(index)?.class().ok_or("an image without a class")?;
+            keyed.push((class, index));
+        }
+        if self != Self::Random {
+            keyed.sort_unstable();
+        }
+        if self == Self::Bursts {
+            // Eight neighbours stay together.
+            let mut bursts: Vec<Vec<(u32, usize)>> = keyed.chunks(8).map(<[_]>::to_vec).collect();
+            random.shuffle(&mut bursts);
+            keyed = bursts.concat();
+        }
+        let indices = keyed.into_iter().map(|(_, index)| index).collect();
+        Ok(Arc::new(Subset::new(dataset.clone(), indices)?))
+    }
 }

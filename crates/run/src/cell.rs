@@ -11,7 +11,7 @@ use crate::scores::{score_adapted, score_source};
 use crate::second_look::{SecondLook, calibration_samples};
 use crate::source_pass::{SourcePass, accuracy, run_source};
 use crate::{Device, FlipProtocol, RunError, Scope, Watcher};
-use flipcast_estimate::{ClassShares, Flag, Score, Scores, Signals, standard_error};
+use flipcast_estimate::{ClassShares, Flag, Score, Scores, Signals, comes_in_bursts, standard_error};
 use flipcast_images::dataset::{Dataset, Subset, spread_evenly};
 use flipcast_images::loader::LoaderConfig;
 use flipcast_images::preprocess::Preprocess;
@@ -169,7 +169,7 @@ impl<'a> Setting<'a> {
         if images.len() < self.protocol.batch_size.max(FEW_IMAGES) {
             flags.push(Flag::TooFewImages);
         }
-        if images.is_stream() && is_class_sorted(&source.outputs.classes_predicted()) {
+        if images.is_stream() && comes_in_bursts(&source.outputs.classes_predicted(), source.outputs.classes())? {
             flags.push(Flag::ClassSortedStream);
         }
         let skipped = images.skipped();
@@ -179,23 +179,6 @@ impl<'a> Setting<'a> {
 
 /// Below this many images chance moves an accuracy by several points, whatever the estimator.
 pub(crate) const FEW_IMAGES: usize = 200;
-
-/// Whether neighbours share a predicted class far more often than chance would have it.
-fn is_class_sorted(classes: &[usize]) -> bool {
-    let n = classes.len();
-    if n < 2 {
-        return false;
-    }
-    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    for class in classes {
-        *counts.entry(*class).or_default() += 1;
-    }
-    let by_chance: f64 = counts.values().map(|&c| (c as f64 / n as f64).powi(2)).sum();
-    let same = classes.windows(2).filter(|pair| pair[0] == pair[1]).count();
-    let found = same as f64 / (n - 1) as f64;
-    // Half way from chance to a stream that is sorted outright.
-    found > 0.5 * (1.0 + by_chance)
-}
 
 impl Observation {
     /// Looks at `images` again under slightly other conditions, for which it needs what clean images taught.
@@ -273,17 +256,6 @@ mod tests {
     use super::*;
     use flipcast_images::dataset::{DataError, Layout, Sample};
     use flipcast_images::preprocess::Normalise;
-
-    #[test]
-    fn a_sorted_stream_is_told_from_a_shuffled_one() {
-        let sorted: Vec<usize> = (0..1000).map(|i| i / 100).collect();
-        assert!(is_class_sorted(&sorted));
-        let mixed: Vec<usize> = (0..1000).map(|i| (i * 7) % 10).collect();
-        assert!(!is_class_sorted(&mixed));
-        // A network that always says the same is no evidence of sorting.
-        assert!(!is_class_sorted(&[4; 1000]));
-        assert!(!is_class_sorted(&[1]));
-    }
 
     /// Images of one pixel each.
     struct Pixels {
