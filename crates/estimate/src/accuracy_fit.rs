@@ -109,7 +109,7 @@ impl Opinions {
         Circumstances {
             spread: spread(self.accuracy()),
             images: signals.images,
-            class_share: signals.share_of_a_class(),
+            class_share: 1.0 / signals.present_classes(),
             apart: self.accuracy() - self.any_shares,
         }
     }

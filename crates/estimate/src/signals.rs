@@ -134,10 +134,10 @@ impl Signals {
         features
     }
 
-    /// One over the number of classes that the source model's answers are spread over as if evenly.
-    pub(crate) fn share_of_a_class(&self) -> f64 {
-        let uniform = 1.0 / self.classes as f64;
-        (uniform * self.source_concentration.exp()).clamp(uniform, 1.0)
+    /// The number of classes that the source model's answers are spread over as if evenly.
+    pub fn present_classes(&self) -> f64 {
+        let classes = self.classes as f64;
+        (classes / self.source_concentration.exp()).clamp(1.0, classes)
     }
 
     fn features_of_images(&self) -> Vec<f64> {

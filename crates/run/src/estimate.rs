@@ -2,6 +2,7 @@
 
 use crate::calibration::{Calibration, ModelIdentity};
 use crate::cell::{CellRequest, Setting};
+use crate::explain::explain;
 use crate::ledger::{Ledger, scored_protocol, with_storage};
 use crate::{PaperFit, RunError, Watcher};
 use flipcast_estimate::{AccuracyFit, Estimate, Flag, Marginal, Reading, direct_estimate};
@@ -79,26 +80,29 @@ impl Setting<'_> {
 impl Calibration {
     /// Estimates for a cell, with intervals meant to hold the truth with probability `level`.
     pub fn estimate(&self, cell: &Cell, level: f64) -> CellEstimates {
-        let source = estimate_source(&self.source, self.accuracy.as_ref(), &self.cells, cell, level);
+        let (source, explanation) = estimate_source(&self.source, self.accuracy.as_ref(), &self.cells, cell, level);
         let mut adapted = estimate_all(&self.adapted, &cell.adapted, cell, cell.probe_images, level);
         let of_adapted = self.cells.iter().map(|cell| (&cell.cell.adapted, cell.cell.adapted_accuracy));
         drop_false_alarms(&mut adapted, of_adapted);
-        CellEstimates { source, adapted }
+        CellEstimates { source, adapted, explanation }
     }
 }
 
-/// Estimates of the source model's accuracy on `cell`, from what was fitted to the calibration's `cells`.
+/// Estimates of the source model's accuracy on `cell`, from what was fitted to the calibration's `cells`, and the combined one in words.
 pub(crate) fn estimate_source(
     fits: &Fits,
     accuracy: Option<&AccuracyFit>,
     cells: &[CalibrationCell],
     cell: &Cell,
     level: f64,
-) -> Estimates {
+) -> (Estimates, Vec<String>) {
+    let mut explanation = Vec::new();
     let mut source = estimate_all(fits, &cell.source, cell, cell.images, level);
     match (accuracy, &cell.signals) {
         (Some(fit), Some(signals)) => {
             let mut combined = fit.estimate(signals, level);
+            let clean = cells.first().and_then(|cell| cell.cell.signals.as_ref());
+            explanation = explain(fit, clean, signals, &combined);
             combined.flags.extend(cell.flags.iter().filter(|flag| **flag != Flag::TooFewImages));
             combined.flags.sort();
             combined.flags.dedup();
@@ -106,7 +110,7 @@ pub(crate) fn estimate_source(
         }
         _ => drop_false_alarms(&mut source, cells.iter().map(|cell| (&cell.cell.source, cell.cell.accuracy))),
     }
-    source
+    (source, explanation)
 }
 
 /// Puts the combined estimate beside the others. They were calibrated on cells of many images with the labelled images' class shares, it for the

@@ -21,6 +21,7 @@ mod cost;
 mod device;
 mod error;
 mod estimate;
+mod explain;
 mod few_labels;
 mod flip_protocol;
 mod flips;

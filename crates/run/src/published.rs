@@ -101,7 +101,7 @@ impl PaperFit {
             let half_width = normal_quantile(level) * mean_error / MEAN_SIZE;
             source.insert(name.to_owned(), Estimate::around(accuracy, half_width, flags));
         }
-        Ok(CellEstimates { source, adapted: Estimates::new() })
+        Ok(CellEstimates { source, adapted: Estimates::new(), explanation: Vec::new() })
     }
 }
 

@@ -228,6 +228,7 @@ fn to_json(spec: &str, cell: &Cell, estimates: &CellEstimates, protocol: &FlipPr
         "level": level,
         "estimates": estimates.source,
         "truth": cell.accuracy,
+        "explanation": estimates.explanation,
         "adapted": {
             "estimates": estimates.adapted,
             "truth": cell.adapted_accuracy,
@@ -252,6 +253,9 @@ fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, told: &Told, args
     ];
     for (what, estimates, truth) in parts.into_iter().filter(|(_, e, _)| !e.is_empty()) {
         text += &part(what, estimates, truth, args, &mut flags);
+    }
+    for sentence in &estimates.explanation {
+        text += &format!("  {sentence}\n");
     }
     text + &tell_flags(flags) + "\n" + &told.to_text(args.level)
 }

@@ -13,6 +13,8 @@ pub struct CellEstimates {
     pub source: Estimates,
     /// For the adapted model's accuracy.
     pub adapted: Estimates,
+    /// The source model's combined estimate in words, sentence by sentence.
+    pub explanation: Vec<String>,
 }
 
 impl CellEstimates {
@@ -40,6 +42,9 @@ pub struct EstimatesResult {
     pub source: Estimates,
     /// For the adapted model's accuracy.
     pub adapted: Estimates,
+    /// The source model's combined estimate in words, sentence by sentence; results of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub explanation: Vec<String>,
     /// Where the time went.
     pub seconds: Seconds,
 }
@@ -54,6 +59,7 @@ impl EstimatesResult {
             adapted_accuracy: cell.adapted_accuracy,
             source: estimates.source,
             adapted: estimates.adapted,
+            explanation: estimates.explanation,
             seconds: cell.seconds,
         }
     }

@@ -70,5 +70,24 @@ pub(super) fn build(study: &Study) -> Section {
             section.add(table);
         }
     }
+    explain(study, &mut section);
     section
+}
+
+/// Why each estimate is what it is, in the words that were stored with it.
+fn explain(study: &Study, section: &mut Section) {
+    let explained: Vec<_> = study.estimates.iter().filter(|entry| !entry.result.explanation.is_empty()).collect();
+    if explained.is_empty() {
+        return;
+    }
+    let mut table = Table::new("explanations", "What the estimates rest on", &["dataset", "in words"]);
+    for entry in &explained {
+        let words = entry.result.explanation.join(" ");
+        table.rows.push(vec![TableCell::text(&entry.subject.name), TableCell::text(&words)]);
+    }
+    if explained.len() > LONG {
+        section.blocks.push(Block::Folded(format!("What {} estimates rest on", explained.len()), table));
+    } else {
+        section.add(table);
+    }
 }

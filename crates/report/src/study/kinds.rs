@@ -23,6 +23,8 @@ pub(crate) struct Estimates {
     pub adapted_accuracy: Option<f64>,
     pub source: BTreeMap<String, Guess>,
     pub adapted: BTreeMap<String, Guess>,
+    /// The combined estimate in words.
+    pub explanation: Vec<String>,
 }
 
 impl From<EstimatesResult> for Estimates {
@@ -42,6 +44,7 @@ impl From<EstimatesResult> for Estimates {
             adapted_accuracy: result.adapted_accuracy,
             source: guesses(result.source),
             adapted: guesses(result.adapted),
+            explanation: result.explanation,
         }
     }
 }
@@ -66,6 +69,7 @@ impl Estimates {
             adapted_accuracy: cell.adapted_accuracy,
             source: guesses(&cell.source),
             adapted: guesses(&cell.adapted),
+            explanation: Vec::new(),
         }
     }
 }

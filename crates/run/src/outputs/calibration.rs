@@ -189,11 +189,11 @@ impl OutputsCalibration {
 
     /// Estimates for a cell, with intervals meant to hold the truth with probability `level`.
     pub fn estimate_cell(&self, cell: &Cell, level: f64) -> CellEstimates {
-        let source = match &self.fits {
+        let (source, explanation) = match &self.fits {
             Some(fits) => estimate_source(fits, self.accuracy.as_ref(), &self.cells, cell, level),
-            None => estimate_without_shifts(cell),
+            None => (estimate_without_shifts(cell), Vec::new()),
         };
-        CellEstimates { source, adapted: Estimates::new() }
+        CellEstimates { source, adapted: Estimates::new(), explanation }
     }
 
     /// Estimates of the accuracy on images that nobody labelled, from the classifier's outputs for them.

@@ -1,0 +1,117 @@
+//! An estimate in words: what was seen, what follows from it, and what would make it wrong.
+
+use flipcast_estimate::{AccuracyFit, Estimate, Flag, Opinions, Signals};
+
+/// Fewer classes than this, and one of them decides.
+const FEW_CLASSES: f64 = 3.0;
+/// Errors hardly shrink beyond this many images.
+const MANY_IMAGES: usize = 1000;
+
+/// Sentences about `estimate`, which `fit` made of `signals`; `clean` are those of the labelled images as they are.
+pub(crate) fn explain(
+    fit: &AccuracyFit,
+    clean: Option<&Signals>,
+    signals: &Signals,
+    estimate: &Estimate,
+) -> Vec<String> {
+    let mut sentences = vec![seen(clean, signals), agreement(&fit.opinions(signals))];
+    sentences.extend(errors(fit, signals.images));
+    if estimate.flags.contains(&Flag::OutsideFittedRange) {
+        sentences.push(
+            "These images are unlike every sample of the calibration: the interval is widened, but nothing is known about \
+             errors that far out."
+                .to_owned(),
+        );
+    }
+    if signals.present_classes() < FEW_CLASSES {
+        sentences.push(
+            "Almost all answers are of one or two classes. Either the images are, or the model has collapsed to these \
+             answers; a few labels would tell."
+                .to_owned(),
+        );
+    }
+    sentences
+}
+
+/// A share with its sign.
+fn percent(share: f64) -> String {
+    flipcast_ground::percent(share, 1) + "%"
+}
+
+fn seen(clean: Option<&Signals>, signals: &Signals) -> String {
+    let beside = |value: fn(&Signals) -> f64| match clean {
+        Some(clean) => format!("{} (clean labelled images: {})", percent(value(signals)), percent(value(clean))),
+        None => percent(value(signals)),
+    };
+    format!(
+        "Mean confidence is {}; the model gives {} to the answers of a second look under other statistics; its answers are \
+         spread over about {:.0} of {} classes.",
+        beside(|signals| signals.confidence),
+        beside(|signals| signals.cross),
+        signals.present_classes(),
+        signals.classes
+    )
+}
+
+fn agreement(opinions: &Opinions) -> String {
+    let settled = if opinions.shares_look_usual {
+        format!("nothing contradicts these shares, so the mean counts, {}", percent(opinions.accuracy()))
+    } else {
+        "transport contradicts these shares, so the first alone counts".to_owned()
+    };
+    format!(
+        "Whatever the class shares, that means {}; with the labelled images' shares, {}; {settled}.",
+        percent(opinions.any_shares),
+        percent(opinions.usual_shares)
+    )
+}
+
+fn errors(fit: &AccuracyFit, images: usize) -> Option<String> {
+    let least = images.min(MANY_IMAGES);
+    let mae = fit.errors().mae(least)?;
+    Some(format!(
+        "Samples of {} or more images with kinds of shift the fit had not seen, {} of them, were off by {:.1} points on average; a \
+         shift unlike all of them can be worse.",
+        flipcast_ground::grouped(least),
+        fit.errors().kinds(),
+        100.0 * mae
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signals() -> Signals {
+        Signals {
+            images: 300,
+            classes: 10,
+            confidence: 0.8,
+            entropy: 0.5,
+            cross: 0.6,
+            reverse: 0.6,
+            concentration: 0.0,
+            source_concentration: 1.0,
+            transport: 0.7,
+        }
+    }
+
+    #[test]
+    fn what_was_seen_stands_beside_clean_images() {
+        let clean = Signals { confidence: 0.9, cross: 0.85, ..signals() };
+        let text = seen(Some(&clean), &signals());
+        assert!(
+            text.contains("80.0% (clean labelled images: 90.0%)") && text.contains("about 4 of 10 classes"),
+            "{text}"
+        );
+        assert!(!seen(None, &signals()).contains("clean"));
+    }
+
+    #[test]
+    fn the_members_say_why_they_count() {
+        let usual = Opinions { any_shares: 0.6, usual_shares: 0.7, shares_look_usual: true };
+        assert!(agreement(&usual).contains("the mean counts, 65.0%"), "{}", agreement(&usual));
+        let other = Opinions { shares_look_usual: false, ..usual };
+        assert!(agreement(&other).contains("the first alone counts"));
+    }
+}
