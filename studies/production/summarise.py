@@ -19,10 +19,11 @@ def load(path):
         size = next(name for least, most, name in BINS if least <= images < most)
         rows.append(dict(
             seed=row["seed"], shift=row["shift"], severity=row["severity"], shares=row["shares"], size=size, images=images,
+            order=row["order"], bursts=row["bursts"] == "1",
             error=100 * (estimate - truth), held=low - 1e-9 <= truth <= high + 1e-9, half=50 * (high - low), flags=row["flags"].split(),
         ))
     # A sample that asked for more images than there are is the same as the full one.
-    unique = {(r["seed"], r["shift"], r["severity"], r["shares"], r["images"], r["error"]): r for r in rows}
+    unique = {(r["seed"], r["shift"], r["severity"], r["shares"], r["images"], r["error"], r["order"]): r for r in rows}
     return list(unique.values())
 
 
@@ -55,9 +56,42 @@ def line(name, rows):
             f"{100 * mean(r['held'] for r in rows):.0f} ({100 * low:.0f} to {100 * high:.0f}) | {100 * worst[0]:.0f} {worst[1].split('/')[-1]} | {mean(r['half'] for r in rows):.1f} |")
 
 
+def flagged(rows, flag):
+    return f"{100 * mean(flag in r['flags'] for r in rows):.0f}" if rows else "-"
+
+
+def share_flags(rows):
+    print("\nShare of samples flagged `class_marginal_mismatch`, in %:\n")
+    print("| shares | " + " | ".join(size for _, _, size in BINS) + " |\n|---|" + "---|" * len(BINS))
+    for shares in SHARES:
+        of_shares = [r for r in rows if r["shares"] == shares]
+        cells = [flagged([r for r in of_shares if r["size"] == size], "class_marginal_mismatch") for _, _, size in BINS]
+        print(f"| {shares} | " + " | ".join(cells) + " |")
+
+
+def other_flags(rows):
+    print("\n| flag | samples | flagged, % | held where flagged, % | mean error there | held elsewhere, % | mean error there |\n|---|---|---|---|---|---|---|")
+    for flag in ("outside_fitted_range", "too_few_images", "class_marginal_mismatch"):
+        parts = [[r for r in rows if (flag in r["flags"]) == raised] for raised in (True, False)]
+        cells = [f"{100 * mean(r['held'] for r in part):.0f} | {mean(abs(r['error']) for r in part):.2f}" if part else "- | -" for part in parts]
+        print(f"| `{flag}` | {len(rows)} | {flagged(rows, flag)} | {cells[0]} | {cells[1]} |")
+
+
+def orders(rows):
+    print("\nThe same 1,000 random images in three orders, by the calls of `flipcast estimate`:\n")
+    print("| order | cells | mean error | held, % | largest change of the estimate | found to come in bursts, % |\n|---|---|---|---|---|---|")
+    key = lambda r: (r["seed"], r["shift"], r["severity"])
+    random_order = {key(r): r["error"] for r in rows if r["order"] == "random"}
+    for order in ("random", "sorted", "bursts"):
+        part = [r for r in rows if r["order"] == order]
+        change = max(abs(r["error"] - random_order[key(r)]) for r in part)
+        print(f"| {order} | {len(part)} | {mean(abs(r['error']) for r in part):.2f} | {100 * mean(r['held'] for r in part):.0f} | {change:.2f} | {100 * mean(r['bursts'] for r in part):.0f} |")
+
+
 def main():
     for path in sorted(HERE.glob("*.csv")):
-        rows = load(path)
+        everything = load(path)
+        rows = [r for r in everything if r["order"] == "drawn"]
         print(f"\n## {path.stem}\n")
         print("| samples | number | mean error | bias | worst | held, % | least held corruption, % | half width |\n|---|---|---|---|---|---|---|---|")
         print(line("all", rows))
@@ -65,17 +99,10 @@ def main():
             print(line(f"about {size} images" if size != "more" else "more than 1,000", [r for r in rows if r["size"] == size]))
         for shares in SHARES:
             print(line(f"{shares}, 400 and more", [r for r in rows if r["shares"] == shares and r["images"] >= 400]))
-        print(line("sample, all 5,000", [r for r in rows if r["shares"] == "sample" and r["size"] == "more"]))
-        print("\nShare of samples flagged `class_marginal_mismatch`, in %:\n")
-        print("| shares | " + " | ".join(size for _, _, size in BINS) + " |\n|---|" + "---|" * len(BINS))
-        for shares in SHARES:
-            cells = []
-            for _, _, size in BINS:
-                chosen = [r for r in rows if r["shares"] == shares and r["size"] == size]
-                cells.append(f"{100 * mean('class_marginal_mismatch' in r['flags'] for r in chosen):.0f}" if chosen else "-")
-            print(f"| {shares} | " + " | ".join(cells) + " |")
-        outside = [r for r in rows if "outside_fitted_range" in r["flags"]]
-        print(f"\n`outside_fitted_range`: {len(outside)} samples" + (f", {100 * mean(r['held'] for r in outside):.0f}% held, mean error {mean(abs(r['error']) for r in outside):.2f}." if outside else "."))
+        print(line("sample, all images", [r for r in rows if r["shares"] == "sample" and r["size"] == "more"]))
+        share_flags(rows)
+        other_flags(rows)
+        orders([r for r in everything if r["order"] != "drawn"])
 
 
 main()

@@ -98,7 +98,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             })
         };
         let mut write =
-            |shares: &str, order: Order, signals: &Signals, truth: f64, estimate: &Estimate, bursts: bool| {
+            |shares: &str, order: &str, signals: &Signals, truth: f64, estimate: &Estimate, bursts: bool| {
                 let opinions = fit.opinions(signals);
                 let numbers = [
                     truth,
@@ -111,14 +111,14 @@ fn main() -> Result<(), Box<dyn Error>> {
                 ];
                 let numbers: Vec<String> = numbers.iter().map(|number| format!("{number:.5}")).collect();
                 let flags: Vec<&str> = estimate.flags.iter().map(|flag| flag.name()).collect();
-                let (order, images) = (order.name(), signals.images);
+                let images = signals.images;
                 let (numbers, bursts, flags) = (numbers.join(","), u8::from(bursts), flags.join(" "));
                 writeln!(out, "{seed},{shift},{severity},{shares},{order},{images},{numbers},{bursts},{flags}")
             };
         let request = shifted(test.dataset.clone())?;
         for sample in setting().samples(&request, &calibration.basis, &plan, &mut Unwatched)? {
             let estimate = fit.estimate(&sample.signals, LEVEL);
-            write(sample.shares.name(), Order::Random, &sample.signals, sample.accuracy, &estimate, false)?;
+            write(sample.shares.name(), "drawn", &sample.signals, sample.accuracy, &estimate, false)?;
         }
         if severity == 0 || severity == ORDER_SEVERITY {
             for order in Order::ALL {
@@ -132,7 +132,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     return Err("a cell without signals or labels".into());
                 };
                 let estimates = calibration.estimate(&cell, LEVEL).source;
-                write("sample", order, &signals, truth, &estimates["combined"], bursts)?;
+                write("sample", order.name(), &signals, truth, &estimates["combined"], bursts)?;
             }
         }
         eprintln!("{shift}:{severity}");

@@ -11,6 +11,8 @@ use crate::progress::{ProgressArgs, duration};
 use anyhow::{Context, Result};
 use flipcast_corrupt::CorruptionSet;
 use flipcast_corrupt::registry::names;
+use flipcast_estimate::ClassShares;
+use flipcast_images::dataset::{Dataset, Subset};
 use flipcast_record::write_atomically;
 use flipcast_run::open::{DataRequest, ModelRequest};
 use flipcast_run::{
@@ -19,6 +21,7 @@ use flipcast_run::{
 };
 use rows::Row;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Probability with which intervals are meant to hold the truth.
@@ -27,7 +30,8 @@ const LEVEL: f64 = 0.9;
 /// Show estimates beside the truth on shifts a small built-in model never saw.
 ///
 /// A ResNet trained on Fashion-MNIST comes with the program, together with 3,000 test images and a calibration made on
-/// other images with other shifts. Every corruption is shown at one severity, 1 to 5 in turn.
+/// other images with other shifts. Every corruption is shown at one severity, 1 to 5 in turn; then samples such as
+/// production has: few images, some classes more often than others.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Where the report is written
@@ -56,23 +60,26 @@ pub fn run(args: &Args) -> Result<()> {
     let calibration = Calibration::load(&folder.calibration())?;
     let setting = Setting { model: &model, protocol: &calibration.protocol, device };
     let mut watcher = CellProgress::new(args.progress.line("demo"));
-    let shifts = shifts();
     let (clean, memory) = (CleanImages::default(), ImageMemory::new(MEMORY_LIMIT));
     let mut images = Vec::new();
-    for name in &shifts {
-        let spec = match name.as_str() {
+    for Shown { name, shift, sample } in shown() {
+        let spec = match shift.as_str() {
             "clean" => folder.images(),
             shift => format!("{}@{shift}", folder.images()),
         };
         let data = DataRequest::new(&spec).open(&model)?;
         calibration.check_fits(&model, &data.preprocess, &data.scope)?;
-        images.push((name, data));
+        let dataset = match sample {
+            Some((shares, images)) => drawn(&data.dataset, model.num_classes(), shares, images)?,
+            None => data.dataset.clone(),
+        };
+        images.push((name, dataset, data));
     }
     let cannot = |name: &str| format!("cannot show `{name}`");
     let rows: Result<Vec<Option<Row>>> = in_flight(
         images.iter().enumerate(),
-        |(number, (name, data))| {
-            let mut request = CellRequest { data: (*name).clone(), ..data.request() };
+        |(number, (name, dataset, data))| {
+            let mut request = CellRequest { data: name.clone(), dataset: dataset.clone(), ..data.request() };
             request.config.threads = threads;
             let basis = Some(&calibration.basis);
             let job = CellJob { setting, kind: "demo", request, basis, samples: Samples::None };
@@ -81,7 +88,7 @@ pub fn run(args: &Args) -> Result<()> {
         },
         |(number, job, prepared)| {
             let name = &job.request.data;
-            watcher.cell(name, number, shifts.len());
+            watcher.cell(name, number, images.len());
             let observed = job.observe(prepared, &mut watcher).with_context(|| cannot(name))?;
             Ok((job, observed))
         },
@@ -101,13 +108,45 @@ pub fn run(args: &Args) -> Result<()> {
     folder.close(args.keep.is_some())
 }
 
-/// The clean images, and one severity of every corruption of CIFAR-10-C that the model was not calibrated with.
-fn shifts() -> Vec<String> {
+/// What one row shows.
+struct Shown {
+    name: String,
+    /// A corruption and its severity, or `clean`.
+    shift: String,
+    /// Class shares and number of the images, where these are not all.
+    sample: Option<(ClassShares, usize)>,
+}
+
+/// The clean images, one severity of every corruption of CIFAR-10-C that the model was not calibrated with, and samples such as production has.
+fn shown() -> Vec<Shown> {
     let mut unseen = names(CorruptionSet::CifarC);
     unseen.retain(|name| !HELD_OUT.contains(name));
     let shifted = unseen.into_iter().enumerate();
     let shifted = shifted.map(|(i, shift)| format!("{shift}:{}", i % 5 + 1));
-    std::iter::once("clean".to_owned()).chain(shifted).collect()
+    let all = std::iter::once("clean".to_owned()).chain(shifted);
+    let mut shown: Vec<Shown> = all.map(|shift| Shown { name: shift.clone(), shift, sample: None }).collect();
+    let samples = [
+        ("clean", "200 images", ClassShares::Sample, 200),
+        ("snow:2", "200 images", ClassShares::Sample, 200),
+        ("motion_blur:3", "3 of 10 classes", ClassShares::Subset30, usize::MAX),
+        ("fog:2", "shares 1, 1/2, 1/3, ...", ClassShares::Zipf, 1000),
+    ];
+    shown.extend(samples.map(|(shift, what, shares, images)| Shown {
+        name: format!("{shift}, {what}"),
+        shift: shift.to_owned(),
+        sample: Some((shares, images)),
+    }));
+    shown
+}
+
+/// Images of `dataset` with other class shares, or fewer.
+fn drawn(dataset: &Arc<dyn Dataset>, classes: usize, shares: ClassShares, images: usize) -> Result<Arc<dyn Dataset>> {
+    let mut labels = Vec::new();
+    for index in 0..dataset.len() {
+        labels.push(dataset.label(index)?.class().context("the demo's images have labels")? as usize);
+    }
+    let rows = shares.draw(&labels, classes, images.min(dataset.len()), 0)?;
+    Ok(Arc::new(Subset::new(dataset.clone(), rows)?))
 }
 
 #[cfg(test)]

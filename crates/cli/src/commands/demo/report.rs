@@ -61,6 +61,7 @@ fn estimates_record(row: &Row, calibration: &Calibration, level: f64) -> Result<
         "adapted_accuracy": row.adapted_truth,
         "source": row.estimates.source,
         "adapted": row.estimates.adapted,
+        "explanation": row.estimates.explanation,
     });
     Ok(record(protocol, result, row.seconds))
 }

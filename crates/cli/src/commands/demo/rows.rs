@@ -67,8 +67,8 @@ pub fn to_text(rows: &[Row], level: f64) -> String {
     let (error, held) = quality(rows, "combined");
     let images = rows.first().map_or(0, |row| row.images);
     format!(
-        "A ResNet-20 for Fashion-MNIST on {} test images per shift; accuracy in percent. Its calibration saw other\n\
-         images and other corruptions; no estimate uses labels.\n\n{}\n\
+        "A ResNet-20 for Fashion-MNIST on {} test images per shift, or on samples of them; accuracy in percent. Its\n\
+         calibration saw other images and other corruptions; no estimate uses labels.\n\n{}\n\
          The combined estimate is {error:.1} points off on average; its {:.0}% intervals hold the truth in {:.0} of {} rows.\n",
         grouped(images),
         render(&header, &lines),
