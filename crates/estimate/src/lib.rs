@@ -78,7 +78,9 @@ pub use flag::Flag;
 pub use gde::gde;
 pub use grouped::grouped_quantile;
 pub use im::im;
-pub use labelled::{Answer, FEWEST_LABELS, PoweredEstimate, Question, choose_questions, powered_estimate, stratify};
+pub use labelled::{
+    Answer, FEWEST_LABELS, PoweredEstimate, Question, choose_questions, join_with_labels, powered_estimate, stratify,
+};
 pub use mano::{ManoConfig, mano};
 pub use marginal::{Confusion, Marginal, MarginalMismatch, MarginalReference, measure_mismatch};
 pub use mde::mde;

@@ -4,8 +4,8 @@
 //! `SHIFT` is a corruption such as `fog:3`. `studies/few_labels` holds its output.
 
 use flipcast::estimate::{
-    Answer, ByClassConfig, Estimate, Marginal, Outputs, choose_questions, estimate_by_class, match_temperature,
-    normal_quantile, powered_estimate,
+    Answer, ByClassConfig, Estimate, Marginal, Outputs, choose_questions, estimate_by_class, join_with_labels,
+    match_temperature, normal_quantile, powered_estimate,
 };
 use flipcast::run::{EstimateSource, Images, run_source};
 use flipcast::{Calibration, DataRequest, Device, Ledger, Model, ModelRequest, OpenedData, Setting, Unwatched};
@@ -43,17 +43,21 @@ fn look(model: &Model, data: &OpenedData) -> Result<Known, Box<dyn Error>> {
 }
 
 /// Mean widths with guesses and without, and how often each interval held.
+#[derive(Default)]
 struct Measured {
     width: f64,
     held: f64,
     width_alone: f64,
     held_alone: f64,
     error: f64,
+    /// With the calibration's estimate, or without it where the two contradict each other.
+    width_joined: f64,
+    held_joined: f64,
 }
 
-fn measure(guesses: &[f64], right: &[bool], labels: usize) -> Result<Measured, Box<dyn Error>> {
+fn measure(guesses: &[f64], right: &[bool], labels: usize, combined: &Estimate) -> Result<Measured, Box<dyn Error>> {
     let truth = right.iter().filter(|right| **right).count() as f64 / right.len() as f64;
-    let mut sums = Measured { width: 0.0, held: 0.0, width_alone: 0.0, held_alone: 0.0, error: 0.0 };
+    let mut sums = Measured::default();
     let share = 1.0 / DRAWS as f64;
     let held = |estimate: &Estimate| f64::from(u8::from(estimate.holds(truth))) * share;
     for seed in 0..DRAWS as u64 {
@@ -71,6 +75,9 @@ fn measure(guesses: &[f64], right: &[bool], labels: usize) -> Result<Measured, B
         sums.held += held(&found.estimate);
         sums.width_alone += (alone.high - alone.low) * share;
         sums.held_alone += held(&alone);
+        let joined = join_with_labels(combined, &found.estimate).unwrap_or(found.estimate.clone());
+        sums.width_joined += (joined.high - joined.low) * share;
+        sums.held_joined += held(&joined);
         sums.error += (found.estimate.accuracy - truth).abs() * share;
     }
     Ok(sums)
@@ -90,8 +97,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let temperature = calibration.basis.temperature.value;
     let setting = Setting { model: &model, protocol: &calibration.protocol, device: Device::cpu(0) };
     println!("{IMAGES} images, {DRAWS} draws of the labelled ones; 90% intervals; width and held in percent.\n");
-    println!("| shift | guesses | labels | width | held | error | width, labels alone | held, labels alone |");
-    println!("|---|---|---|---|---|---|---|---|");
+    println!(
+        "| shift | guesses | labels | width | held | error | width, labels alone | held, labels alone | width, with calibration | held, with calibration |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     let mut tables = Vec::new();
     for shift in shifts {
         let spec = format!("{data}@{shift}");
@@ -107,7 +116,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut shuffled = guesses.clone();
         SplitMix64::new(1).shuffle(&mut shuffled);
         println!(
-            "| {shift}, truth {} | mean {} | 0 (combined) | {} | {} | {} | | |",
+            "| {shift}, truth {} | mean {} | 0 (combined) | {} | {} | {} | | | | |",
             percent(truth),
             percent(mean_guess),
             percent(combined.high - combined.low),
@@ -116,14 +125,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
         for (what, guesses) in [("as they are", &guesses), ("shuffled", &shuffled)] {
             for labels in LABELS {
-                let found = measure(guesses, &known.right, labels)?;
+                let found = measure(guesses, &known.right, labels, combined)?;
                 println!(
-                    "| | {what} | {labels} | {} | {} | {} | {} | {} |",
+                    "| | {what} | {labels} | {} | {} | {} | {} | {} | {} | {} |",
                     percent(found.width),
                     percent(found.held),
                     percent(found.error),
                     percent(found.width_alone),
                     percent(found.held_alone),
+                    percent(found.width_joined),
+                    percent(found.held_joined),
                 );
             }
         }

@@ -6,7 +6,7 @@ use crate::commands::scoring::{CellProgress, check_writable};
 use crate::failure::Advised;
 use crate::table::{counted, percent, render};
 use anyhow::{Context, Result};
-use flipcast_estimate::Estimate;
+use flipcast_estimate::{Estimate, join_with_labels};
 use flipcast_run::{
     ByClassResult, CellEstimates, EstimateSource, FewLabelsResult, ImageGuesses, LabelFile, LabelSource, Ledger,
     write_asked,
@@ -49,6 +49,8 @@ pub struct LabelJob<'a> {
 #[derive(Default)]
 pub struct Told {
     few_labels: Option<FewLabelsResult>,
+    /// Labels and calibration together, where they do not contradict each other.
+    joined: Option<Estimate>,
     by_class: Option<(ByClassResult, Vec<String>)>,
 }
 
@@ -109,7 +111,10 @@ impl LabelJob<'_> {
             (None, None) => None,
         };
         if let Some(labels) = labels {
-            told.few_labels = Some(guesses.with_labels(labels, level, ledger, watcher)?);
+            let found = guesses.with_labels(labels, level, ledger, watcher)?;
+            let combined = estimates.source.get("combined");
+            told.joined = combined.and_then(|combined| join_with_labels(combined, &found.powered.estimate));
+            told.few_labels = Some(found);
         }
         if let (true, EstimateSource::Calibration(calibration, _)) = (self.args.by_class, source) {
             let powered = told.few_labels.as_ref().map(|found| &found.powered.estimate);
@@ -127,6 +132,7 @@ impl Told {
     pub fn add_to(&self, object: &mut Value) {
         if let Some(found) = &self.few_labels {
             object["few_labels"] = json!(found);
+            object["few_labels"]["joined"] = json!(self.joined);
         }
         if let Some((found, names)) = &self.by_class {
             object["by_class"] = json!(found);
@@ -136,7 +142,7 @@ impl Told {
 
     /// The same as text.
     pub fn to_text(&self, level: f64) -> String {
-        let few_labels = self.few_labels.as_ref().map(|found| few_labels_text(found, level));
+        let few_labels = self.few_labels.as_ref().map(|found| few_labels_text(found, self.joined.as_ref(), level));
         let by_class = self.by_class.as_ref().map(|(found, names)| by_class_text(found, names, level));
         few_labels.into_iter().chain(by_class).collect()
     }
@@ -146,17 +152,18 @@ fn interval(low: f64, high: f64) -> String {
     format!("{} to {}", percent(low), percent(high))
 }
 
-fn few_labels_text(found: &FewLabelsResult, level: f64) -> String {
+fn few_labels_text(found: &FewLabelsResult, joined: Option<&Estimate>, level: f64) -> String {
     let row = |name: &str, estimate: &Estimate, effective: String| {
         let error = found.accuracy.map(|truth| format!("{:+.1}", 100.0 * (estimate.accuracy - truth)));
         let accuracy = percent(estimate.accuracy);
         vec![name.to_owned(), accuracy, interval(estimate.low, estimate.high), error.unwrap_or_default(), effective]
     };
     let powered = &found.powered;
-    let rows = [
+    let mut rows = vec![
         row("with labels", &powered.estimate, format!("{:.0}", powered.effective_labels.min(found.images as f64))),
         row("labels alone", &powered.labels_alone, found.labels.to_string()),
     ];
+    rows.extend(joined.map(|joined| row("labels and calibration", joined, String::new())));
     let strata = if found.strata > 1 { format!(", from {} strata", found.strata) } else { String::new() };
     let heading = format!("source model, {} ({} right{strata})", counted(found.labels, "label"), found.right);
     let interval = format!(">{:.0}% interval", 100.0 * level);
