@@ -1,6 +1,6 @@
 //! Pages and tables of whole record files.
 
-use flipcast_record::RunRecord;
+use flipcast_record::{Protocol, RunRecord, Timing};
 use flipcast_report::{
     FIGURES, PageOptions, Rank, Study, Table, TableCell, TableFormat, build_figure, chart, render_page, render_tables,
 };
@@ -209,5 +209,48 @@ fn absurd_numbers_break_neither_charts_nor_tables() {
             let page = render_page(&study, &PageOptions::default()).expect("a page");
             assert!(!page.contains("translate(NaN") && !page.contains("translate(inf"));
         }
+    }
+}
+
+#[test]
+fn labels_classes_and_words_have_their_places() {
+    let record = |kind: &str, result: serde_json::Value| {
+        let protocol = Protocol::new(kind).with("data", &"camera").expect("plain values");
+        RunRecord::new(protocol, result, Timing { created: 1, seconds: 1.0 })
+    };
+    let estimate = serde_json::json!({"accuracy": 0.62, "low": 0.55, "high": 0.69, "flags": []});
+    let records = vec![
+        record(
+            "estimates",
+            serde_json::json!({
+                "cell": "c", "images": 300, "accuracy": null, "adapted_accuracy": null, "source": {"combined": estimate},
+                "adapted": {}, "explanation": ["Mean confidence is 70.0%."],
+                "seconds": {"source": 1.0, "flips": 1.0, "estimators": 1.0},
+            }),
+        ),
+        record(
+            "few_labels",
+            serde_json::json!({
+                "images": 300, "labels": 50, "right": 31, "strata": 1, "accuracy": null,
+                "powered": {"estimate": estimate, "labels_alone": estimate, "power": 0.9, "effective_labels": 63.0},
+            }),
+        ),
+        record(
+            "by_class",
+            serde_json::json!({
+                "images": 300, "accuracy": 0.62, "temperature": 1.1, "calibration_error": 0.02,
+                "by_class": {
+                    "classes": [{"class": 0, "share": 0.5, "share_low": 0.4, "share_high": 0.6, "answered": 150, "precision": estimate}],
+                    "confusions": [{"answered": 0, "class": 1, "probability": 0.2, "images": 30.0}],
+                },
+            }),
+        ),
+    ];
+    let study = Study::new(records);
+    assert_eq!(study.notes(), Vec::<String>::new());
+    let page = render_page(&study, &PageOptions::default()).expect("something to show");
+    for part in ["Mean confidence is 70.0%.", "<section id=\"few-labels\"", "<section id=\"by-class\"", "55.0 to 69.0"]
+    {
+        assert!(page.contains(part), "{part}");
     }
 }

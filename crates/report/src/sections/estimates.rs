@@ -85,9 +85,5 @@ fn explain(study: &Study, section: &mut Section) {
         let words = entry.result.explanation.join(" ");
         table.rows.push(vec![TableCell::text(&entry.subject.name), TableCell::text(&words)]);
     }
-    if explained.len() > LONG {
-        section.blocks.push(Block::Folded(format!("What {} estimates rest on", explained.len()), table));
-    } else {
-        section.add(table);
-    }
+    section.add_or_fold(table, "estimates in words");
 }

@@ -2,9 +2,11 @@
 
 mod adaptations;
 mod answer;
+mod by_class;
 mod calibration;
 mod errors;
 mod estimates;
+mod few_labels;
 mod flags;
 mod flips;
 mod map;

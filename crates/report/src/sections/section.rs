@@ -1,6 +1,6 @@
 use super::{
-    adaptations, calibration, errors, estimates, flags, flips, map, omission, phases, protocols, provenance, refits,
-    toy, variants,
+    adaptations, by_class, calibration, errors, estimates, few_labels, flags, flips, map, omission, phases, protocols,
+    provenance, refits, toy, variants,
 };
 use crate::Study;
 use crate::figures::{FIGURES, Shown};
@@ -68,8 +68,10 @@ impl Section {
 
 /// The sections that have something to show, in the order of the page.
 pub(crate) fn all_sections(study: &Study) -> Vec<Section> {
-    let build: [fn(&Study) -> Section; 14] = [
+    let build: [fn(&Study) -> Section; 16] = [
         estimates::build,
+        few_labels::build,
+        by_class::build,
         errors::build,
         variants::build,
         calibration::build,

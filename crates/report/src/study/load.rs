@@ -3,8 +3,8 @@ use super::kinds::Estimates;
 use super::variant::name_variants;
 use crate::ReportError;
 use flipcast_record::results::{
-    AdaptSummary, CalibrationResult, Cell, EmbeddingMap, EstimatesResult, FlipPoint, Omission, Phases, Refit, Toy,
-    Transfer,
+    AdaptSummary, ByClassResult, CalibrationResult, Cell, EmbeddingMap, EstimatesResult, FewLabelsResult, FlipPoint,
+    Omission, Phases, Refit, Toy, Transfer,
 };
 use flipcast_record::{Records, RunRecord, canonical_json};
 use serde::de::DeserializeOwned;
@@ -33,6 +33,8 @@ pub struct Study {
     /// Every record once, in a total order.
     pub(crate) records: Vec<RunRecord>,
     pub(crate) estimates: Vec<Entry<Estimates>>,
+    pub(crate) few_labels: Vec<Entry<FewLabelsResult>>,
+    pub(crate) by_class: Vec<Entry<ByClassResult>>,
     pub(crate) calibrations: Vec<Entry<CalibrationResult>>,
     pub(crate) refits: Vec<Entry<Refit>>,
     pub(crate) transfers: Vec<Entry<Transfer>>,
@@ -121,6 +123,8 @@ impl Study {
     /// Whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.estimates.is_empty()
+            && self.few_labels.is_empty()
+            && self.by_class.is_empty()
             && self.calibrations.is_empty()
             && self.refits.is_empty()
             && self.transfers.is_empty()
@@ -156,6 +160,8 @@ impl Study {
                 self.estimates.extend(shown);
             }
             "adapt" => keep(subject, record, &mut self.adaptations, broken),
+            "few_labels" => keep(subject, record, &mut self.few_labels, broken),
+            "by_class" => keep(subject, record, &mut self.by_class, broken),
             "calibration" => keep(subject, record, &mut self.calibrations, broken),
             "transfer" => keep(subject, record, &mut self.transfers, broken),
             "phases" => keep(subject, record, &mut self.phases, broken),

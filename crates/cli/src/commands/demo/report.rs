@@ -4,8 +4,8 @@ use super::rows::Row;
 use anyhow::Result;
 use flipcast_record::{Protocol, RunRecord, Timing};
 use flipcast_report::{PageOptions, Study, render_page};
-use flipcast_run::Calibration;
-use serde_json::{Value, json};
+use flipcast_run::{Calibration, EstimatesResult};
+use serde_json::Value;
 
 /// Version of the demo's protocol.
 const VERSION: u32 = 1;
@@ -55,15 +55,17 @@ fn estimates_record(row: &Row, calibration: &Calibration, level: f64) -> Result<
         shift => format!("fashion-mnist-test@{shift}"),
     };
     let protocol = protocol("estimates", calibration, &data, row.images)?.with("level", &level)?;
-    let result = json!({
-        "images": row.images,
-        "accuracy": row.truth,
-        "adapted_accuracy": row.adapted_truth,
-        "source": row.estimates.source,
-        "adapted": row.estimates.adapted,
-        "explanation": row.estimates.explanation,
-    });
-    Ok(record(protocol, result, row.seconds))
+    let result = EstimatesResult {
+        cell: String::new(),
+        images: row.images,
+        accuracy: Some(row.truth),
+        adapted_accuracy: Some(row.adapted_truth),
+        source: row.estimates.source.clone(),
+        adapted: row.estimates.adapted.clone(),
+        explanation: row.estimates.explanation.clone(),
+        seconds: row.seconds,
+    };
+    Ok(record(protocol, serde_json::to_value(result)?, row.seconds.total()))
 }
 
 /// The page does not tell when it was made, so that the same numbers make the same page.

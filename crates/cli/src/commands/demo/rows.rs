@@ -2,6 +2,7 @@
 
 use crate::table::{grouped, render};
 use flipcast_estimate::Estimate;
+use flipcast_record::results::Seconds;
 use flipcast_run::{Cell, CellEstimates};
 
 /// The estimators shown, and their headings.
@@ -15,7 +16,7 @@ pub struct Row {
     pub truth: f64,
     pub estimates: CellEstimates,
     pub adapted_truth: f64,
-    pub seconds: f64,
+    pub seconds: Seconds,
 }
 
 impl Row {
@@ -27,7 +28,7 @@ impl Row {
             truth: cell.accuracy?,
             adapted_truth: cell.adapted_accuracy?,
             estimates,
-            seconds: cell.seconds.total(),
+            seconds: cell.seconds,
         })
     }
 
