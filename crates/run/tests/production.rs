@@ -74,6 +74,25 @@ fn cells_in_flight_are_those_made_one_by_one() {
 }
 
 #[test]
+fn a_calibration_of_the_first_format_is_read_and_estimates_as_it_did() {
+    let model = model();
+    let (made, _) = calibrated(&model);
+    let mut old: serde_json::Value = serde_json::from_str(&made.to_json().expect("writes")).expect("JSON");
+    old["flipcast_calibration"] = 1.into();
+    let fields = old.as_object_mut().expect("an object");
+    fields.remove("accuracy");
+    fields.remove("check");
+    for cell in fields["cells"].as_array_mut().expect("cells") {
+        let cell = cell["cell"].as_object_mut().expect("an object");
+        cell.remove("signals");
+        cell.remove("samples");
+    }
+    let old = Calibration::parse(&old.to_string()).expect("reads");
+    let estimates = old.estimate(&made.cells[0].cell, 0.9);
+    assert!(estimates.source.contains_key("combined") && estimates.explanation.is_empty());
+}
+
+#[test]
 fn the_order_of_the_images_does_not_decide_what_is_seen() {
     let model = model();
     let (made, protocol) = calibrated(&model);
