@@ -248,7 +248,7 @@ fn sum_passes(
     let kept_scale = (1.0 - config.dropout).recip() as f32;
     // Per tile, image and pass: first the sum over all values, then per pass that over the values it drops.
     let mut sums = vec![Tile::ZERO; tiles * rows.len() * sets];
-    let masks = draw_masks(rows.len(), head.dims(), config, random);
+    let masks = draw_masks(rows, head.dims(), config, random);
     let blocks = head.dims().div_ceil(VALUES);
     for (sums, weights) in sums.chunks_exact_mut(rows.len() * sets).zip(head.tiles.chunks_exact(head.dims())) {
         for (block, weights) in weights.chunks(VALUES).enumerate() {
@@ -293,19 +293,20 @@ fn check_logits(logits: &[f32], pass: usize) -> Result<(), EstimateError> {
     }
 }
 
-/// Per image and block of values: a word with all bits set, then one per pass with those of the values it drops.
-fn draw_masks(images: usize, dims: usize, config: &AettaConfig, random: &SplitMix64) -> Vec<u64> {
+/// Per image and block of values: a word with the bits of all values, then one per pass with those of the values it drops. Values of
+/// zero have no bits: they add nothing, and behind a ReLU there are many.
+fn draw_masks(rows: &[&[f32]], dims: usize, config: &AettaConfig, random: &SplitMix64) -> Vec<u64> {
     let passes = config.passes;
     // A number is dropped below the rate: the 53 bits it is made of are then below this.
     let limit = (config.dropout * (1_u64 << 53) as f64).ceil() as u64;
-    let mut masks = Vec::with_capacity(images * dims.div_ceil(VALUES) * (passes + 1));
+    let mut masks = Vec::with_capacity(rows.len() * dims.div_ceil(VALUES) * (passes + 1));
     let mut dropped = vec![0_u8; VALUES * passes];
-    for image in 0..images {
-        for start in (0..dims).step_by(VALUES) {
-            let values = VALUES.min(dims - start);
-            let dropped = &mut dropped[..values * passes];
-            draw_below(random, ((image * dims + start) * passes) as u64, limit, dropped);
-            masks.push(u64::MAX);
+    for (image, row) in rows.iter().enumerate() {
+        for (block, values) in row.chunks(VALUES).enumerate() {
+            let dropped = &mut dropped[..values.len() * passes];
+            draw_below(random, ((image * dims + block * VALUES) * passes) as u64, limit, dropped);
+            let present = values.iter().rev().fold(0, |bits, value| bits << 1 | u64::from(*value != 0.0));
+            masks.push(present);
             let words = masks.len();
             masks.resize(words + passes, 0);
             for (value, dropped) in dropped.chunks_exact(passes).enumerate() {
@@ -313,6 +314,7 @@ fn draw_masks(images: usize, dims: usize, config: &AettaConfig, random: &SplitMi
                     *mask |= u64::from(is_dropped) << value;
                 }
             }
+            masks[words..].iter_mut().for_each(|mask| *mask &= present);
         }
     }
     masks
@@ -329,11 +331,10 @@ fn draw_below(random: &SplitMix64, first: u64, limit: u64, out: &mut [u8]) {
 /// Adds to each target the weights of the values whose bits its mask has, times the values.
 fn add_chosen(values: &[f32], weights: &[Tile], masks: &[u64], targets: &mut [Tile]) {
     let fused = has_fused_multiply_add();
-    let present = u64::MAX >> (VALUES - values.len());
     for (mask, target) in masks.iter().zip(targets) {
         match fused {
-            true => add_rows_fused(values, weights, mask & present, target),
-            false => add_rows_unfused(values, weights, mask & present, target),
+            true => add_rows_fused(values, weights, *mask, target),
+            false => add_rows_unfused(values, weights, *mask, target),
         }
     }
 }
