@@ -2,7 +2,7 @@
 
 use crate::tokens::TokenLayer;
 use crate::weights::{ConvKey, Direction, PackedConvs};
-use crate::{Exactness, ExecError, Isa};
+use crate::{ExecError, Isa, NetworkOptions};
 use flipcast_executor::param;
 use flipcast_graph::{Dims, Graph, NodeId, Op, Plan, Step, ValueId};
 use flipcast_kernels::{Conv, ScratchSize, extent_scratch, pool_scratch};
@@ -31,10 +31,13 @@ impl Kernels {
         plan: &Plan,
         params: &HashMap<String, Tensor>,
         packed: &PackedConvs,
-        (isa, exactness): (Isa, Exactness),
+        isa: Isa,
+        options: &NetworkOptions,
     ) -> Result<Self, ExecError> {
+        let exactness = options.exactness;
         let mut layers: Vec<Option<Layer>> = graph.nodes().iter().map(|_| None).collect();
         let mut token_layers: Vec<Option<TokenLayer>> = graph.nodes().iter().map(|_| None).collect();
+        let (mut wanted, mut biases) = (Vec::new(), HashMap::new());
         for step in plan.forward() {
             let Step::Conv { node, source, target, .. } = step else {
                 if let (Step::Pick { node, sources, target }, dims) = (step, |value: &ValueId| plan.value(*value).dims)
@@ -51,19 +54,24 @@ impl Kernels {
             };
             let spec = plan.conv_spec(graph, *node, *source, *target);
             let (shape, name) = (spec.shape, &graph.node(*node).name);
-            let conv = |direction| {
-                let key = ConvKey { node: *node, shape, direction, isa, exactness };
-                packed.get(key, || param(params, &format!("{name}.weight"), &spec.weight_extents))
-            };
-            let bias = match spec.has_bias {
-                true => Some(param(params, &format!("{name}.bias"), &[shape.out_channels])?.to_vec()),
-                false => None,
-            };
-            layers[node.index()] = Some(Layer {
-                forward: conv(Direction::Forward)?,
-                backward: plan.undoes(*node).then(|| conv(Direction::Backward)).transpose()?,
-                bias,
-            });
+            let weights = param(params, &format!("{name}.weight"), &spec.weight_extents)?;
+            let key = |direction| (ConvKey { node: *node, shape, direction, isa, exactness }, weights);
+            wanted.push(key(Direction::Forward));
+            if plan.undoes(*node) {
+                wanted.push(key(Direction::Backward));
+            }
+            if spec.has_bias {
+                biases.insert(*node, param(params, &format!("{name}.bias"), &[shape.out_channels])?.to_vec());
+            }
+        }
+        for ((key, _), conv) in wanted.iter().zip(packed.get_all(&wanted, options.threads)) {
+            let layer = &mut layers[key.node.index()];
+            match key.direction {
+                Direction::Forward => {
+                    *layer = Some(Layer { forward: conv, backward: None, bias: biases.remove(&key.node) })
+                }
+                Direction::Backward => layer.as_mut().expect("forward comes first").backward = Some(conv),
+            }
         }
         Ok(Self { layers, token_layers })
     }

@@ -130,7 +130,7 @@ impl Network {
         let arena =
             Buffer::try_zeroed(plan.arena_len()).ok_or(ExecError::OutOfMemory { bytes: 4 * plan.arena_len() })?;
         let isa = options.isa.unwrap_or_else(Isa::detect);
-        let kernels = Kernels::new(graph, &plan, params, packed, (isa, options.exactness))?;
+        let kernels = Kernels::new(graph, &plan, params, packed, isa, options)?;
         let state = ExecutorState::new(graph, params)?;
         let mut norms = Vec::new();
         for slot in plan.norms() {

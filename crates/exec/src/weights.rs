@@ -3,6 +3,7 @@ use flipcast_graph::{Graph, NodeId};
 use flipcast_kernels::{Conv, ConvShape};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A graph and its weights, packed for the kernels once for all networks that are made of them.
@@ -50,24 +51,49 @@ pub(crate) struct ConvKey {
 pub(crate) struct PackedConvs(Mutex<HashMap<ConvKey, Arc<Conv>>>);
 
 impl PackedConvs {
-    /// The convolution of `key`, packed from `weights` unless it is there. Two threads never pack the same.
-    pub fn get<'a>(
-        &self,
-        key: ConvKey,
-        weights: impl FnOnce() -> Result<&'a [f32], ExecError>,
-    ) -> Result<Arc<Conv>, ExecError> {
+    /// The convolutions of `wanted`, in order. Those that are not there yet are packed from their weights, on `threads` threads; 0 means
+    /// one per core. Two callers never pack the same.
+    pub fn get_all(&self, wanted: &[(ConvKey, &[f32])], threads: usize) -> Vec<Arc<Conv>> {
         // Entries are complete, so that a panic elsewhere leaves nothing broken behind.
         let mut packed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(conv) = packed.get(&key) {
-            return Ok(Arc::clone(conv));
+        let mut missing: Vec<&(ConvKey, &[f32])> = wanted.iter().filter(|(key, _)| !packed.contains_key(key)).collect();
+        // Large ones first: the last to end must not be one of them.
+        missing.sort_by_key(|(_, weights)| std::cmp::Reverse(weights.len()));
+        packed.extend(pack_all(&missing, threads));
+        wanted.iter().map(|(key, _)| Arc::clone(&packed[key])).collect()
+    }
+}
+
+fn pack_all(missing: &[&(ConvKey, &[f32])], threads: usize) -> Vec<(ConvKey, Arc<Conv>)> {
+    let threads = match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut made = Vec::new();
+        while let Some((key, weights)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+            made.push((*key, Arc::new(key.pack(weights))));
         }
-        let make = match key.direction {
+        made
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.min(missing.len())).map(|_| scope.spawn(work)).collect();
+        let mut made = work();
+        for other in others {
+            made.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        made
+    })
+}
+
+impl ConvKey {
+    fn pack(&self, weights: &[f32]) -> Conv {
+        let make = match self.direction {
             Direction::Forward => Conv::forward,
             Direction::Backward => Conv::backward,
         };
-        let conv = Arc::new(make(key.isa, &key.shape, weights()?, key.exactness));
-        packed.insert(key, Arc::clone(&conv));
-        Ok(conv)
+        make(self.isa, &self.shape, weights, self.exactness)
     }
 }
 

@@ -91,30 +91,41 @@ impl Packed {
         exactness: Exactness,
         weight: impl Fn(usize, usize) -> f32,
     ) -> Self {
+        let mut packed = Self::zeroed(runs, columns, lanes, exactness);
+        packed.fill(0..columns, lanes, weight);
+        packed
+    }
+
+    /// Room for `columns`, to be filled.
+    pub fn zeroed(runs: &[Run], columns: usize, lanes: usize, exactness: Exactness) -> Self {
         let total: usize = runs.iter().map(|run| run.len as usize).sum();
         let padded = columns.next_multiple_of(lanes);
-        let mut data = Buffer::zeroed(total * padded);
-        let mut blocks = Vec::new();
         let mut start = 0;
+        let block = |runs: Vec<Run>| {
+            let len = runs.iter().map(|run| run.len as usize).sum();
+            let block = Block { runs, len, start };
+            start += len * padded;
+            block
+        };
+        let blocks = split_runs(runs, total).into_iter().map(block).collect();
+        Self { data: Buffer::zeroed(total * padded), blocks, columns: padded, exactness }
+    }
+
+    /// Fills in `weight(k, column)` for `columns`, which start at a multiple of [`Self::PANELS`] and end at one or with the last.
+    pub fn fill(&mut self, columns: Range<usize>, lanes: usize, weight: impl Fn(usize, usize) -> f32) {
         let mut k0 = 0;
-        for runs in split_runs(runs, total) {
-            let len: usize = runs.iter().map(|run| run.len as usize).sum();
-            let mut at = start;
-            for (first, width) in panels(0..padded, lanes) {
-                for k in 0..len {
-                    for j in 0..width {
-                        if first + j < columns {
-                            data[at + k * width + j] = weight(k0 + k, first + j);
-                        }
+        for block in &self.blocks {
+            for (first, width) in panels(columns.start..columns.end.next_multiple_of(lanes), lanes) {
+                let panel = &mut self.data[block.start + block.len * first..][..block.len * width];
+                let filled = width.min(columns.end - first);
+                for (k, row) in panel.chunks_exact_mut(width).enumerate() {
+                    for (j, value) in row[..filled].iter_mut().enumerate() {
+                        *value = weight(k0 + k, first + j);
                     }
                 }
-                at += len * width;
             }
-            blocks.push(Block { runs, len, start });
-            start += len * padded;
-            k0 += len;
+            k0 += block.len;
         }
-        Self { data, blocks, columns: padded, exactness }
     }
 
     /// Columns including the padding to whole vectors: the least distance between rows of the product.

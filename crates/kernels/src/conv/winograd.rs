@@ -16,6 +16,7 @@ use crate::gemm::{Packed, Rows, Run};
 use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
 use crate::team::cut;
+use std::ops::Range;
 
 /// Outputs and inputs of a tile along one axis.
 const OUT: usize = 4;
@@ -74,18 +75,25 @@ impl Winograd {
         // The window must reach the ends of the last tiles, beyond the image.
         let window = Window::new(pass, across * OUT);
         let (sources, targets) = (pass.source.channels, target.channels);
-        let filters = transform_filters(pass, weights);
         let run = [Run { offset: 0, len: sources as u32 }];
-        let weights = filters
-            .chunks_exact(sources * targets)
-            .map(|filter| Packed::new(&run, targets, isa.lanes(), Exactness::Fast, |k, out| filter[out * sources + k]))
-            .collect();
+        let room = || Packed::zeroed(&run, targets, isa.lanes(), Exactness::Fast);
+        let mut packed: Vec<Packed> = std::iter::repeat_with(room).take(POINTS).collect();
+        // Some target channels at a time, so that transformed filters stay in cache on their way.
+        let mut filters = vec![0.0; POINTS * sources * Packed::PANELS.min(targets)];
+        for start in (0..targets).step_by(Packed::PANELS) {
+            let columns = start..targets.min(start + Packed::PANELS);
+            let filters = &mut filters[..POINTS * sources * columns.len()];
+            transform_filters(pass, weights, columns.clone(), filters);
+            for (packed, filter) in packed.iter_mut().zip(filters.chunks_exact(sources * columns.len())) {
+                packed.fill(columns.clone(), isa.lanes(), |k, out| filter[(out - start) * sources + k]);
+            }
+        }
         Self {
             window,
             across,
             down: chunking.rows().div_ceil(OUT),
             chunking,
-            weights,
+            weights: packed,
             source_stride: stride(pass.source.channels),
             target_stride: stride(target.channels),
             channels: target.channels,
@@ -149,17 +157,17 @@ fn stride(channels: usize) -> usize {
     if channels < 256 { channels } else { channels + SKEW }
 }
 
-/// Every filter at every point: `[point][target channel][source channel]`.
-fn transform_filters(pass: &Pass, weights: &[f32]) -> Vec<f32> {
-    let (sources, targets) = (pass.source.channels, pass.target.channels);
+/// The filters of some target channels at every point: `[point][target channel][source channel]`.
+fn transform_filters(pass: &Pass, weights: &[f32], targets: Range<usize>, filters: &mut [f32]) {
+    let sources = pass.source.channels;
     let taps = &pass.classes[0].taps;
     let matrix = filter_matrix();
     let factors: [[f64; POINTS]; 9] = std::array::from_fn(|tap| {
         std::array::from_fn(|point| matrix[point / IN][tap / 3] * matrix[point % IN][tap % 3])
     });
-    let mut filters = vec![0.0; POINTS * sources * targets];
-    for pair in 0..sources * targets {
-        let (target, source) = (pair / sources, pair % sources);
+    let pairs = sources * targets.len();
+    for pair in 0..pairs {
+        let (target, source) = (targets.start + pair / sources, pair % sources);
         let mut sums = [0.0; POINTS];
         for (factors, tap) in factors.iter().zip(taps) {
             let weight = f64::from(pass.weight(weights, 0, source, target, tap));
@@ -168,10 +176,9 @@ fn transform_filters(pass: &Pass, weights: &[f32]) -> Vec<f32> {
             }
         }
         for (point, sum) in sums.into_iter().enumerate() {
-            filters[point * sources * targets + pair] = sum as f32;
+            filters[point * pairs + pair] = sum as f32;
         }
     }
-    filters
 }
 
 /// Filter transform: a row per point, a column per tap.
