@@ -1,18 +1,20 @@
 use super::scoring::check_writable;
 use super::thread_count;
+use crate::failure::Advised;
 use crate::output::print;
 use crate::table::{counted, grouped, render};
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use flipcast_ground::with_causes;
 use flipcast_images::preprocess::{Preprocess, Resize};
 use flipcast_models::{
-    ARCHITECTURES, Format, LoadRequest, Model, ModelCard, RestoredNorms, WEIGHT_TAGS, WeightFile, count_parameters,
-    inspect_file,
+    ARCHITECTURES, Format, LoadRequest, Model, ModelCard, RestoredNorms, WEIGHT_TAGS, WeightFile, WeightTag,
+    count_parameters, inspect_file,
 };
 use flipcast_record::write_atomically;
 use flipcast_run::open::{DataRequest, LabelRule};
 use flipcast_run::{RESTORE_IMAGES, RestoreOptions, Unwatched, restore_norms};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -30,8 +32,40 @@ enum Show {
         /// A safetensors, .pth, .pt, .th, .pt2 or .onnx file
         file: PathBuf,
     },
+    /// Write a model card: what a file does not tell about preprocessing and classes, for every command to find beside it
+    Card(CardArgs),
     /// Give a network back the batch norms that its exporter folded into the convolutions, from clean images without labels
     Restore(RestoreArgs),
+}
+
+#[derive(clap::Args)]
+struct CardArgs {
+    /// The weight file, exported program or ONNX file
+    file: PathBuf,
+    /// Prepare images as these published weights do, such as `resnet50.tv_in1k`
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["mean", "std", "resize", "crop", "interpolation"])]
+    like: Option<String>,
+    /// What is taken from red, green and blue, in [0, 1]
+    #[arg(long, value_name = "R,G,B", value_delimiter = ',', required_unless_present = "like")]
+    mean: Vec<f32>,
+    /// What they are then divided by
+    #[arg(long, value_name = "R,G,B", value_delimiter = ',', required_unless_present = "like")]
+    std: Vec<f32>,
+    /// Scale images first: `256` for the short side, `224x224` for width and height; not at all if not given
+    #[arg(long, value_name = "SIZE")]
+    resize: Option<String>,
+    /// Cut so many pixels square from the middle
+    #[arg(long, value_name = "N")]
+    crop: Option<usize>,
+    /// How images are scaled: bilinear, bicubic or another that cards know
+    #[arg(long, value_name = "KIND", default_value = "bilinear")]
+    interpolation: String,
+    /// A text file with one class name per line
+    #[arg(long, value_name = "FILE")]
+    class_names: Option<PathBuf>,
+    /// Where the card is written; beside the file if not given
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -63,6 +97,7 @@ pub fn run(args: &Args) -> Result<()> {
         None | Some(Show::List) => list()?,
         Some(Show::Show { file }) => show(file)?,
         Some(Show::Restore(args)) => restore(args)?,
+        Some(Show::Card(args)) => card(args)?,
     };
     print(&text)
 }
@@ -127,6 +162,69 @@ fn show(path: &Path) -> Result<String> {
     }
     text += &format!("model card: {}\n", describe_card(&ModelCard::place_beside(path)));
     Ok(text)
+}
+
+fn card(args: &CardArgs) -> Result<String> {
+    let out = args.out.clone().unwrap_or_else(|| ModelCard::place_beside(&args.file));
+    if out.exists() {
+        return Err(Advised {
+            problem: format!("`{}` is there already", out.display()),
+            hint: "remove it first, or choose another place with `--out`".to_owned(),
+        }
+        .into());
+    }
+    let file = inspect_file(&args.file)?;
+    let (architecture, count) = match &file.best {
+        _ if matches!(file.format, Format::ExportedProgram | Format::Onnx) => {
+            (None, Model::from_program(&WeightFile::open(&args.file)?)?.num_classes())
+        }
+        Some(best) if best.fit.is_exact() => (Some(best.architecture.name.clone()), best.architecture.config.classes()),
+        _ => bail!("the tensors of `{}` fit no known architecture, so that no card can name one", args.file.display()),
+    };
+    let mut card = match &args.like {
+        Some(name) => serde_json::to_value((WeightTag::find(name)?.preprocess)())?,
+        None => json!({
+            "mean": args.mean, "std": args.std, "resize": resize_entry(args.resize.as_deref())?, "interpolation": args.interpolation,
+        }),
+    };
+    card["flipcast_model"] = 1.into();
+    card["weights_sha256"] = file.sha256.into();
+    if let Some(crop) = args.crop {
+        card["crop"] = crop.into();
+    }
+    if let Some(architecture) = architecture {
+        card["architecture"] = architecture.into();
+    }
+    card["classes"] = match &args.class_names {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+            let names: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            if names.len() != count {
+                bail!("`{}` names {} classes, but the network has {count}", path.display(), names.len());
+            }
+            names.into()
+        }
+        None => count.into(),
+    };
+    let card = ModelCard::read(card.to_string().as_bytes())?;
+    write_atomically(&out, card.to_json().as_bytes())?;
+    Ok(format!("{}: {} classes, {}\n", out.display(), card.classes, describe(&card.preprocess)))
+}
+
+/// What a card says for a size on the command line.
+fn resize_entry(size: Option<&str>) -> Result<Value> {
+    let bad = |text: &str| Advised {
+        problem: format!("--resize is `{text}`, expected a number or two of them"),
+        hint: "give the short side, `--resize 256`, or width and height, `--resize 224x224`".to_owned(),
+    };
+    let Some(text) = size else {
+        return Ok("none".into());
+    };
+    let number = |part: &str| part.parse::<usize>().map_err(|_| bad(text));
+    Ok(match text.split_once('x') {
+        Some((width, height)) => json!({ "exact": { "width": number(width)?, "height": number(height)? } }),
+        None => json!({ "short_side": number(text)? }),
+    })
 }
 
 fn restore(args: &RestoreArgs) -> Result<String> {

@@ -165,3 +165,24 @@ fn calibration_restores_folded_batch_norms_unless_told_not_to() {
         .prints(&["of 4 clean images right"]);
     flipcast(&["estimate", "--model", &model, "--calibration", &out, "--data", &data]).expect(0, &[]);
 }
+
+#[test]
+fn a_card_is_written_once_and_then_found() {
+    let scratch = Scratch::with_pictures("models-card", 32);
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/programs/resnet.pt2");
+    scratch.write("net.pt2", &std::fs::read(program).expect("a golden"));
+    let (model, data) = (scratch.path("net.pt2"), scratch.path("data"));
+    let adapt = ["adapt", "--model", &model, "--method", "source", "--labels", "none", "--data", &data];
+    flipcast(&adapt).expect(2, &["the preprocessing of `net` is not known"]);
+    let own = ["models", "card", &model, "--mean", "0.5,0.5,0.5", "--std", "0.25,0.25,0.25"];
+    flipcast(&[&own[..], &["--resize", "wide"]].concat()).expect(2, &["--resize is `wide`", "hint: "]);
+    flipcast(&[&own[..], &["--resize", "40", "--crop", "32"]].concat())
+        .expect(0, &[])
+        .prints(&["net.json: 7 classes, short side to 40"]);
+    flipcast(&own).expect(2, &["is there already"]);
+    flipcast(&adapt).expect(0, &[]);
+    let other = scratch.path("like.json");
+    flipcast(&["models", "card", &model, "--like", "resnet50.tv_in1k", "--out", &other])
+        .expect(0, &[])
+        .prints(&["like.json: 7 classes"]);
+}
