@@ -113,3 +113,32 @@ impl Preprocess {
         Ok((size, out))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::preprocess::Normalise;
+
+    fn image(width: usize, level: u8) -> Image {
+        Image::new(width, 4, (0..12 * width).map(|i| level.wrapping_add(i as u8)).collect()).unwrap()
+    }
+
+    #[test]
+    fn a_batch_holds_what_each_image_becomes() {
+        for preprocess in [Preprocess::normalise_only(Normalise::imagenet()), Preprocess::tiny_imagenet_128()] {
+            let images = [image(4, 3), image(4, 90)];
+            let batch = preprocess.batch(images.clone()).unwrap();
+            let expected: Vec<f32> =
+                images.iter().flat_map(|image| preprocess.apply_to_vec(image).unwrap().1).collect();
+            assert_eq!((batch.images(), batch.values()), (2, expected.as_slice()));
+        }
+    }
+
+    #[test]
+    fn a_batch_has_images_of_one_size() {
+        let preprocess = Preprocess::normalise_only(Normalise::imagenet());
+        assert_eq!(preprocess.batch([]).unwrap_err(), PreprocessError::NoImages);
+        let refused = preprocess.batch([image(4, 1), image(5, 1)]).unwrap_err();
+        assert_eq!(refused.to_string(), "an image of a batch comes out as 5x4 pixels, but the first one as 4x4");
+    }
+}
