@@ -225,7 +225,7 @@ impl Observation {
             probe_images: self.flips.probe.len(),
             adaptation: self.flips.adaptation,
             flags: self.flags.clone(),
-            signals: self.signals.clone(),
+            signals: self.signals,
             samples: self.samples.clone(),
             seconds: self.seconds,
         }

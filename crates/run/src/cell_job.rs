@@ -39,7 +39,7 @@ pub struct ObservedCell {
 
 /// A cell from the ledger, or what there is to make it from.
 enum State<T> {
-    Known(Cell),
+    Known(Box<Cell>),
     Made(T),
 }
 
@@ -64,7 +64,7 @@ impl CellJob<'_> {
     ) -> Result<PreparedCell, RunError> {
         let protocol = self.protocol()?;
         let state = match ledger.find(&protocol)? {
-            Some(cell) => State::Known(cell),
+            Some(cell) => State::Known(Box::new(cell)),
             None => State::Made(self.setting.open_images(&self.request, clean, memory)?),
         };
         Ok(PreparedCell { protocol, state })
@@ -89,7 +89,7 @@ impl CellJob<'_> {
     /// Asks every estimator about what was `observed`. The cell is kept in `ledger` unless it came from there.
     pub fn score(&self, observed: ObservedCell, ledger: &mut Ledger) -> Result<Cell, RunError> {
         let seen = match observed.state {
-            State::Known(cell) => return Ok(cell),
+            State::Known(cell) => return Ok(*cell),
             State::Made(seen) => seen,
         };
         let cell = match self.basis {
