@@ -129,7 +129,7 @@ fn shown() -> Vec<Shown> {
         ("clean", "200 images", ClassShares::Sample, 200),
         ("snow:2", "200 images", ClassShares::Sample, 200),
         ("motion_blur:3", "3 of 10 classes", ClassShares::Subset30, usize::MAX),
-        ("fog:2", "shares 1, 1/2, 1/3, ...", ClassShares::Zipf, 1000),
+        ("fog:2", "long-tailed shares", ClassShares::Zipf, 1000),
     ];
     shown.extend(samples.map(|(shift, what, shares, images)| Shown {
         name: format!("{shift}, {what}"),
