@@ -11,7 +11,7 @@ pub(crate) fn for_each<T: Sync>(
     items: &[T],
     work: impl Fn(&T) -> Result<(), StudyError> + Sync,
 ) -> Result<(), StudyError> {
-    share_out(jobs, items, |queue| queue.map(&work).collect())
+    share_out(jobs, items, |mut queue| queue.try_for_each(&work))
 }
 
 /// The same, but each of the `jobs` takes items as it needs them, from a queue that all share.
