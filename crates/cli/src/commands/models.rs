@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    command: Option<Show>,
+    command: Option<Action>,
 }
 
 #[derive(Subcommand)]
-enum Show {
+enum Action {
     /// List every known architecture and all published weights (the default)
     List,
     /// Tell what a weight file holds and which architecture it matches
@@ -94,10 +94,10 @@ struct RestoreArgs {
 
 pub fn run(args: &Args) -> Result<()> {
     let text = match &args.command {
-        None | Some(Show::List) => list()?,
-        Some(Show::Show { file }) => show(file)?,
-        Some(Show::Restore(args)) => restore(args)?,
-        Some(Show::Card(args)) => card(args)?,
+        None | Some(Action::List) => list()?,
+        Some(Action::Show { file }) => show(file)?,
+        Some(Action::Restore(args)) => restore(args)?,
+        Some(Action::Card(args)) => card(args)?,
     };
     print(&text)
 }
