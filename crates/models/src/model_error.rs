@@ -18,7 +18,7 @@ pub enum ModelError {
         source: Box<ImportError>,
     },
     /// The exported program is no network that runs here.
-    #[error("the exported program cannot be used")]
+    #[error("the network in the file cannot be used")]
     Program {
         /// What stands in the way.
         #[source]
@@ -31,7 +31,7 @@ pub enum ModelError {
         name: String,
     },
     /// An exported program with another number of classes than was said.
-    #[error("the exported program has {found} classes, expected {expected}")]
+    #[error("the network in the file has {found} classes, expected {expected}")]
     OtherClasses {
         /// Classes asked for, by the card or by the caller.
         expected: usize,

@@ -116,7 +116,7 @@ fn an_exported_program_is_asked_for_without_a_name() {
     flipcast(&["calibrate", "--model", "resnet18", "--weights", &model, "--data", &data])
         .expect(2, &["is an exported program, a network of its own, but was asked for as `resnet18`", "hint: "]);
     flipcast(&["calibrate", "--model", &model, "--classes", "9", "--data", &data])
-        .expect(2, &["the exported program has 7 classes, expected 9"]);
+        .expect(2, &["the network in the file has 7 classes, expected 9"]);
 }
 
 /// A network whose batch norms were folded away, with a card for 32 x 32 pixels beside it.

@@ -34,19 +34,19 @@ pub enum ProgramError {
         found: String,
     },
     /// Not one input.
-    #[error("the exported program takes {found} inputs, expected one batch of images")]
+    #[error("the network takes {found} inputs, expected one batch of images")]
     Inputs {
         /// How many.
         found: usize,
     },
     /// Not one output.
-    #[error("the exported program gives {found} results, expected the logits alone")]
+    #[error("the network gives {found} results, expected the logits alone")]
     Outputs {
         /// How many.
         found: usize,
     },
     /// The input is no batch of images.
-    #[error("the exported program takes a tensor of {rank} axes, expected images of batch, channels, rows and columns")]
+    #[error("the network takes a tensor of {rank} axes, expected images of batch, channels, rows and columns")]
     Images {
         /// Axes of the input.
         rank: usize,
@@ -75,14 +75,14 @@ pub enum ProgramError {
         found: String,
     },
     /// The layers do not fit each other.
-    #[error("the layers of the exported program do not fit each other")]
+    #[error("the layers of the network do not fit each other")]
     Graph {
         /// The first that does not.
         #[source]
         source: GraphError,
     },
     /// The layers do not fit the images they were exported with.
-    #[error("the layers of the exported program do not fit its example images")]
+    #[error("the layers of the network do not fit its example images")]
     Plan {
         /// The first that does not.
         #[source]
