@@ -179,4 +179,15 @@ impl Executor for CudaNetwork {
         }
         Ok(())
     }
+
+    fn reset(&mut self) -> Result<(), ExecError> {
+        self.images = 0;
+        self.profile = None;
+        self.memory.held = None;
+        // A run that goes on would find no memory in a new network either.
+        self.runs.clear();
+        self.reset_affine();
+        self.reset_statistics()?;
+        self.set_norm_mode(NormMode::Running)
+    }
 }

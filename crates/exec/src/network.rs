@@ -1,7 +1,7 @@
 use crate::kernels::Kernels;
 use crate::norms::Norm;
 use crate::weights::PackedConvs;
-use crate::{Exactness, ExecError, Executor, Isa, Logits};
+use crate::{Exactness, ExecError, Executor, Isa, Logits, NormMode};
 use flipcast_executor::{ExecutorState, StepTimes, checks, param};
 use flipcast_graph::{Activation, Graph, NormKind, Plan, PlanOptions, Purpose, Step};
 use flipcast_kernels::{Buffer, NormTables, Team, ThroughTables};
@@ -279,5 +279,13 @@ impl Executor for Network {
     fn reset_statistics(&mut self) -> Result<(), ExecError> {
         self.norms.iter_mut().for_each(Norm::restore);
         Ok(())
+    }
+
+    fn reset(&mut self) -> Result<(), ExecError> {
+        self.images = 0;
+        self.times = None;
+        self.reset_affine();
+        self.reset_statistics()?;
+        self.set_norm_mode(NormMode::Running)
     }
 }

@@ -39,6 +39,14 @@ pub trait Executor: Send {
         Ok(())
     }
 
+    /// Restores everything to what it was when the network was made: the source vector, the running statistics of the weights, the
+    /// norm mode, and no pass behind it. What it computes from then on is what a new network computes, bit for bit.
+    fn reset(&mut self) -> Result<(), ExecError> {
+        self.reset_affine();
+        self.reset_statistics()?;
+        self.set_norm_mode(NormMode::Running)
+    }
+
     /// [`ExecutorState::affine`].
     fn affine(&self) -> &[f32] {
         self.state().affine()

@@ -6,7 +6,7 @@ mod toy;
 
 use flipcast::adapt::{Norms, Target};
 use flipcast::run::corrupted;
-use flipcast::{Device, Executor, Label, Loader, LoaderConfig, MethodConfig, NormMode, OpenedData, Purpose};
+use flipcast::{Device, Label, Loader, LoaderConfig, MethodConfig, NormMode, OpenedData, Purpose};
 use std::error::Error;
 
 const BATCH: usize = 50;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let norms = Norms::of(&model.graph().affine_table());
         let target = Target { num_classes: model.num_classes(), norms, batch_size: BATCH };
         let mut adapter = MethodConfig::default_on(method, target)?.build(0)?;
-        let mut net: Box<dyn Executor> = device.network(&model, Purpose::Adapt, BATCH)?;
+        let mut net = device.network(&model, Purpose::Adapt, BATCH)?;
         let config = LoaderConfig { batch_size: BATCH, ..shifted.config.clone() };
         let (mut right, mut seen) = (0, 0);
         for loaded in Loader::new(shifted.dataset.clone(), config)? {

@@ -5,8 +5,8 @@ use crate::error::{raise, refuse};
 use crate::images;
 use crate::model::{Model, parse_device};
 use flipcast::adapt::{Guard, GuardConfig, GuardState, Norms, Observation, Target};
-use flipcast::run::RunError;
-use flipcast::{Executor, MethodConfig, Purpose};
+use flipcast::run::{PooledNetwork, RunError};
+use flipcast::{MethodConfig, Purpose};
 use pyo3::exceptions::{PyRuntimeWarning, PyTypeError};
 use pyo3::prelude::*;
 use std::ffi::CString;
@@ -26,8 +26,8 @@ pub struct Adapter {
 }
 
 struct State {
-    net: Box<dyn Executor>,
-    source: Option<Box<dyn Executor>>,
+    net: PooledNetwork,
+    source: Option<PooledNetwork>,
     adapter: Box<dyn flipcast::Adapter + Send>,
     guard: Guard,
     seen: GuardState,

@@ -1,8 +1,9 @@
 //! Where networks run.
 
 use crate::RunError;
-use flipcast_cuda::{CudaError, CudaNetwork, CudaOptions, Precision, release_image_sets};
-use flipcast_exec::{ExecError, Executor, Isa, NetworkOptions, NormMode, Weights};
+use crate::network_pool::PooledNetwork;
+use flipcast_cuda::Precision;
+use flipcast_exec::Isa;
 use flipcast_graph::Purpose;
 use flipcast_models::Model;
 use flipcast_record::Protocol;
@@ -32,35 +33,33 @@ impl Device {
         Self::Cpu { threads, isa: None }
     }
 
-    /// `model` planned for batches of up to `batch` images of its input size, with its running statistics.
-    pub fn network(&self, model: &Model, purpose: Purpose, batch: usize) -> Result<Box<dyn Executor>, RunError> {
-        let size = model.input_size();
-        let mut net: Box<dyn Executor> = match *self {
-            Self::Cpu { threads, isa } => {
-                let options =
-                    NetworkOptions { purpose, threads, isa, ..NetworkOptions::adapt(batch, size.height, size.width) };
-                // Packed weights are the same for every network of a model.
-                let weights = model.derived(|| Weights::new(model.graph().clone(), model.params().clone()));
-                Box::new(weights.network(&options)?)
-            }
-            Self::Cuda { index, precision } => {
-                let options = CudaOptions {
-                    device: index,
-                    precision,
-                    purpose,
-                    ..CudaOptions::adapt(batch, size.height, size.width)
-                };
-                let make = || CudaNetwork::new(model.graph(), model.params(), &options);
-                let net = match make() {
-                    // Images that were kept on the GPU can be sent from the host instead.
-                    Err(CudaError::OutOfMemory { .. }) if release_image_sets(index) => make(),
-                    made => made,
-                };
-                Box::new(net.map_err(ExecError::from)?)
-            }
-        };
-        net.set_norm_mode(NormMode::Running)?;
-        Ok(net)
+    /// `model` planned for batches of up to `batch` images of its input size, with its running statistics. The network is on loan: a
+    /// model makes one of each kind once, and again only while others of the kind are in use or where too many kinds are asked for in turn.
+    ///
+    /// ```
+    /// use flipcast_graph::Purpose;
+    /// use flipcast_run::Device;
+    ///
+    /// let model = flipcast_models::Model::random("cifar_resnet8_w4", 10, 1)?;
+    /// let mut net = Device::cpu(1).network(&model, Purpose::Adapt, 4)?;
+    /// net.affine_mut().fill(0.5);
+    /// drop(net);
+    /// // The same network, as it was when it was made.
+    /// let again = Device::cpu(1).network(&model, Purpose::Adapt, 4)?;
+    /// assert_eq!(again.affine(), again.source_affine());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn network(&self, model: &Model, purpose: Purpose, batch: usize) -> Result<PooledNetwork, RunError> {
+        PooledNetwork::lease(*self, model, purpose, batch)
+    }
+
+    /// Whether networks on both devices take the same memory.
+    pub(crate) fn shares_memory_with(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Cpu { .. }, Self::Cpu { .. }) => true,
+            (Self::Cuda { index, .. }, Self::Cuda { index: other, .. }) => index == other,
+            _ => false,
+        }
     }
 
     /// The arithmetic, where it is another than the processor's single precision: part of what defines a number.

@@ -4,7 +4,7 @@ use crate::basis::Basis;
 use crate::head::head_of;
 use crate::images::Images;
 use crate::source_pass::SourcePass;
-use crate::{RunError, Scope, Setting};
+use crate::{PooledNetwork, RunError, Scope, Setting};
 use flipcast_estimate::{ClassShares, Head, Outputs, Signals, SubsetCot};
 use flipcast_exec::{Executor, NormMode};
 use flipcast_graph::Purpose;
@@ -41,7 +41,7 @@ pub(crate) struct SecondLook<'a> {
 /// What is different in the second look.
 enum Condition<'a> {
     /// Norms use the statistics of the batch.
-    BatchStatistics { net: Box<dyn Executor>, images: &'a Images, source: &'a SourcePass, scope: &'a Scope },
+    BatchStatistics { net: PooledNetwork, images: &'a Images, source: &'a SourcePass, scope: &'a Scope },
     /// Embeddings are moved so that their mean is that of clean ones. The last layer is linear, so that logits move by its weights
     /// times that move.
     Recentred { head: Head, clean_mean: Vec<f32>, source: &'a SourcePass, scope: &'a Scope },

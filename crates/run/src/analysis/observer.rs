@@ -1,10 +1,10 @@
 use super::Subject;
 use crate::images::Images;
 use crate::source_pass::accuracy;
-use crate::{RunError, Scope};
+use crate::{PooledNetwork, RunError, Scope};
 use flipcast_estimate::Outputs;
 use flipcast_estimate::embed::Points;
-use flipcast_exec::{Executor, NormMode};
+use flipcast_exec::NormMode;
 use flipcast_graph::Purpose;
 use flipcast_images::Label;
 use flipcast_images::loader::Order;
@@ -23,7 +23,7 @@ pub(super) struct Observer<'a> {
     /// Threads that may work on the embeddings.
     pub threads: usize,
     /// Planned for `chunk` images.
-    pub net: Box<dyn Executor>,
+    pub net: PooledNetwork,
 }
 
 /// What a network says about the observed images.
