@@ -47,6 +47,7 @@ mod score;
 mod score_fit;
 mod signals;
 mod softmax;
+mod stream;
 mod symmetric;
 mod temperature;
 #[cfg(test)]
@@ -94,5 +95,6 @@ pub use residual::{leave_group_out, leave_one_out};
 pub use score::Score;
 pub use score_fit::{FitPoint, Reading, ScoreFit, direct_errors, direct_estimate};
 pub use signals::Signals;
+pub use stream::{ClassTest, ConfidenceSequence, FLIP_BATCH, RankTest, ShiftReference, Wealth};
 pub use temperature::{Temperature, fit_temperature};
 pub use weighted_flips::{flips, weighted_flips};

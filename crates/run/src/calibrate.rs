@@ -11,6 +11,7 @@ use crate::ledger::{Ledger, cell_protocol};
 use crate::pipeline::in_flight;
 use crate::{RunError, Watcher};
 use flipcast_corrupt::{CorruptionRequest, CorruptionStep, Storage, published_storage};
+use flipcast_estimate::ShiftReference;
 use flipcast_record::results::{CalibrationCell, Cell};
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +75,9 @@ pub struct CleanCell {
     pub basis: Basis,
     /// Their cell.
     pub cell: Cell,
+    /// What they look like to tests that watch a stream; a record of an earlier version has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shift: Option<ShiftReference>,
 }
 
 /// Looks at the clean images and at every shift of them, and fits what every estimator needs. Cells found in `ledger` are
@@ -86,7 +90,7 @@ pub fn calibrate(
     let setting = &job.setting;
     let images = CleanImages::default();
     watcher.cell(CLEAN, 0, job.cells());
-    let CleanCell { basis, cell } = clean_cell(job, &images, ledger, watcher)?;
+    let CleanCell { basis, cell, shift } = clean_cell(job, &images, ledger, watcher)?;
     let mut cells = vec![CalibrationCell { name: CLEAN.to_owned(), group: CLEAN.to_owned(), cell }];
     let mut to_make = Vec::new();
     for shift in &job.shifts {
@@ -130,6 +134,7 @@ pub fn calibrate(
         seed: job.clean.seed,
         storage: job.first_storage()?,
         accuracy: fit_accuracy(&cells)?,
+        shift,
         basis,
         cells,
         source,
@@ -156,7 +161,9 @@ pub fn clean_cell(
     let basis = Basis::fit(&seen.source, scope, setting.model, job.options.clone())?;
     seen.look_again(&images, &job.clean, setting, &basis, Samples::Drawn)?;
     let cell = seen.score(setting, scope, &basis)?;
-    let clean = CleanCell { basis, cell };
+    let warm = seen.source.outputs.scaled(basis.temperature.value);
+    let shift = Some(ShiftReference::fit(&warm, seen.flips_by_batch)?);
+    let clean = CleanCell { basis, cell, shift };
     ledger.keep(protocol, &clean, clean.cell.seconds.total())?;
     Ok(clean)
 }

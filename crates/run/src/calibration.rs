@@ -5,8 +5,8 @@ use crate::error::RunError;
 use crate::flip_protocol::FlipProtocol;
 use flipcast_corrupt::Storage;
 use flipcast_estimate::{
-    AccuracyFit, ClassShares, Combination, CurveKind, EstimateError, FitPoint, SCORES, ScoreFit, SignalSample,
-    direct_errors,
+    AccuracyFit, ClassShares, Combination, CurveKind, EstimateError, FitPoint, SCORES, ScoreFit, ShiftReference,
+    SignalSample, direct_errors,
 };
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
@@ -72,6 +72,9 @@ pub struct Calibration {
     /// none, and its combined estimate needs the labelled images' class shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<AccuracyFit>,
+    /// What clean images look like to tests that watch a stream; an artefact of an earlier version has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shift: Option<ShiftReference>,
     /// The cells.
     pub cells: Vec<CalibrationCell>,
     /// For the source model's accuracy.

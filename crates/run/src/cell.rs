@@ -72,6 +72,8 @@ pub struct Observation {
     pub flags: Vec<Flag>,
     /// Signals of the second look, once there was one.
     pub signals: Option<Signals>,
+    /// Of the batches of the second look, how many had no flip, one, and so on.
+    pub flips_by_batch: Option<Vec<u32>>,
     /// Samples with other class shares and sizes, where they are drawn.
     pub samples: Vec<CellSample>,
     /// Where the time went.
@@ -173,7 +175,16 @@ impl<'a> Setting<'a> {
             flags.push(Flag::ClassSortedStream);
         }
         let skipped = images.skipped();
-        Ok(Observation { source, flips, skipped, flags, signals: None, samples: Vec::new(), seconds })
+        Ok(Observation {
+            source,
+            flips,
+            skipped,
+            flags,
+            signals: None,
+            flips_by_batch: None,
+            samples: Vec::new(),
+            seconds,
+        })
     }
 }
 
@@ -192,7 +203,8 @@ impl Observation {
     ) -> Result<(), RunError> {
         let started = Instant::now();
         let mut second_look = SecondLook::new(setting, images, &self.source, request.scope, basis)?;
-        self.signals = Some(second_look.whole(setting.protocol.seed)?);
+        let (signals, flips_by_batch) = second_look.whole_with_flips(setting.protocol.seed)?;
+        (self.signals, self.flips_by_batch) = (Some(signals), flips_by_batch);
         if samples == Samples::Drawn {
             let plan = calibration_samples(&request.data);
             let labels = self.source.answers(request.scope)?;

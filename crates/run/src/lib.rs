@@ -30,6 +30,7 @@ mod image_memory;
 mod images;
 mod ledger;
 mod load_calibration;
+pub mod monitor;
 mod network_pool;
 pub mod open;
 mod outputs;

@@ -5,7 +5,7 @@ use crate::head::head_of;
 use crate::images::Images;
 use crate::source_pass::SourcePass;
 use crate::{PooledNetwork, RunError, Scope, Setting};
-use flipcast_estimate::{ClassShares, Head, Outputs, Signals, SubsetCot};
+use flipcast_estimate::{ClassShares, FLIP_BATCH, Head, Outputs, Signals, SubsetCot};
 use flipcast_exec::{Executor, NormMode};
 use flipcast_graph::Purpose;
 use flipcast_ground::SplitMix64;
@@ -15,7 +15,7 @@ use flipcast_record::results::CellSample;
 /// Images that are looked at twice, at most.
 const PROBE: usize = 1000;
 /// Images that share batch statistics.
-const BATCH: usize = 64;
+const BATCH: usize = FLIP_BATCH;
 /// Sizes of samples, in turn; the last is all images.
 const SAMPLE_IMAGES: [usize; 5] = [50, 100, 300, 1000, usize::MAX];
 /// A sample with fewer images than this says too little.
@@ -91,9 +91,24 @@ impl<'a> SecondLook<'a> {
     /// Signals of all images. Which of many are looked at twice is drawn by `seed`, so that the order in which they are stored
     /// plays no part.
     pub(crate) fn whole(&mut self, seed: u64) -> Result<Signals, RunError> {
+        Ok(self.whole_with_flips(seed)?.0)
+    }
+
+    /// The same, and of the batches looked at, how many had no flip, one, and so on; nothing where no batch shares statistics.
+    pub(crate) fn whole_with_flips(&mut self, seed: u64) -> Result<(Signals, Option<Vec<u32>>), RunError> {
         let mut rows: Vec<usize> = (0..self.warm.images()).collect();
         SplitMix64::new(seed).shuffle(&mut rows);
-        self.measure(&rows)
+        let second = self.look(&rows)?;
+        let signals = Signals::measure(&self.warm, &rows, &second, &self.transport)?;
+        if !matches!(self.condition, Condition::BatchStatistics { .. }) || second.images() < BATCH {
+            return Ok((signals, None));
+        }
+        let (before, now) = (self.warm.classes_predicted(), second.classes_predicted());
+        let mut batches = vec![0; BATCH + 1];
+        for (rows, now) in rows.chunks_exact(BATCH).zip(now.chunks_exact(BATCH)) {
+            batches[rows.iter().zip(now).filter(|(row, now)| before[**row] != **now).count()] += 1;
+        }
+        Ok((signals, Some(batches)))
     }
 
     /// Samples of the images of a cell called `name`, which have these `labels`, with the class shares and numbers of images of `plan`.
@@ -120,8 +135,14 @@ impl<'a> SecondLook<'a> {
 
     /// Signals of the images at `rows` of the source pass.
     fn measure(&mut self, rows: &[usize]) -> Result<Signals, RunError> {
+        let second = self.look(rows)?;
+        Ok(Signals::measure(&self.warm, rows, &second, &self.transport)?)
+    }
+
+    /// The second look at the first of `rows`, at the temperature of clean images.
+    fn look(&mut self, rows: &[usize]) -> Result<Outputs, RunError> {
         let probe = &rows[..rows.len().min(PROBE)];
-        let second = match &mut self.condition {
+        Ok(match &mut self.condition {
             Condition::BatchStatistics { net, images, source, scope } => {
                 let logits = predict_in_batches(&mut **net, images, source, probe)?;
                 scope.project(logits)?.scaled(self.temperature)
@@ -139,8 +160,7 @@ impl<'a> SecondLook<'a> {
             // It costs nothing to use all of them.
             Condition::Given(second) => rows_of(second, rows)?.scaled(self.temperature),
             Condition::Nothing => rows_of(&self.warm, probe)?,
-        };
-        Ok(Signals::measure(&self.warm, rows, &second, &self.transport)?)
+        })
     }
 }
 

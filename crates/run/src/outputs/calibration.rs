@@ -7,7 +7,7 @@ use crate::estimate::estimate_source;
 use crate::scores::score_outputs;
 use crate::second_look::{SecondLook, calibration_samples};
 use crate::{Basis, RunError, ScoreOptions, Watcher};
-use flipcast_estimate::{AccuracyFit, CurveKind, Estimate, Flag, Marginal, Outputs, SCORES};
+use flipcast_estimate::{AccuracyFit, CurveKind, Estimate, Flag, Marginal, Outputs, SCORES, ShiftReference};
 use flipcast_record::results::{Adaptation, CalibrationCell, Cell, CellEstimates, Estimates, Fits, Seconds};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,6 +81,9 @@ pub struct OutputsCalibration {
     /// The accuracy from signals, whatever the class shares and the number of images; `None` where kinds of shift or images are too few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<AccuracyFit>,
+    /// What clean images look like to tests that watch a stream; an artefact of an earlier version has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shift: Option<ShiftReference>,
     /// The cells; the first is that of the clean images.
     pub cells: Vec<CalibrationCell>,
     /// Fits of the estimators; `None` where kinds of shift are too few.
@@ -140,6 +143,7 @@ impl OutputsCalibration {
             seed,
             accuracy: if has_kinds { fit_accuracy(&cells)? } else { None },
             fits: if has_kinds { Some(fit()?) } else { None },
+            shift: Some(ShiftReference::fit(&clean.outputs.scaled(basis.temperature.value), None)?),
             basis,
             cells,
         })

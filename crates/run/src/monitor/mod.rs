@@ -1,0 +1,27 @@
+//! One stream of images, watched as they come: accuracy by windows, alarms, and what a few labels add.
+//!
+//! A [`Monitor`] takes the outputs of a classifier batch by batch, with the time as an argument, so that the same calls give the
+//! same state. It holds no network and no image: whoever has them calls [`Monitor::update`] with the source model's outputs and
+//! [`Monitor::look_again`] with those of the second look.
+
+mod alarm;
+mod basis;
+mod config;
+mod error;
+mod labels;
+mod row;
+mod state;
+mod watch;
+mod window;
+
+pub use alarm::{Alarm, AlarmKind, Evidence};
+pub use basis::MonitorBasis;
+pub use config::MonitorConfig;
+pub use error::MonitorError;
+pub use labels::{LabelReport, MonitorQuestion, Verdict};
+pub use state::MonitorState;
+pub use watch::{Monitor, MonitorReport, TestReport};
+pub use window::{ClassShare, Window, WindowKind, WindowLabels};
+
+#[cfg(test)]
+mod tests;
