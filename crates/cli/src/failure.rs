@@ -8,6 +8,7 @@ use flipcast_exec::ExecError;
 use flipcast_ground::{Hint, with_causes};
 use flipcast_images::dataset::DataError;
 use flipcast_images::loader::LoadError;
+use flipcast_images::preprocess::PreprocessError;
 use flipcast_models::ModelError;
 use flipcast_record::RecordError;
 use flipcast_record::predictions::PredictionError;
@@ -133,7 +134,13 @@ fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
             ModelError::Ambiguous { candidates, .. } => {
                 return Some(format!("`--model {} --weights FILE`", candidates.first()?));
             }
-            ModelError::NoPreprocess { .. } => "`--model resnet50.tv_in1k --weights FILE`",
+            ModelError::NoPreprocess { published, .. } => {
+                let name = published.first().unwrap_or(&"resnet50.tv_in1k");
+                return Some(format!(
+                    "`--model {name} --weights FILE`, or `--mean R,G,B --std R,G,B --resize SIZE --crop SIZE`"
+                ));
+            }
+            ModelError::Preprocess { source: PreprocessError::NormaliseUnknown { .. } } => "`--mean R,G,B --std R,G,B`",
             ModelError::CardConflict { .. } => "`--model FILE` alone follows the card",
             _ => return None,
         }
@@ -146,9 +153,11 @@ fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
     } else if let Some(error) = cause.downcast_ref::<LabelMatchError>() {
         match error {
             LabelMatchError::OtherNumbers { .. } => "`--labels auto` or `--labels none`",
-            LabelMatchError::NoNames { .. } => "`--labels none`",
-            LabelMatchError::UnknownNames { .. } => "`--labels index` or `--labels none`",
-            LabelMatchError::OtherOutputs { .. } | LabelMatchError::Space(_) => return None,
+            LabelMatchError::NoNames { .. } => "`--class-map FILE` or `--labels none`",
+            LabelMatchError::UnknownNames { .. } => "`--class-map FILE`, `--labels index` or `--labels none`",
+            LabelMatchError::OtherOutputs { .. } | LabelMatchError::ClassMap(_) | LabelMatchError::Space(_) => {
+                return None;
+            }
         }
     } else if let Some(error) = cause.downcast_ref::<RunError>() {
         match error {

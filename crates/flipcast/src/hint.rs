@@ -16,7 +16,7 @@ use flipcast_record::RecordError;
 use flipcast_record::predictions::PredictionError;
 use flipcast_report::ReportError;
 use flipcast_run::adapt::AffineError;
-use flipcast_run::open::{LabelMatchError, OpenError};
+use flipcast_run::open::{ClassMapError, LabelMatchError, OpenError};
 use flipcast_run::{LabelFileError, OutputsError, RunError};
 use std::error::Error;
 
@@ -28,6 +28,7 @@ const ADVISERS: &[Adviser] = &[
     ask::<AdaptError>,
     ask::<AffineError>,
     ask::<CardError>,
+    ask::<ClassMapError>,
     ask::<CorruptError>,
     ask::<CudaError>,
     ask::<DataError>,

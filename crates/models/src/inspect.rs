@@ -1,7 +1,9 @@
 use crate::load::open;
+use crate::model::build_graph;
+use crate::program::list_operators;
 use crate::recognise::{Match, recognise};
 use crate::{Family, Format, ModelError, TensorInfo};
-use flipcast_graph::Graph;
+use flipcast_graph::{Graph, NormKind, Op};
 use flipcast_tensor::DType;
 use std::path::Path;
 
@@ -20,8 +22,63 @@ pub struct FileSummary {
     pub sha256: String,
     /// Free text the file carries.
     pub metadata: Vec<(String, String)>,
+    /// Operators that the file's network is made of, most frequent first; empty where no network is known.
+    pub operators: Vec<OperatorCount>,
     /// The architecture that fits best, with what is missing, left over or of other extents.
     pub best: Option<Match>,
+}
+
+/// How often an operator occurs in a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorCount {
+    /// Its name: the file's where the file brings its layers with it, otherwise the engine's.
+    pub name: String,
+    /// How often.
+    pub count: usize,
+    /// Whether it is understood.
+    pub is_known: bool,
+}
+
+impl OperatorCount {
+    /// Counts operators, most frequent first and then by name.
+    pub(crate) fn count(names: impl Iterator<Item = (String, bool)>) -> Vec<Self> {
+        let mut counts: Vec<Self> = Vec::new();
+        for (name, is_known) in names {
+            match counts.iter_mut().find(|counted| counted.name == name) {
+                Some(counted) => counted.count += 1,
+                None => counts.push(Self { name, count: 1, is_known }),
+            }
+        }
+        counts.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
+        counts
+    }
+}
+
+/// What the operators of a built-in network are called.
+fn operator_name(op: &Op) -> &'static str {
+    match op {
+        Op::Input { .. } => "input",
+        Op::Conv2d(_) => "convolution",
+        Op::Norm(norm) => match norm.kind {
+            NormKind::Batch => "batch norm",
+            NormKind::Group { .. } => "group norm",
+            NormKind::Layer => "layer norm",
+        },
+        Op::Activation(_) => "activation",
+        Op::MaxPool(_) => "max pool",
+        Op::AvgPool(_) => "average pool",
+        Op::GlobalAvgPool => "global average pool",
+        Op::Add => "sum",
+        Op::Mul => "product",
+        Op::Linear { .. } | Op::Projection { .. } => "linear layer",
+        Op::Attention(_) => "attention",
+        Op::Arrange(_) => "rearrangement of tokens",
+        Op::PickChannels(_) => "choice of channels",
+        Op::AddPosition { .. } => "position embedding",
+        Op::Scale => "scale",
+        Op::Flatten => "flattening",
+        Op::ShortcutA { .. } => "padded shortcut",
+    }
 }
 
 /// Looks at the weight file at `path` without loading any tensor.
@@ -42,7 +99,17 @@ pub fn inspect_file(path: &Path) -> Result<FileSummary, ModelError> {
     let parameters =
         trained.fold(0usize, |sum, tensor| sum.saturating_add(tensor.shape.checked_len().unwrap_or(usize::MAX)));
     let metadata = file.metadata().iter();
+    let operators = match (&best, file.program()) {
+        (_, Some(program)) => OperatorCount::count(list_operators(&file, program).into_iter()),
+        (Some(best), None) if best.fit.is_exact() => {
+            let graph = build_graph(&best.architecture)?;
+            let names = graph.nodes().iter().filter(|node| !matches!(node.op, Op::Input { .. }));
+            OperatorCount::count(names.map(|node| (operator_name(&node.op).to_owned(), true)))
+        }
+        _ => Vec::new(),
+    };
     Ok(FileSummary {
+        operators,
         format: file.format(),
         dtypes,
         tensors: tensors.len(),

@@ -34,6 +34,7 @@ mod family;
 mod fit;
 mod foreign_card;
 mod inspect;
+mod known_from;
 mod layout;
 mod load;
 mod maxvit;
@@ -42,6 +43,7 @@ mod model;
 mod model_card;
 mod model_error;
 mod names;
+
 mod program;
 mod random;
 mod recognise;
@@ -66,7 +68,8 @@ pub use efficientnet_lite::{EfficientNetLiteConfig, Origin, build_efficientnet_l
 pub use family::{ArchitectureConfig, Family};
 pub use fit::{Fit, Mismatch};
 pub use flipcast_graph::{NormGroup, norm_groups};
-pub use inspect::{FileSummary, count_parameters, inspect_file};
+pub use inspect::{FileSummary, OperatorCount, count_parameters, inspect_file};
+pub use known_from::{KnownFrom, ModelKnowledge};
 pub use load::LoadRequest;
 pub use maxvit::{MaxVitConfig, build_maxvit};
 pub use mobilenet_v2::{MobileNetV2Config, build_mobilenet_v2};

@@ -5,13 +5,15 @@ use crate::program::{Lowered, lower_program};
 use crate::recognise::recognise;
 use crate::vit_weights::{accept_positions, file_params, join_heads, second_head};
 use crate::{
-    Architecture, Format, Model, ModelCard, ModelError, ProgramError, RestoredNorms, TensorInfo, WeightFile, WeightTag,
+    Architecture, ArchitectureConfig, Format, KnownFrom, Model, ModelCard, ModelError, ModelKnowledge, ProgramError,
+    RestoredNorms, TensorInfo, WEIGHT_TAGS, WeightFile, WeightTag,
 };
 use flipcast_graph::Graph;
-use flipcast_images::preprocess::{Preprocess, Size};
+use flipcast_images::preprocess::{Preprocess, PreprocessChange, Size};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The safetensors metadata entry that may hold a whole card.
 const CARD_ENTRY: &str = "flipcast_card";
@@ -42,6 +44,8 @@ pub struct LoadRequest<'a> {
     pub card: Option<&'a Path>,
     /// Which state dict to take from a checkpoint that holds several, such as `ema`.
     pub within: Option<&'a str>,
+    /// How images are prepared, where the caller knows better than card or name.
+    pub preprocess: Option<&'a PreprocessChange>,
     /// Whether batch norms that were restored for the network, in a file beside it, are put in.
     pub restored_norms: bool,
 }
@@ -49,7 +53,15 @@ pub struct LoadRequest<'a> {
 impl<'a> LoadRequest<'a> {
     /// The file at `path`, about which nothing else is known.
     pub fn new(path: &'a Path) -> Self {
-        Self { path, architecture: None, classes: None, card: None, within: None, restored_norms: true }
+        Self {
+            path,
+            architecture: None,
+            classes: None,
+            card: None,
+            within: None,
+            preprocess: None,
+            restored_norms: true,
+        }
     }
 }
 
@@ -57,10 +69,10 @@ impl<'a> LoadRequest<'a> {
 #[derive(Default)]
 struct Knowledge {
     name: Option<String>,
-    architecture: Option<Architecture>,
-    classes: Option<usize>,
-    preprocess: Option<Preprocess>,
-    class_names: Option<Vec<String>>,
+    architecture: Option<(Architecture, KnownFrom)>,
+    classes: Option<(usize, KnownFrom)>,
+    preprocess: Option<(Preprocess, KnownFrom)>,
+    class_names: Option<(Vec<String>, KnownFrom)>,
     sha256: Option<String>,
     notes: Vec<String>,
 }
@@ -104,13 +116,30 @@ impl Model {
             model = with_norms_beside(request.path, model, &mut notes)?;
         }
         model.notes = notes.into();
-        if let Some(preprocess) = known.preprocess {
+        let is_network = matches!(file.format(), Format::ExportedProgram | Format::Onnx);
+        let mut knowledge = ModelKnowledge {
+            architecture: if is_network { KnownFrom::Network } else { KnownFrom::Tensors },
+            classes: if is_network { KnownFrom::Network } else { KnownFrom::Tensors },
+            class_names: None,
+            preprocess: None,
+            input_size: if is_network { KnownFrom::Network } else { KnownFrom::Architecture },
+        };
+        if let Some((_, origin)) = known.architecture.filter(|_| !is_network) {
+            knowledge.architecture = origin;
+        }
+        if let Some((preprocess, origin)) = known.preprocess {
+            if preprocess.fixed_size().is_some() {
+                knowledge.input_size = KnownFrom::Preprocessing;
+            }
             model = model.with_preprocess(preprocess);
+            knowledge.preprocess = Some(origin);
         }
-        match known.class_names {
-            Some(names) => model.with_class_names(names),
-            None => Ok(model),
+        if let Some((names, origin)) = known.class_names {
+            model = model.with_class_names(names)?;
+            knowledge.class_names = Some(origin);
         }
+        model.knowledge = Some(Arc::new(knowledge));
+        Ok(model)
     }
 }
 
@@ -127,7 +156,7 @@ fn from_weights(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge)
     let path = request.path.display().to_string();
     let tensors: Vec<TensorInfo> = file.tensors().cloned().collect();
     let mut architecture = match &known.architecture {
-        Some(architecture) => architecture.clone(),
+        Some((architecture, _)) => architecture.clone(),
         None => recognise_only(&path, &tensors)?,
     };
     if let Some(classes) = request.classes {
@@ -143,7 +172,14 @@ fn from_weights(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge)
         return Err(ModelError::do_not_fit(model, &graph, fit));
     }
     let params = load_params(&path, file, &graph, &sources)?;
-    Ok(Model::from_params(graph, params)?.with_architecture(&architecture))
+    let mut model = Model::from_params(graph, params)?.with_architecture(&architecture);
+    model.published = published_weights(&architecture.config).into();
+    Ok(model)
+}
+
+/// Names of published weights for a network of these settings.
+pub(crate) fn published_weights(config: &ArchitectureConfig) -> Vec<&'static str> {
+    WEIGHT_TAGS.iter().filter(|tag| tag.architecture().config == *config).map(|tag| tag.name).collect()
 }
 
 /// `model` with the batch norms that were restored for it, if a file beside it at `path` holds some.
@@ -167,7 +203,7 @@ fn from_program(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge)
     if let Some(name) = request.architecture.filter(|name| !name.contains('.')) {
         return Err(ModelError::NamedProgram { name: name.to_owned() });
     }
-    let used = known.preprocess.as_ref().and_then(Preprocess::fixed_size);
+    let used = known.preprocess.as_ref().and_then(|(preprocess, _)| preprocess.fixed_size());
     let (model, bound_to_size) = program_model(file, used)?;
     let size = model.input_size();
     if let (Some(layer), Some(used)) = (bound_to_size, used)
@@ -178,7 +214,8 @@ fn from_program(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge)
         return Err(ModelError::Program { source: Box::new(source) });
     }
     let found = model.num_classes();
-    match request.classes.or(known.classes).filter(|&expected| expected != found) {
+    let expected = request.classes.or(known.classes.as_ref().map(|(classes, _)| *classes));
+    match expected.filter(|&expected| expected != found) {
         Some(expected) => Err(ModelError::OtherClasses { expected, found }),
         None => Ok(model),
     }
@@ -219,21 +256,36 @@ fn gather(request: &LoadRequest<'_>, file: &WeightFile) -> Result<Knowledge, Mod
         if let Some(tag) = tag.filter(|_| !conflicts.is_empty()) {
             return Err(ModelError::CardConflict { card: place, name: tag.name.to_owned(), conflicts });
         }
+        let origin = KnownFrom::Card { place };
         known.name = card.name;
-        known.architecture = card.architecture;
-        known.classes = Some(card.classes);
-        known.preprocess = Some(card.preprocess);
-        known.class_names = card.class_names;
+        known.architecture = card.architecture.map(|architecture| (architecture, origin.clone()));
+        known.classes = Some((card.classes, origin.clone()));
+        known.preprocess = Some((card.preprocess, origin.clone()));
+        known.class_names = card.class_names.map(|names| (names, origin));
         known.sha256 = card.weights_sha256;
     }
+    let named_by = || match request.architecture {
+        Some(_) => KnownFrom::Caller,
+        None => KnownFrom::Metadata,
+    };
     if let Some(tag) = tag {
+        let origin = KnownFrom::Name { name: tag.name.to_owned() };
         known.name = Some(tag.name.to_owned());
-        known.architecture = Some(tag.architecture());
-        known.preprocess = Some((tag.preprocess)());
+        known.architecture = Some((tag.architecture(), origin.clone()));
+        known.preprocess = Some(((tag.preprocess)(), origin));
     } else if let Some(name) = named {
         let found = Architecture::find(name)?;
-        let classes = known.classes.unwrap_or(found.config.classes());
-        known.architecture = Some(found.with_classes(classes));
+        let classes = known.classes.as_ref().map_or(found.config.classes(), |(classes, _)| *classes);
+        known.architecture = Some((found.with_classes(classes), named_by()));
+    }
+    if let Some(change) = request.preprocess.filter(|change| !change.is_empty()) {
+        let changed = change.apply(known.preprocess.as_ref().map(|(preprocess, _)| preprocess));
+        let changed = changed.map_err(|source| ModelError::Preprocess { source })?;
+        let origin = match known.preprocess {
+            Some((_, rest)) => KnownFrom::Changed { rest: Box::new(rest) },
+            None => KnownFrom::Caller,
+        };
+        known.preprocess = Some((changed, origin));
     }
     Ok(known)
 }

@@ -1,7 +1,7 @@
 use crate::derived::Derived;
 use crate::fit::fit_tensors;
 use crate::random::random_params;
-use crate::{Architecture, Family, ModelError, TensorInfo};
+use crate::{Architecture, Family, ModelError, ModelKnowledge, TensorInfo};
 use flipcast_graph::{Graph, NormKind};
 use flipcast_images::preprocess::{Preprocess, Size};
 use flipcast_tensor::{DType, Tensor};
@@ -24,6 +24,9 @@ pub struct Model {
     class_names: Option<Arc<Vec<String>>>,
     weights_sha256: Option<String>,
     pub(crate) notes: Arc<[String]>,
+    pub(crate) knowledge: Option<Arc<ModelKnowledge>>,
+    /// Names of published weights that such tensors have.
+    pub(crate) published: Arc<[&'static str]>,
     derived: Arc<Derived>,
 }
 
@@ -49,6 +52,8 @@ impl Model {
             class_names: None,
             weights_sha256: None,
             notes: Arc::default(),
+            knowledge: None,
+            published: Arc::default(),
             derived: Arc::default(),
         })
     }
@@ -157,7 +162,10 @@ impl Model {
 
     /// How images are prepared, or an error that says how to tell.
     pub fn require_preprocess(&self) -> Result<&Preprocess, ModelError> {
-        self.preprocess.as_ref().ok_or_else(|| ModelError::NoPreprocess { model: self.name.clone() })
+        self.preprocess.as_ref().ok_or_else(|| ModelError::NoPreprocess {
+            model: self.name.clone(),
+            published: self.published.iter().copied().collect(),
+        })
     }
 
     /// One name per class, if known.
@@ -168,6 +176,11 @@ impl Model {
     /// SHA-256 of the weight file in hexadecimal; none for weights that came from no file.
     pub fn weights_sha256(&self) -> Option<&str> {
         self.weights_sha256.as_deref()
+    }
+
+    /// Where what is known about the model came from; `None` for one that came from no file.
+    pub fn knowledge(&self) -> Option<&ModelKnowledge> {
+        self.knowledge.as_deref()
     }
 
     /// What a user should know about how the weights were loaded, such as a file that was ignored.

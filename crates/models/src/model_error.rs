@@ -4,6 +4,7 @@ use crate::text::{list_names, shown};
 use crate::{ArchitectureError, CardError, Format, ImportError, ProgramError, RestoreError};
 use flipcast_graph::{Graph, GraphError};
 use flipcast_ground::Hint;
+use flipcast_images::preprocess::PreprocessError;
 
 /// Why a model could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +158,15 @@ pub enum ModelError {
     NoPreprocess {
         /// The model.
         model: String,
+        /// Published weights of the same layers, one of which the file may hold.
+        published: Vec<&'static str>,
+    },
+    /// Settings of the caller that give no preprocessing that works.
+    #[error("images cannot be prepared as asked for")]
+    Preprocess {
+        /// The setting at fault.
+        #[source]
+        source: PreprocessError,
     },
 }
 
@@ -194,9 +204,18 @@ impl Hint for ModelError {
             Self::Ambiguous { candidates, .. } => {
                 format!("name the one that was trained, such as `{}`", candidates.first()?)
             }
-            Self::NoPreprocess { .. } => {
-                "name published weights, such as `resnet50.tv_in1k`, or put a model card beside the file".into()
+            Self::NoPreprocess { published, .. } if published.is_empty() => {
+                "give mean, standard deviation, resize and crop, name published weights, such as `resnet50.tv_in1k`, or put a model card beside the file".into()
             }
+            Self::NoPreprocess { published, .. } => format!(
+                "name the published weights if the file holds those, which of these kinds are {}; otherwise give mean, standard \
+                 deviation, resize and crop, or put a model card beside the file",
+                list_names(published)
+            ),
+            Self::Preprocess { source: PreprocessError::NormaliseUnknown { .. } } => {
+                "give both mean and standard deviation of the network's training images".into()
+            }
+            Self::Preprocess { .. } => return None,
             Self::OtherWeights { .. } => {
                 "the file was changed or is incomplete; fetch it again or correct the card".into()
             }

@@ -32,8 +32,8 @@ impl Model {
     fn load(py: Python<'_>, model: PathBuf, weights: Option<PathBuf>, classes: Option<usize>) -> PyResult<Self> {
         let name = model.to_string_lossy();
         let request = match &weights {
-            Some(weights) => ModelRequest { weights, architecture: Some(&name), classes },
-            None => ModelRequest { weights: &model, architecture: None, classes },
+            Some(weights) => ModelRequest { architecture: Some(&name), classes, ..ModelRequest::new(weights) },
+            None => ModelRequest { classes, ..ModelRequest::new(&model) },
         };
         let inner = watched(py, None, |_| request.open())?;
         Ok(Self { inner: Arc::new(inner) })

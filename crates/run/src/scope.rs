@@ -38,6 +38,7 @@ impl Scope {
                     Decision::Full => "full",
                     Decision::Mask => "mask",
                     Decision::MeanProbability => "mean-probability",
+                    Decision::SumProbability => "sum-probability",
                 };
                 format!("{}/{decision}", space.labels().name())
             }
@@ -51,7 +52,9 @@ impl Scope {
         };
         let rows = logits.chunks_exact(self.outputs);
         let projected: Vec<f32> = match space.decision() {
-            Decision::MeanProbability => rows.flat_map(|row| class_means(row, space)).collect(),
+            Decision::MeanProbability | Decision::SumProbability => {
+                rows.flat_map(|row| class_shares(row, space)).collect()
+            }
             _ => {
                 let active = space.active_outputs();
                 rows.flat_map(|row| active.iter().map(|&output| row[output])).collect()
@@ -62,7 +65,7 @@ impl Scope {
 
     /// Whether the logits of alternatives are logits of the network, so that what is added to those is added to these.
     pub(crate) fn keeps_logits(&self) -> bool {
-        self.space.as_ref().is_none_or(|space| space.decision() != Decision::MeanProbability)
+        self.space.as_ref().is_none_or(|space| !space.decision().is_by_class())
     }
 
     /// Whether a row over the alternatives is right; `None` when that is not known.
@@ -72,7 +75,7 @@ impl Scope {
         let class = match space.decision() {
             Decision::Full => return space.is_correct(projected, label).ok()?,
             Decision::Mask => space.labels().class_of(space.active_outputs()[best]),
-            Decision::MeanProbability => Some(best as u32),
+            Decision::MeanProbability | Decision::SumProbability => Some(best as u32),
         };
         space.labels().is_correct_class(class, label)
     }
@@ -81,7 +84,7 @@ impl Scope {
     pub fn alternative(&self, label: &Label) -> Option<usize> {
         let space = self.space.as_ref()?;
         let class = label.class()? as usize;
-        if space.decision() == Decision::MeanProbability {
+        if space.decision().is_by_class() {
             return Some(class).filter(|&class| class < self.num_classes());
         }
         let output = match space.labels().rule() {
@@ -98,8 +101,8 @@ impl Scope {
     }
 }
 
-/// Logarithm of each class's mean probability, up to a constant of the row.
-fn class_means(row: &[f32], space: &ClassSpace) -> Vec<f32> {
+/// Logarithm of each class's mean or total probability, up to a constant of the row.
+fn class_shares(row: &[f32], space: &ClassSpace) -> Vec<f32> {
     let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let classes = space.labels().classes().iter();
     classes
@@ -107,7 +110,7 @@ fn class_means(row: &[f32], space: &ClassSpace) -> Vec<f32> {
             let outputs = &class.outputs;
             let sum: f32 = outputs.iter().map(|&o| (row[o as usize] - most).exp()).sum();
             // A class whose every probability underflows stays finite.
-            (sum / outputs.len() as f32).max(f32::MIN_POSITIVE).ln()
+            (sum / space.decision().outputs_shared(outputs.len())).max(f32::MIN_POSITIVE).ln()
         })
         .collect()
 }

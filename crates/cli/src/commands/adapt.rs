@@ -1,4 +1,4 @@
-use crate::commands::inputs::{BadImages, DataArgs, ModelArgs};
+use crate::commands::inputs::{BadImages, DataArgs, ModelArgs, PreprocessArgs};
 use crate::commands::scoring::check_writable;
 use crate::commands::{DeviceArgs, thread_count};
 use crate::failure::{Advised, Fired};
@@ -31,6 +31,8 @@ use text::{Finished, describe};
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    preprocess: PreprocessArgs,
     #[command(flatten)]
     images: DataArgs,
     /// How the model adapts: source, bn, bn_cumulative, tent, rpl, cpl, eta, eata, rdumb, sar, cotta, roid,
@@ -133,7 +135,7 @@ pub fn run(args: &Args) -> Result<()> {
     let threads = thread_count(args.threads)?;
     let device = args.device.device(threads)?;
     let spec = args.images.only()?;
-    let model = args.model.open()?;
+    let model = args.model.open(&args.preprocess)?;
     let method = method(args, &model)?;
     let data = args.images.open(spec, &model, args.seed)?;
     let start = match &args.affine {

@@ -1,7 +1,7 @@
 //! `flipcast agree`: how often do two models agree, and what does that say of their accuracy?
 
 use super::estimate::tell_flags;
-use super::inputs::{DataArgs, ModelArgs};
+use super::inputs::{DataArgs, ModelArgs, PreprocessArgs};
 use super::scoring::{ScoringArgs, check_level};
 use super::thread_count;
 use crate::failure::Advised;
@@ -22,6 +22,8 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    preprocess: PreprocessArgs,
     /// The other model: a weight file; or, with --other-weights, a name
     #[arg(long, value_name = "MODEL")]
     other: String,
@@ -48,7 +50,7 @@ pub fn run(args: &Args) -> Result<()> {
     check_level(args.level)?;
     let other =
         ModelArgs { model: args.other.clone(), weights: args.other_weights.clone(), classes: args.model.classes };
-    let models = [args.model.open()?, other.open()?];
+    let models = [args.model.open(&args.preprocess)?, other.open(&PreprocessArgs::default())?];
     check_different(&models)?;
     let mut ledger = args.scoring.ledger()?;
     let [one, two] = models.each_ref().map(|model| args.images.open_all(model, args.scoring.seed));

@@ -1,6 +1,6 @@
 //! `flipcast calibrate`: labelled clean images become the artefact that estimates need.
 
-use super::inputs::{DataArgs, ModelArgs};
+use super::inputs::{DataArgs, ModelArgs, PreprocessArgs};
 use super::models::restored_text;
 use super::outputs::LabelledLogitsArgs;
 use super::scoring::{ScoringArgs, check_writable, flip_protocol, parse_marginal};
@@ -39,6 +39,8 @@ const LONG_SECONDS: f64 = 600.0;
 pub struct Args {
     #[command(flatten)]
     model: Option<ModelArgs>,
+    #[command(flatten)]
+    preprocess: PreprocessArgs,
     #[command(flatten)]
     images: Option<DataArgs>,
     #[command(flatten)]
@@ -115,7 +117,7 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     FlipProtocol::named(protocol)?;
     check_writable(&args.out)?;
     check_not_the_models(&args.out, model_args.weight_file())?;
-    let model = model_args.open()?;
+    let model = model_args.open(&args.preprocess)?;
     if images.labels == LabelRule::None {
         return Err(Advised {
             problem: "a calibration compares predictions with labels, but `--labels none` ignores them".to_owned(),

@@ -3,7 +3,7 @@
 mod labels;
 
 use self::labels::{LabelArgs, Told};
-use super::inputs::{DataArgs, ModelArgs};
+use super::inputs::{DataArgs, ModelArgs, PreprocessArgs};
 use super::outputs::{self, LogitsArgs};
 use super::scoring::{ScoringArgs, check_level, check_writable, parse_marginal};
 use super::thread_count;
@@ -33,6 +33,8 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     #[command(flatten)]
     model: Option<ModelArgs>,
+    #[command(flatten)]
+    preprocess: PreprocessArgs,
     /// What `flipcast calibrate` wrote for this model; or one of the paper's own
     /// fits: `paper-resnet50`, `paper-cifar100`, `paper-cifar10`
     #[arg(long, value_name = "FILE")]
@@ -116,7 +118,7 @@ fn estimate_network(args: &Args, model: &ModelArgs, data: &DataArgs) -> Result<(
         None => FlipProtocol::named(args.protocol.as_deref().unwrap_or("code"))?,
     };
     check_protocol(args.protocol.as_deref(), &protocol)?;
-    let model = model.open()?;
+    let model = model.open(&args.preprocess)?;
     if let Some(fit) = published {
         fit.check(&model)?;
     }

@@ -5,10 +5,12 @@ use crate::failure::Advised;
 use anyhow::Result;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use flipcast_ground::{Hint, with_causes};
 use flipcast_images::loader::OnBadImage;
+use flipcast_images::preprocess::{Interpolation, PreprocessChange, Resize, Size};
 use flipcast_images::registry::CountRule;
 use flipcast_models::Model;
-use flipcast_run::open::{DataRequest, LabelRule, ModelRequest, OpenError, OpenedData};
+use flipcast_run::open::{ClassMap, ClassMapError, DataRequest, LabelRule, ModelRequest, OpenError, OpenedData};
 use std::path::{Path, PathBuf};
 
 /// Which model: flatten into a command's arguments.
@@ -31,15 +33,117 @@ impl ModelArgs {
         self.weights.as_deref().unwrap_or(Path::new(&self.model))
     }
 
-    /// Loads the model, and notes on stderr what a user should know about it.
-    pub fn open(&self) -> Result<Model, OpenError> {
+    /// Loads the model, whose images are prepared as `preprocess` says, and notes on stderr what a user should know about it.
+    pub fn open(&self, preprocess: &PreprocessArgs) -> Result<Model, OpenError> {
         let architecture = self.weights.is_some().then_some(self.model.as_str());
-        let model = ModelRequest { weights: self.weight_file(), architecture, classes: self.classes }.open()?;
+        let change = preprocess.change();
+        let request = ModelRequest {
+            architecture,
+            classes: self.classes,
+            preprocess: Some(&change),
+            ..ModelRequest::new(self.weight_file())
+        };
+        let model = request.open()?;
         for note in model.notes() {
             eprintln!("note: {note}");
         }
         Ok(model)
     }
+}
+
+/// How images are prepared, where the caller knows better than the model card or the name of the weights: flatten into a command's
+/// arguments beside [`ModelArgs`], which a group of arguments cannot hold where it is optional.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Preprocessing, in place of what the weights' card or name says")]
+pub struct PreprocessArgs {
+    /// What is taken from red, green and blue, in 0 to 1; one number stands for all three
+    #[arg(long, value_name = "R,G,B", value_parser = parse_triple, allow_hyphen_values = true)]
+    mean: Option<Triple>,
+    /// What they are then divided by
+    #[arg(long, value_name = "R,G,B", value_parser = parse_triple)]
+    std: Option<Triple>,
+    /// What bytes are divided by before --mean and --std: 255 if not given, 1 where these are about bytes
+    #[arg(long, value_name = "X")]
+    scale: Option<f32>,
+    /// Scale images first: `256` for the short side, `224x224` for width and height, `none`
+    #[arg(long, value_name = "SIZE", value_parser = parse_resize)]
+    resize: Option<Resize>,
+    /// Cut so many pixels from the middle: `224` for a square, `224x192` for width and height, `none`
+    #[arg(long, value_name = "SIZE", value_parser = parse_crop)]
+    crop: Option<Crop>,
+    /// How images are scaled: nearest, box, bilinear, bicubic or lanczos
+    #[arg(long, value_name = "KIND", value_parser = parse_interpolation)]
+    interpolation: Option<Interpolation>,
+}
+
+impl PreprocessArgs {
+    /// The settings that were given.
+    pub fn change(&self) -> PreprocessChange {
+        PreprocessChange {
+            mean: self.mean.map(|Triple(values)| values),
+            std: self.std.map(|Triple(values)| values),
+            scale: self.scale,
+            resize: self.resize,
+            crop: self.crop.map(|Crop(size)| size),
+            interpolation: self.interpolation,
+        }
+    }
+}
+
+/// One value for each of red, green and blue.
+#[derive(Clone, Copy, Debug)]
+struct Triple([f32; 3]);
+
+/// A part of an image; all of it without a size.
+#[derive(Clone, Copy, Debug)]
+struct Crop(Option<Size>);
+
+fn parse_triple(text: &str) -> Result<Triple, String> {
+    let values: Result<Vec<f32>, _> = text.split(',').map(|part| part.trim().parse()).collect();
+    match values.as_deref() {
+        Ok(&[value]) => Ok(Triple([value; 3])),
+        Ok(&[red, green, blue]) => Ok(Triple([red, green, blue])),
+        _ => Err("expected one number or three, parted by commas, such as `0.485,0.456,0.406`".to_owned()),
+    }
+}
+
+/// A number, or a width and a height.
+fn parse_sides(text: &str) -> Option<(usize, Option<usize>)> {
+    match text.split_once('x') {
+        Some((width, height)) => Some((width.parse().ok()?, Some(height.parse().ok()?))),
+        None => Some((text.parse().ok()?, None)),
+    }
+}
+
+fn parse_resize(text: &str) -> Result<Resize, String> {
+    match (text, parse_sides(text)) {
+        ("none", _) => Ok(Resize::None),
+        (_, Some((side, None))) => Ok(Resize::ShortSide(side)),
+        (_, Some((width, Some(height)))) => Ok(Resize::Exact(Size { width, height })),
+        (_, None) => {
+            Err("expected the short side, such as `256`, width and height, such as `224x224`, or `none`".into())
+        }
+    }
+}
+
+fn parse_crop(text: &str) -> Result<Crop, String> {
+    match (text, parse_sides(text)) {
+        ("none", _) => Ok(Crop(None)),
+        (_, Some((width, height))) => Ok(Crop(Some(Size { width, height: height.unwrap_or(width) }))),
+        (_, None) => Err("expected a side, such as `224`, width and height, such as `224x192`, or `none`".to_owned()),
+    }
+}
+
+fn parse_interpolation(text: &str) -> Result<Interpolation, String> {
+    let known = [
+        ("nearest", Interpolation::Nearest),
+        ("box", Interpolation::Box),
+        ("bilinear", Interpolation::Bilinear),
+        ("bicubic", Interpolation::Bicubic),
+        ("lanczos", Interpolation::Lanczos),
+    ];
+    let found = known.iter().find(|(name, _)| *name == text);
+    found.map(|(_, kind)| *kind).ok_or_else(|| "expected nearest, box, bilinear, bicubic or lanczos".to_owned())
 }
 
 /// What to do about an image that cannot be used.
@@ -80,6 +184,9 @@ pub struct DataArgs {
     /// How the dataset's classes become the model's. Labels show the truth; no estimate and no adaptation uses them
     #[arg(long, value_name = "RULE", default_value = "auto", value_parser = label_rules())]
     pub labels: LabelRule,
+    /// What the dataset's classes are of the model's, where they are others: a CSV file of `data class,model class`, by name or number, an empty model class to leave images out; or a published class space such as `16-class-imagenet`
+    #[arg(long, value_name = "FILE|NAME", value_parser = parse_class_map, conflicts_with_all = ["dataset", "labels"])]
+    pub class_map: Option<ClassMap>,
     /// Use at most N images of a dataset, an even sample of all of it drawn by --seed; of a stream, the first
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub limit: Option<usize>,
@@ -105,6 +212,7 @@ impl DataArgs {
             split: self.split.as_deref(),
             count: if self.any_size { CountRule::Any } else { CountRule::Published },
             labels: self.labels,
+            class_map: self.class_map.as_ref(),
             limit: self.limit,
             seed,
             ..DataRequest::new(spec)
@@ -124,6 +232,14 @@ impl DataArgs {
     pub fn open_all(&self, model: &Model, seed: u64) -> Result<Vec<(&str, OpenedData)>, OpenError> {
         self.data.iter().map(|spec| Ok((spec.as_str(), self.open(spec, model, seed)?))).collect()
     }
+}
+
+/// Reads the table or finds the class space.
+fn parse_class_map(text: &str) -> Result<ClassMap, String> {
+    ClassMap::find(text).map_err(|error: ClassMapError| match error.hint() {
+        Some(hint) => format!("{}; {hint}", with_causes(&error)),
+        None => with_causes(&error),
+    })
 }
 
 /// The names of the label rules.

@@ -1,3 +1,4 @@
+use super::inputs::PreprocessArgs;
 use super::scoring::check_writable;
 use super::thread_count;
 use crate::failure::Advised;
@@ -6,16 +7,18 @@ use crate::table::{counted, grouped, render};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use flipcast_ground::with_causes;
-use flipcast_images::preprocess::{Preprocess, Resize};
+use flipcast_images::preprocess::{Normalise, Preprocess, Resize};
 use flipcast_models::{
-    ARCHITECTURES, Format, LoadRequest, Model, ModelCard, RestoredNorms, WEIGHT_TAGS, WeightFile, WeightTag,
-    count_parameters, inspect_file,
+    ARCHITECTURES, FileSummary, Format, KnownFrom, LoadRequest, Model, ModelCard, ModelError, RestoredNorms,
+    WEIGHT_TAGS, WeightFile, WeightTag, count_parameters, inspect_file,
 };
 use flipcast_record::write_atomically;
 use flipcast_run::open::{DataRequest, LabelRule};
 use flipcast_run::{RESTORE_IMAGES, RestoreOptions, Unwatched, restore_norms};
-use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+
+/// Classes of ImageNet-1k, whose names and WordNet ids are known without a card.
+const IMAGENET_CLASSES: usize = 1000;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -42,24 +45,11 @@ enum Action {
 struct CardArgs {
     /// The weight file, exported program or ONNX file
     file: PathBuf,
-    /// Prepare images as these published weights do, such as `resnet50.tv_in1k`
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["mean", "std", "resize", "crop", "interpolation"])]
+    /// Prepare images as these published weights do, such as `resnet50.tv_in1k`, but for what else is given
+    #[arg(long, value_name = "NAME")]
     like: Option<String>,
-    /// What is taken from red, green and blue, in [0, 1]
-    #[arg(long, value_name = "R,G,B", value_delimiter = ',', required_unless_present = "like")]
-    mean: Vec<f32>,
-    /// What they are then divided by
-    #[arg(long, value_name = "R,G,B", value_delimiter = ',', required_unless_present = "like")]
-    std: Vec<f32>,
-    /// Scale images first: `256` for the short side, `224x224` for width and height; not at all if not given
-    #[arg(long, value_name = "SIZE")]
-    resize: Option<String>,
-    /// Cut so many pixels square from the middle
-    #[arg(long, value_name = "N")]
-    crop: Option<usize>,
-    /// How images are scaled: bilinear, bicubic or another that cards know
-    #[arg(long, value_name = "KIND", default_value = "bilinear")]
-    interpolation: String,
+    #[command(flatten)]
+    preprocess: PreprocessArgs,
     /// A text file with one class name per line
     #[arg(long, value_name = "FILE")]
     class_names: Option<PathBuf>,
@@ -160,8 +150,80 @@ fn show(path: &Path) -> Result<String> {
             text += &format!("architecture: none fits; nearest is {}, but {}\n", best.architecture.name, best.fit);
         }
     }
+    text += &describe_operators(&file);
+    text += &describe_knowledge(path);
     text += &format!("model card: {}\n", describe_card(&ModelCard::place_beside(path)));
     Ok(text)
+}
+
+/// Which operators the network is made of, and which of them are not understood.
+fn describe_operators(file: &FileSummary) -> String {
+    if file.operators.is_empty() {
+        return String::new();
+    }
+    let listed = |is_known: bool| {
+        let some = file.operators.iter().filter(|operator| operator.is_known == is_known);
+        some.map(|operator| format!("{} {}", operator.count, operator.name)).collect::<Vec<_>>().join(", ")
+    };
+    let mut text = format!("operators: {}\n", listed(true));
+    if file.operators.iter().any(|operator| !operator.is_known) {
+        text += &format!("operators that are not understood: {}\n", listed(false));
+    }
+    text
+}
+
+/// What is known about the network, where each piece came from, and what is missing.
+fn describe_knowledge(path: &Path) -> String {
+    let model = match Model::load(LoadRequest::new(path)) {
+        Ok(model) => model,
+        Err(error) => return format!("usable: no: {}\n", with_causes(&error)),
+    };
+    let Some(knowledge) = model.knowledge() else {
+        return String::new();
+    };
+    let size = model.input_size();
+    let mut text = format!("layers: from {}\n", knowledge.architecture);
+    text += &format!(
+        "norms: {} with {} that adapt\n",
+        counted(model.graph().norms().count(), "layer"),
+        counted(model.graph().affine_table().len(), "value")
+    );
+    text += &format!("input: {} x {}, from {}\n", size.height, size.width, knowledge.input_size);
+    let names = match &knowledge.class_names {
+        Some(origin) => format!("names from {origin}"),
+        None => "without names".to_owned(),
+    };
+    text += &format!("classes: {}, from {}, {names}\n", model.num_classes(), knowledge.classes);
+    let mut missing = Vec::new();
+    match (model.preprocess(), &knowledge.preprocess) {
+        (Some(preprocess), Some(origin)) => {
+            text += &format!("preprocessing: {}, {}, from {origin}\n", describe(preprocess), normalised(preprocess));
+        }
+        _ => missing.push("preprocessing"),
+    }
+    if knowledge.class_names.is_none() && model.num_classes() != IMAGENET_CLASSES {
+        missing.push("names of the classes, where folders have names");
+    }
+    if knowledge.input_size == KnownFrom::Architecture && knowledge.preprocess.is_none() {
+        missing.push("the size of images");
+    }
+    text += &match missing.is_empty() {
+        true => "missing: nothing\n".to_owned(),
+        false => format!(
+            "missing: {}; `flipcast models card` writes it down, and --mean, --std, --resize and --crop of other commands tell it\n",
+            missing.join("; ")
+        ),
+    };
+    text
+}
+
+/// How bytes become numbers.
+fn normalised(preprocess: &Preprocess) -> String {
+    let list = |values: &[f32; 3]| values.map(|value| value.to_string()).join(",");
+    match &preprocess.normalise {
+        Normalise::MeanStd { mean, std } => format!("mean {}, std {}", list(mean), list(std)),
+        Normalise::Bytes { offset, divisor } => format!("(byte - {offset}) / {divisor}"),
+    }
 }
 
 fn card(args: &CardArgs) -> Result<String> {
@@ -178,53 +240,32 @@ fn card(args: &CardArgs) -> Result<String> {
         _ if matches!(file.format, Format::ExportedProgram | Format::Onnx) => {
             (None, Model::from_program(&WeightFile::open(&args.file)?)?.num_classes())
         }
-        Some(best) if best.fit.is_exact() => (Some(best.architecture.name.clone()), best.architecture.config.classes()),
+        Some(best) if best.fit.is_exact() => (Some(best.architecture.clone()), best.architecture.config.classes()),
         _ => bail!("the tensors of `{}` fit no known architecture, so that no card can name one", args.file.display()),
     };
-    let mut card = match &args.like {
-        Some(name) => serde_json::to_value((WeightTag::find(name)?.preprocess)())?,
-        None => json!({
-            "mean": args.mean, "std": args.std, "resize": resize_entry(args.resize.as_deref())?, "interpolation": args.interpolation,
-        }),
-    };
-    card["flipcast_model"] = 1.into();
-    card["weights_sha256"] = file.sha256.into();
-    if let Some(crop) = args.crop {
-        card["crop"] = crop.into();
-    }
-    if let Some(architecture) = architecture {
-        card["architecture"] = architecture.into();
-    }
-    card["classes"] = match &args.class_names {
+    let like = args.like.as_deref().map(WeightTag::find).transpose()?.map(|tag| (tag.preprocess)());
+    let preprocess = args.preprocess.change().apply(like.as_ref());
+    let class_names = match &args.class_names {
         Some(path) => {
             let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
             let names: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
             if names.len() != count {
                 bail!("`{}` names {} classes, but the network has {count}", path.display(), names.len());
             }
-            names.into()
+            Some(names.into_iter().map(str::to_owned).collect())
         }
-        None => count.into(),
+        None => None,
     };
-    let card = ModelCard::read(card.to_string().as_bytes())?;
+    let card = ModelCard {
+        name: None,
+        architecture,
+        classes: count,
+        class_names,
+        preprocess: preprocess.map_err(|source| ModelError::Preprocess { source })?,
+        weights_sha256: Some(file.sha256),
+    };
     write_atomically(&out, card.to_json().as_bytes())?;
     Ok(format!("{}: {} classes, {}\n", out.display(), card.classes, describe(&card.preprocess)))
-}
-
-/// What a card says for a size on the command line.
-fn resize_entry(size: Option<&str>) -> Result<Value> {
-    let bad = |text: &str| Advised {
-        problem: format!("--resize is `{text}`, expected a number or two of them"),
-        hint: "give the short side, `--resize 256`, or width and height, `--resize 224x224`".to_owned(),
-    };
-    let Some(text) = size else {
-        return Ok("none".into());
-    };
-    let number = |part: &str| part.parse::<usize>().map_err(|_| bad(text));
-    Ok(match text.split_once('x') {
-        Some((width, height)) => json!({ "exact": { "width": number(width)?, "height": number(height)? } }),
-        None => json!({ "short_side": number(text)? }),
-    })
 }
 
 fn restore(args: &RestoreArgs) -> Result<String> {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, clap::Args)]
 pub struct LabelledLogitsArgs {
     /// Logits of clean images, one row per image, in place of --model and --data, for a classifier that is not at hand: npy, npz, Parquet or CSV
-    #[arg(long, value_name = "FILE", requires = "truth", conflicts_with_all = ["model", "data", "quick", "protocol", "shifts", "also", "storage", "record", "device"])]
+    #[arg(long, value_name = "FILE", requires = "truth", conflicts_with_all = ["model", "data", "mean", "std", "scale", "resize", "crop", "interpolation", "quick", "protocol", "shifts", "also", "storage", "record", "device"])]
     pub logits: Option<PathBuf>,
     /// Labels of the images of --logits, counted from 0: npy, npz, Parquet or CSV
     #[arg(long, value_name = "FILE", requires = "logits")]
@@ -34,7 +34,7 @@ pub struct LabelledLogitsArgs {
 pub struct LogitsArgs {
     /// Logits of images without labels, one row per image, in place of --model and --data: npy, npz, Parquet or CSV. The
     /// calibration must be one that was made from logits
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "data", "protocol", "record", "device", "labelled", "use_labels", "ask", "by_class", "logits_out"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "data", "mean", "std", "scale", "resize", "crop", "interpolation", "protocol", "record", "device", "labelled", "use_labels", "ask", "by_class", "logits_out"])]
     pub logits: Option<PathBuf>,
     /// A second look at the images of --logits, where the calibration had one
     #[arg(long, value_name = "FILE", requires = "logits")]

@@ -54,7 +54,10 @@ fn a_file_beside_the_weights_that_is_no_card_is_named() {
     let model = write_model(&scratch, "tiny", 1, &json!(10));
     scratch.write("tiny.json", b"{\"epochs\": 3}");
     let args = ["calibrate", "--model", &model, "--data", "."];
-    flipcast(&args).expect(2, &["note: ", "is no model card", "preprocessing", "--model resnet50.tv_in1k"]);
+    flipcast(&args).expect(
+        2,
+        &["note: ", "is no model card", "preprocessing", "`resnet20.cifar10`", "--model resnet20.cifar10", "--mean"],
+    );
 }
 
 #[test]
@@ -86,6 +89,12 @@ fn an_exported_program_is_shown_and_calibrated() {
         "format: exported program",
         "network: 9 norm layers with 168 values that adapt, images of 17 x 14, 7 classes",
         "net.json: 7 classes, as it is",
+        "operators: 9 aten.batch_norm, 9 aten.conv2d, ",
+        "norms: 9 layers with 168 values that adapt",
+        "input: 32 x 32, from the preprocessing",
+        "classes: 7, from the network in the file, names from the model card `",
+        "preprocessing: as it is, crop 32 x 32, mean 0.5,0.5,0.5, std 0.25,0.25,0.25, from the model card `",
+        "missing: nothing",
     ]);
     let (data, out) = (scratch.path("data"), scratch.path("c.json"));
     flipcast(&["calibrate", "--model", &model, "--data", &data, "--protocol", "statistics", "--out", &out])
@@ -175,7 +184,8 @@ fn a_card_is_written_once_and_then_found() {
     let adapt = ["adapt", "--model", &model, "--method", "source", "--labels", "none", "--data", &data];
     flipcast(&adapt).expect(2, &["the preprocessing of `net` is not known"]);
     let own = ["models", "card", &model, "--mean", "0.5,0.5,0.5", "--std", "0.25,0.25,0.25"];
-    flipcast(&[&own[..], &["--resize", "wide"]].concat()).expect(2, &["--resize is `wide`", "hint: "]);
+    flipcast(&[&own[..], &["--resize", "wide"]].concat())
+        .expect(2, &["'wide' for '--resize", "expected the short side"]);
     flipcast(&[&own[..], &["--resize", "40", "--crop", "32"]].concat())
         .expect(0, &[])
         .prints(&["net.json: 7 classes, short side to 40"]);
@@ -185,4 +195,49 @@ fn a_card_is_written_once_and_then_found() {
     flipcast(&["models", "card", &model, "--like", "resnet50.tv_in1k", "--out", &other])
         .expect(0, &[])
         .prints(&["like.json: 7 classes"]);
+}
+
+#[test]
+fn preprocessing_may_be_given_on_the_command_line() {
+    let scratch = Scratch::with_pictures("models-preprocess", 32);
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/programs/resnet.pt2");
+    scratch.write("net.pt2", &std::fs::read(program).expect("a golden"));
+    let (model, data, out) = (scratch.path("net.pt2"), scratch.path("data"), scratch.path("p.csv"));
+    let adapt = ["adapt", "--model", &model, "--method", "source", "--labels", "none", "--data", &data, "--out", &out];
+    flipcast(&[&adapt[..], &["--mean", "0.5"]].concat())
+        .expect(2, &["`std` is neither given nor known", "--std R,G,B"]);
+    let bytes = |settings: &[&str]| {
+        flipcast(&[&adapt[..], settings].concat()).expect(0, &[]);
+        std::fs::read(&out).expect("predictions")
+    };
+    let given = bytes(&["--mean", "0.5", "--std", "0.25,0.25,0.25", "--crop", "32"]);
+    exported(&scratch);
+    let by_card = bytes(&[]);
+    assert_ne!(bytes(&["--mean", "0.1"]), by_card, "settings go before the card");
+    assert_eq!(bytes(&["--mean", "0.5"]), by_card, "the card says the same");
+    let names = [",cat,", ",dog,", ",c,", ",d,", ",e,", ",f,", ",g,"];
+    let unnamed = names.iter().fold(String::from_utf8(by_card).expect("text"), |text, name| text.replace(name, ",,"));
+    assert_eq!(unnamed.as_bytes(), given, "the card says the same, with names");
+    flipcast(&[&adapt[..], &["--crop", "wide"]].concat()).expect(2, &["expected a side"]);
+}
+
+#[test]
+fn a_class_map_tells_what_folders_are_of_the_models_classes() {
+    let scratch = Scratch::with_pictures("models-class-map", 32);
+    let model = exported(&scratch);
+    let (data, out) = (scratch.path("data"), scratch.path("p.csv"));
+    let adapt = ["adapt", "--model", &model, "--method", "source", "--data", &data, "--out", &out, "--class-map"];
+    let map = scratch.path("map.csv");
+    let with = |table: &str| {
+        scratch.write("map.csv", table.as_bytes());
+        flipcast(&[&adapt[..], &[&map]].concat())
+    };
+    with("data class,model class\ncat,g\n")
+        .expect(2, &["says nothing about 1 of the dataset's classes", "`dog`", "hint: "]);
+    with("cat,c\ndog,\n").expect(0, &[]);
+    with("cat,c\ndog,d\ndog,e\ndog,3\n").expect(0, &[]);
+    with("cat,cow\ndog,dog\n").expect(2, &["names `cow` as a class of the model, which has 7 classes"]);
+    flipcast(&[&adapt[..], &["16-class-imagenet"]].concat()).expect(2, &["about a network with 1000 outputs"]);
+    flipcast(&[&adapt[..], &["16-clas"]].concat())
+        .expect(2, &["neither a file nor a published class space", "16-class-imagenet"]);
 }

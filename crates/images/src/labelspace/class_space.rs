@@ -17,6 +17,20 @@ pub enum Decision {
     Mask,
     /// The class with the largest mean probability over its outputs.
     MeanProbability,
+    /// The class with the largest total probability of its outputs.
+    SumProbability,
+}
+
+impl Decision {
+    /// Whether the alternatives are the dataset's classes; otherwise they are outputs of the network.
+    pub fn is_by_class(self) -> bool {
+        matches!(self, Self::MeanProbability | Self::SumProbability)
+    }
+
+    /// What the total probability of a class of `outputs` outputs is divided by.
+    pub fn outputs_shared(self, outputs: usize) -> f32 {
+        if self == Self::MeanProbability { outputs as f32 } else { 1.0 }
+    }
 }
 
 /// A label space together with the way of deciding: what a result must record.
@@ -52,7 +66,7 @@ impl ClassSpace {
         match self.decision {
             Decision::Full => self.labels.outputs(),
             Decision::Mask => self.listed.len(),
-            Decision::MeanProbability => self.labels.classes().len(),
+            Decision::MeanProbability | Decision::SumProbability => self.labels.classes().len(),
         }
     }
 
@@ -60,7 +74,7 @@ impl ClassSpace {
     pub fn active_outputs(&self) -> Vec<usize> {
         match self.decision {
             Decision::Full => (0..self.labels.outputs()).collect(),
-            Decision::Mask | Decision::MeanProbability => self.listed.clone(),
+            Decision::Mask | Decision::MeanProbability | Decision::SumProbability => self.listed.clone(),
         }
     }
 
@@ -81,13 +95,13 @@ impl ClassSpace {
             Decision::Mask => {
                 largest(self.listed.iter().map(|&o| (o, logits[o]))).and_then(|output| self.labels.class_of(output))
             }
-            Decision::MeanProbability => {
+            Decision::MeanProbability | Decision::SumProbability => {
                 let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                let means = self.labels.classes().iter().enumerate().map(|(id, class)| {
+                let shares = self.labels.classes().iter().enumerate().map(|(id, class)| {
                     let sum: f32 = class.outputs.iter().map(|&o| (logits[o as usize] - most).exp()).sum();
-                    (id, sum / class.outputs.len() as f32)
+                    (id, sum / self.decision.outputs_shared(class.outputs.len()))
                 });
-                largest(means).map(|id| id as u32)
+                largest(shares).map(|id| id as u32)
             }
         })
     }
@@ -149,6 +163,16 @@ mod tests {
         assert_eq!(means.decide(&logits), Ok(Some(0)));
         let full = ClassSpace::new(space, Decision::Full).unwrap();
         assert_eq!(full.decide(&logits), Ok(Some(dog as u32)));
+    }
+
+    #[test]
+    fn class_sums_count_every_output_of_a_class() {
+        let space = builtin("16-class-imagenet").unwrap();
+        let sums = ClassSpace::new(space.clone(), Decision::SumProbability).unwrap();
+        let bear = space.classes().iter().position(|c| c.name == "bear").unwrap();
+        // Two bears together outweigh the one airplane, which is larger than either.
+        let logits = logits(&[(294, 8.9), (295, 8.9), (404, 9.0)]);
+        assert_eq!((sums.num_classes(), sums.decide(&logits)), (16, Ok(Some(bear as u32))));
     }
 
     #[test]

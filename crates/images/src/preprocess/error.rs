@@ -86,6 +86,12 @@ pub enum PreprocessError {
         /// That of the first image.
         expected: Size,
     },
+    /// Nothing says how bytes become numbers.
+    #[error("`{missing}` is neither given nor known, but bytes need a mean and a standard deviation to become numbers")]
+    NormaliseUnknown {
+        /// The setting.
+        missing: &'static str,
+    },
     /// A batch without images.
     #[error("there are no images, but a batch has at least one")]
     NoImages,

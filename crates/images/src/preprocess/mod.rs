@@ -5,6 +5,7 @@
 //! Values are written channels-last, `[y][x][channel]`.
 
 mod apply;
+mod change;
 mod config;
 mod crop;
 mod error;
@@ -12,6 +13,7 @@ mod float_bilinear;
 mod normalise;
 mod resample;
 
+pub use change::PreprocessChange;
 pub use config::{Interpolation, Preprocess, Resize, Size};
 pub use error::PreprocessError;
 pub use normalise::Normalise;

@@ -95,6 +95,23 @@ pub(super) struct Lowering<'a> {
     pub bound_to_size: Option<String>,
 }
 
+/// Every call of the program in `file`, by the name that the file has for it and whether the operator is understood. Empty where
+/// the program cannot be read.
+pub(crate) fn list_operators(file: &WeightFile, program: &StoredProgram) -> Vec<(String, bool)> {
+    let calls = match program {
+        StoredProgram::Exported(place) => Program::read(file.bytes(place.clone())).map(|program| program.calls),
+        StoredProgram::Onnx(model) => {
+            let operators = model.nodes.iter().map(|node| &node.operator);
+            return operators.map(|name| (shown(name), Operator::of_onnx(name).is_some())).collect();
+        }
+    };
+    let named = |call: Call| {
+        let (name, _) = Operator::plain_name(&call.operator);
+        (shown(name), OPERATORS.iter().any(|operator| operator.name == name))
+    };
+    calls.unwrap_or_default().into_iter().map(named).collect()
+}
+
 /// The network that the program in `file` describes. Images have the sizes that the program fixes, and those of `size` where it
 /// leaves them free.
 pub(crate) fn lower_program(file: &WeightFile, program: &StoredProgram, size: Size) -> Result<Lowered, ProgramError> {

@@ -18,4 +18,4 @@ mod schema;
 mod view;
 
 pub use error::{CallError, Place, ProgramError};
-pub(crate) use lower::{Lowered, lower_program};
+pub(crate) use lower::{Lowered, list_operators, lower_program};

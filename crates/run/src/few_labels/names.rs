@@ -15,7 +15,7 @@ impl Scope {
             None => output.to_string(),
         };
         match self.class_space() {
-            Some(space) if space.decision() == Decision::MeanProbability => space.labels().class_names(),
+            Some(space) if space.decision().is_by_class() => space.labels().class_names(),
             Some(space) if space.decision() == Decision::Mask => {
                 space.active_outputs().iter().map(|&output| output_name(output)).collect()
             }

@@ -1,4 +1,4 @@
-use super::{DecisionRule, LabelRule, OpenError, labels};
+use super::{ClassMap, DecisionRule, LabelRule, OpenError, labels};
 use crate::adapt::DataIdentity;
 use crate::{CellRequest, MEMORY_LIMIT, Scope};
 use flipcast_corrupt::{CorruptionRequest, CorruptionStep, DataSpec};
@@ -24,6 +24,8 @@ pub struct DataRequest<'a> {
     pub count: CountRule,
     /// How labels are understood.
     pub labels: LabelRule,
+    /// What the dataset's classes are of the model's, where they are others; goes before `labels` and `decision`.
+    pub class_map: Option<&'a ClassMap>,
     /// Which outputs a decision is made between.
     pub decision: DecisionRule,
     /// Use at most this many images: an even sample of the dataset, drawn by the seed; of a stream, the first.
@@ -60,6 +62,7 @@ impl<'a> DataRequest<'a> {
             split: None,
             count: CountRule::Published,
             labels: LabelRule::Auto,
+            class_map: None,
             decision: DecisionRule::Published,
             limit: None,
             seed: 0,
@@ -85,9 +88,22 @@ impl<'a> DataRequest<'a> {
                 (open_with(&place, &options).map_err(cannot_open)?, rule.clone(), 0, None)
             }
         };
-        let scope = self.scope(&*dataset, published_space, model, &spec.path)?;
-        let mut config = LoaderConfig { border, ..LoaderConfig::new(preprocess.clone()) };
         let dataset: Arc<dyn Dataset> = Arc::from(dataset);
+        let (dataset, scope) = match self.class_map.filter(|_| self.labels != LabelRule::None) {
+            Some(map) => {
+                let (dataset, space) = map.apply(dataset, model).map_err(|source| OpenError::Labels {
+                    data: spec.path.clone(),
+                    model: model.name().to_owned(),
+                    source: source.into(),
+                })?;
+                (dataset, Scope::new(model.num_classes(), Some(space)))
+            }
+            None => {
+                let scope = self.scope(&*dataset, published_space, model, &spec.path)?;
+                (dataset, scope)
+            }
+        };
+        let mut config = LoaderConfig { border, ..LoaderConfig::new(preprocess.clone()) };
         if let Some(corruption) = spec.corruption {
             config = CorruptionStep::join_published(config, &dataset, corruption, self.seed);
         }

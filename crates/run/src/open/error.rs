@@ -1,3 +1,4 @@
+use super::ClassMapError;
 use flipcast_corrupt::CorruptError;
 use flipcast_ground::Hint;
 use flipcast_images::dataset::DataError;
@@ -113,6 +114,9 @@ pub enum LabelMatchError {
         /// Some of them.
         examples: String,
     },
+    /// The class map cannot be used.
+    #[error("the class map cannot be used")]
+    ClassMap(#[from] ClassMapError),
     /// The class space cannot be used.
     #[error("the class space cannot be used")]
     Space(#[from] LabelError),
@@ -134,11 +138,11 @@ impl Hint for LabelMatchError {
     fn hint(&self) -> Option<String> {
         let text = match self {
             Self::OtherNumbers { .. } => "match the classes by name, or ignore the labels",
-            Self::NoNames { .. } => "give the model's card the class names, or ignore the labels",
+            Self::NoNames { .. } => "give the model's card the class names, map the classes, or ignore the labels",
             Self::UnknownNames { .. } => {
-                "rename the class folders; if only the names differ, match by number; or ignore the labels"
+                "map the classes; if only the names differ, match by number; or ignore the labels"
             }
-            Self::OtherOutputs { .. } | Self::Space(_) => return None,
+            Self::OtherOutputs { .. } | Self::ClassMap(_) | Self::Space(_) => return None,
         };
         Some(text.to_owned())
     }

@@ -1,7 +1,7 @@
 //! Arguments and steps that all analyses of a model share.
 
 use crate::commands::adapt::method::MethodArgs;
-use crate::commands::inputs::{DataArgs, ModelArgs};
+use crate::commands::inputs::{DataArgs, ModelArgs, PreprocessArgs};
 use crate::commands::scoring::ScoringArgs;
 use crate::commands::thread_count;
 use crate::failure::Advised;
@@ -23,6 +23,8 @@ const IMAGENET_CLASSES: usize = 1000;
 pub struct SubjectArgs {
     #[command(flatten)]
     pub model: ModelArgs,
+    #[command(flatten)]
+    pub preprocess: PreprocessArgs,
     #[command(flatten)]
     pub images: DataArgs,
     /// How the model adapts, if not as the paper has it: source, bn, bn_cumulative, tent, rpl, cpl, eta, eata, rdumb, sar, cotta,
@@ -117,7 +119,7 @@ impl SubjectArgs {
         let threads = thread_count(self.scoring.threads)?;
         let device = self.scoring.device.device(threads)?;
         self.scoring.end_on_interrupt()?;
-        let model = self.model.open()?;
+        let model = self.model.open(&self.preprocess)?;
         let method = self.method.as_deref().unwrap_or(method);
         let method = self.settings.config(method, &model, self.batch_size)?;
         if method.needs_clean() {
@@ -205,6 +207,7 @@ impl CleanArgs {
                 LabelRule::None => LabelRule::Auto,
                 labels => labels,
             },
+            class_map: subject.images.class_map.as_ref(),
             seed: subject.scoring.seed,
             ..DataRequest::new(spec)
         };
