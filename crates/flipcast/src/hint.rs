@@ -16,6 +16,7 @@ use flipcast_record::RecordError;
 use flipcast_record::predictions::PredictionError;
 use flipcast_report::ReportError;
 use flipcast_run::adapt::AffineError;
+use flipcast_run::monitor::MonitorError;
 use flipcast_run::open::{ClassMapError, LabelMatchError, OpenError};
 use flipcast_run::{LabelFileError, OutputsError, RunError};
 use std::error::Error;
@@ -43,6 +44,7 @@ const ADVISERS: &[Adviser] = &[
     ask::<LabelMatchError>,
     ask::<LoadError>,
     ask::<ModelError>,
+    ask::<MonitorError>,
     ask::<OpenError>,
     ask::<OutputsError>,
     ask::<PlanError>,

@@ -10,6 +10,7 @@
 //! | a network and batches | [`MethodConfig::build`], [`Adapter::step`] | predictions while the norm layers adapt |
 //! | labelled clean images | [`calibrate`] | a [`Calibration`] of this model |
 //! | images without labels | [`Setting::cell`], [`Calibration::estimate`] | an accuracy, an interval, warnings ([`Estimate`]) |
+//! | images that keep coming | [`Monitor::update`], [`Monitor::report`] | the same by windows, and alarms |
 //! | logits and labels, and no network | [`OutputsCalibration::fit`], [`OutputsCalibration::estimate`] | the same from outputs alone |
 //! | clean images | [`corrupt`] | the published corruptions of them |
 //! | results | [`RecordStore`], [`report`] | a file that outlives the run, a page with tables and figures |
@@ -97,6 +98,8 @@ pub use flipcast_images::{Image, Label};
 pub use flipcast_models::Model;
 #[doc(inline)]
 pub use flipcast_record::{Protocol, RecordStore, RunRecord};
+#[doc(inline)]
+pub use flipcast_run::monitor::{Monitor, MonitorBasis, MonitorConfig};
 #[doc(inline)]
 pub use flipcast_run::open::{DataRequest, LabelRule, ModelRequest, OpenedData};
 #[doc(inline)]

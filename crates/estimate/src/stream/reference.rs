@@ -205,7 +205,7 @@ mod tests {
         let text = serde_json::to_string(&reference).unwrap();
         assert_eq!(serde_json::from_str::<ShiftReference>(&text).unwrap(), reference);
         let spoiled: [fn(&mut ShiftReference); 4] =
-            [|r| r.groups[0] = 9, |r| drop(r.counts.pop()), |r| r.edges[0] = f64::NAN, |r| r.flips = Some(Vec::new())];
+            [|r| r.groups[0] = 9, |r| r.counts.truncate(1), |r| r.edges[0] = f64::NAN, |r| r.flips = Some(Vec::new())];
         for spoil in spoiled {
             let mut bad = reference.clone();
             spoil(&mut bad);

@@ -1,5 +1,6 @@
 use flipcast_estimate::EstimateError;
 use flipcast_ground::Hint;
+use flipcast_record::ProtocolError;
 
 /// Why a stream cannot be watched.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +69,9 @@ pub enum MonitorError {
     /// A stored state that is not one.
     #[error("the stored state cannot be read")]
     Json(#[from] serde_json::Error),
+    /// A window could not be recorded.
+    #[error("the window cannot be recorded")]
+    Record(#[from] ProtocolError),
     /// An estimator failed.
     #[error("an estimator failed")]
     Estimate(#[from] EstimateError),

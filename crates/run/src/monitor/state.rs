@@ -54,6 +54,11 @@ impl MonitorState {
         self.images
     }
 
+    /// When the last image came, in seconds since 1970.
+    pub fn last_time(&self) -> f64 {
+        self.last_time
+    }
+
     /// Refuses a state of another classifier, or one that no monitor can have left.
     pub(super) fn check(&self, basis: &MonitorBasis, config: &MonitorConfig) -> Result<(), MonitorError> {
         let fresh = Self::new(basis);

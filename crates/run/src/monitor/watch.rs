@@ -14,7 +14,7 @@ const LOW_WINDOWS: u32 = 3;
 /// Images that an alarm names.
 const NAMED_IMAGES: usize = 8;
 /// Recent images among which those are looked for.
-const RECENT_IMAGES: u64 = 256;
+const RECENT_IMAGES: u64 = 64;
 /// Closed windows whose images can be asked about.
 pub(super) const ASKABLE_WINDOWS: usize = 8;
 

@@ -1,8 +1,10 @@
-use super::MonitorBasis;
 use super::row::Row;
+use super::{MonitorBasis, MonitorError};
 use crate::LooksAtImages;
 use crate::explain::explain;
 use flipcast_estimate::{Estimate, EstimateError, Outputs, PoweredEstimate, Signals, SubsetCot};
+use flipcast_record::results::{Estimates, EstimatesResult, Seconds};
+use flipcast_record::{Protocol, RunRecord, Timing};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,6 +90,27 @@ pub struct Window {
 }
 
 impl Window {
+    /// The window as a record that reports show; `stream` is what its images are called.
+    ///
+    /// # Errors
+    /// When a number is not finite, which no window of a monitor holds.
+    pub fn record(&self, stream: &str, level: f64) -> Result<RunRecord, MonitorError> {
+        let name = format!("{stream}/{}-{}", self.kind.name(), self.number);
+        let protocol = Protocol::new("estimates").with("data", &name)?.with("level", &level)?.with("window", self)?;
+        let result = EstimatesResult {
+            cell: protocol.key(),
+            images: usize::try_from(self.images).unwrap_or(usize::MAX),
+            accuracy: None,
+            adapted_accuracy: None,
+            source: self.best().map(|estimate| ("combined".to_owned(), estimate.clone())).into_iter().collect(),
+            adapted: Estimates::new(),
+            explanation: self.explanation.clone(),
+            seconds: Seconds::default(),
+        };
+        let timing = Timing { created: self.ended.max(0.0) as u64, seconds: self.ended - self.started };
+        Ok(RunRecord::new(protocol, serde_json::to_value(&result)?, timing))
+    }
+
     /// The estimate to look at first: with labels where they agree with the calibration, or else what labels say, or the calibration.
     pub fn best(&self) -> Option<&Estimate> {
         match &self.labelled {

@@ -8,6 +8,7 @@ use crate::scores::score_outputs;
 use crate::second_look::{SecondLook, calibration_samples};
 use crate::{Basis, RunError, ScoreOptions, Watcher};
 use flipcast_estimate::{AccuracyFit, CurveKind, Estimate, Flag, Marginal, Outputs, SCORES, ShiftReference};
+use flipcast_record::Protocol;
 use flipcast_record::results::{Adaptation, CalibrationCell, Cell, CellEstimates, Estimates, Fits, Seconds};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,6 +148,11 @@ impl OutputsCalibration {
             basis,
             cells,
         })
+    }
+
+    /// A hash of everything it holds, by which states and records name it.
+    pub fn key(&self) -> Result<String, RunError> {
+        Ok(Protocol::new("outputs_calibration").with("calibration", self)?.key())
     }
 
     /// Number of classes of the outputs.
