@@ -1,0 +1,138 @@
+//! Settings of the server.
+
+use crate::ServeError;
+use flipcast_run::monitor::MonitorConfig;
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct ServeConfig {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The folder of the state.
+    pub state: PathBuf,
+    /// The model's name in requests.
+    pub model_name: String,
+    /// Its version.
+    pub model_version: String,
+    /// Names of the classes; numbers where there are none.
+    pub class_names: Vec<String>,
+    /// How streams are watched.
+    pub monitor: MonitorConfig,
+    /// Who may do what.
+    pub tokens: Tokens,
+    /// What is refused.
+    pub limits: Limits,
+    /// Seconds for which images are kept, so that they can be shown to those who label them; nothing for not at all.
+    pub keep_images: Option<u64>,
+    /// Where alarms are sent.
+    pub webhook: Option<Webhook>,
+}
+
+/// Tokens that requests must carry; where there is none, anybody may.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens {
+    /// For reading.
+    pub read: Option<String>,
+    /// For reading and writing.
+    pub write: Option<String>,
+}
+
+/// What is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// Bytes of a request's body.
+    pub body_bytes: usize,
+    /// Images of a request.
+    pub request_images: usize,
+    /// Pixels of an image.
+    pub image_pixels: u64,
+    /// Bytes of requests and images that wait, of all requests together. Beyond this, requests are told to come again.
+    pub queue_bytes: usize,
+    /// Seconds for which a request may arrive, and wait for its answer.
+    pub seconds: u64,
+    /// Streams, idle ones included.
+    pub streams: u64,
+    /// Streams in memory.
+    pub streams_in_memory: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 64 << 20,
+            request_images: 1024,
+            image_pixels: 50_000_000,
+            queue_bytes: 512 << 20,
+            seconds: 30,
+            streams: 100_000,
+            streams_in_memory: 2_000,
+        }
+    }
+}
+
+/// An address that takes alarms as JSON over plain HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Host and port.
+    pub authority: String,
+    /// Path and query.
+    pub path: String,
+}
+
+impl Webhook {
+    /// Reads `http://host[:port]/path`. Encrypted addresses need a relay beside the monitor.
+    pub fn parse(url: &str) -> Result<Self, ServeError> {
+        let refused = || ServeError::Setting {
+            setting: "the address for alarms",
+            found: url.to_owned(),
+            expected: "http://host[:port]/path, without encryption",
+        };
+        let rest = url.strip_prefix("http://").ok_or_else(refused)?;
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let fits = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        if authority.is_empty() || !fits(rest) {
+            return Err(refused());
+        }
+        let authority = if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
+        Ok(Self { authority, path: if path.is_empty() { "/".to_owned() } else { path.to_owned() } })
+    }
+}
+
+impl ServeConfig {
+    /// Refuses settings that contradict each other or lie outside their range.
+    pub fn check(&self) -> Result<(), ServeError> {
+        self.monitor.check()?;
+        if !self.listen.ip().is_loopback() && self.tokens.write.is_none() {
+            return Err(ServeError::Unprotected { address: self.listen.to_string() });
+        }
+        let Limits { body_bytes, request_images, queue_bytes, seconds, streams, streams_in_memory, image_pixels } =
+            self.limits;
+        for (setting, found, least) in [
+            ("the limit of a body in bytes", body_bytes as u64, 1024),
+            ("the limit of images of a request", request_images as u64, 1),
+            ("the limit of pixels of an image", image_pixels, 1),
+            ("the limit of bytes that wait", queue_bytes as u64, body_bytes as u64),
+            ("the limit of seconds", seconds, 1),
+            ("the limit of streams", streams, 1),
+            ("the limit of streams in memory", streams_in_memory as u64, 1),
+        ] {
+            if found < least {
+                let expected =
+                    if setting.ends_with("wait") { "at least the limit of a body" } else { "a larger number" };
+                return Err(ServeError::Setting { setting, found: found.to_string(), expected });
+            }
+        }
+        let is_name =
+            |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+        for (setting, found) in [("the model's name", &self.model_name), ("the model's version", &self.model_version)] {
+            if !is_name(found) {
+                let expected = "letters, digits and . _ -";
+                return Err(ServeError::Setting { setting, found: found.clone(), expected });
+            }
+        }
+        Ok(())
+    }
+}

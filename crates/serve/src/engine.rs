@@ -1,0 +1,367 @@
+//! The thread that owns the network: it takes what waits, whatever the stream, and predicts it in batches.
+
+use crate::event::Event;
+use crate::metrics::Metrics;
+use crate::prepared::{KeptFile, Preparation, Prepared};
+use crate::store::Write;
+use crate::streams::{StreamError, Streams};
+use crate::{Log, ServeError};
+use flipcast_estimate::FLIP_BATCH;
+use flipcast_exec::{NormMode, Purpose};
+use flipcast_ground::with_causes;
+use flipcast_models::Model;
+use flipcast_run::{Device, PooledNetwork};
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+/// Images of a batch of the network.
+pub const BATCH: usize = FLIP_BATCH;
+/// How often windows by time are looked after.
+const TICK: Duration = Duration::from_secs(1);
+/// Bytes of images that wait for the rest of their batch before the second look, of all streams together.
+const WAITING_BYTES: usize = 256 << 20;
+
+/// A request for predictions.
+pub struct Job {
+    /// The stream.
+    pub stream: String,
+    /// What tells the request apart, where its sender gave it an id.
+    pub request: Option<u64>,
+    /// Seconds since 1970.
+    pub time: f64,
+    /// The images, or what another server predicted.
+    pub input: JobInput,
+    /// Files to keep, one per image, or none.
+    pub files: Vec<Option<KeptFile>>,
+    /// Its part of the queue.
+    pub permit: Option<OwnedSemaphorePermit>,
+    /// Who waits.
+    pub reply: oneshot::Sender<Result<Answer, Refusal>>,
+}
+
+/// What a job brings.
+pub enum JobInput {
+    /// Images for the network.
+    Images(Vec<Prepared>),
+    /// Logits, where there is no network.
+    Logits(Vec<f32>),
+}
+
+/// Predictions that are counted and on disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The source model's logits, row after row.
+    pub logits: Vec<f32>,
+    /// The number of the first image in its stream; nothing where the request was counted before.
+    pub first_image: Option<u64>,
+}
+
+/// Why there are none.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The stream cannot be used.
+    Stream(StreamError),
+    /// The network failed.
+    Network(String),
+    /// The state could not be written, so that nothing was counted.
+    NotWritten,
+}
+
+/// The network, twice: with its own statistics, and with those of the batch.
+pub struct Network {
+    source: PooledNetwork,
+    second: PooledNetwork,
+    preparation: Preparation,
+    spare: Vec<f32>,
+    /// Images of the batch that each stream is filling.
+    waiting: HashMap<String, Vec<Prepared>>,
+    waiting_bytes: usize,
+}
+
+impl Network {
+    /// `model` on `device`.
+    pub fn new(model: &Model, device: Device, preparation: Preparation) -> Result<Self, ServeError> {
+        let source = device.network(model, Purpose::Predict, BATCH)?;
+        let mut second = device.network(model, Purpose::Predict, BATCH)?;
+        second.set_norm_mode(NormMode::Batch).map_err(flipcast_run::RunError::from)?;
+        let (waiting, spare) = (HashMap::new(), Vec::new());
+        Ok(Self { source, second, preparation, spare, waiting, waiting_bytes: 0 })
+    }
+
+    /// The source model's logits.
+    fn predict<'a>(&mut self, images: impl ExactSizeIterator<Item = &'a Prepared>) -> Result<Vec<f32>, String> {
+        let batch = self.preparation.batch(images, std::mem::take(&mut self.spare));
+        let logits = self.source.forward(&batch).map(|logits| logits.values().to_vec());
+        self.spare = batch.into_memory().values;
+        logits.map_err(|error| with_causes(&error))
+    }
+
+    /// Adds an image to the batch of its stream; gives the logits of the second look when the batch is full. `image` is its number.
+    fn look_again(&mut self, stream: &str, image: u64, prepared: Prepared) -> Result<Option<Vec<f32>>, String> {
+        let place = (image % BATCH as u64) as usize;
+        let size = prepared.size();
+        let waiting = self.waiting.entry(stream.to_owned()).or_default();
+        if place == 0 {
+            self.waiting_bytes -= waiting.drain(..).map(|image| image.size()).sum::<usize>();
+        }
+        // The start of the batch was lost: at a restart, or because too much was waiting.
+        if waiting.len() != place {
+            self.waiting_bytes -= waiting.drain(..).map(|image| image.size()).sum::<usize>();
+            return Ok(None);
+        }
+        waiting.push(prepared);
+        self.waiting_bytes += size;
+        if waiting.len() < BATCH {
+            if self.waiting_bytes > WAITING_BYTES {
+                self.waiting.clear();
+                self.waiting_bytes = 0;
+            }
+            return Ok(None);
+        }
+        let images = self.waiting.remove(stream).unwrap_or_default();
+        self.waiting_bytes -= images.iter().map(Prepared::size).sum::<usize>();
+        let batch = self.preparation.batch(images.iter(), std::mem::take(&mut self.spare));
+        let logits = self.second.forward(&batch).map(|logits| logits.values().to_vec());
+        self.spare = batch.into_memory().values;
+        logits.map(Some).map_err(|error| with_causes(&error))
+    }
+}
+
+/// What the engine shares with the rest of the server.
+pub struct Shared {
+    /// All streams.
+    pub streams: Arc<Mutex<Streams>>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// What it says.
+    pub log: Log,
+    /// Alarms on their way out.
+    pub alarms: tokio::sync::mpsc::UnboundedSender<(String, flipcast_run::monitor::Alarm)>,
+}
+
+impl Shared {
+    /// The streams.
+    pub fn lock(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts the thread. It ends when nobody can send jobs any more, after the last one is answered.
+pub fn start_engine(
+    jobs: Receiver<Job>,
+    network: Option<Network>,
+    shared: Arc<Shared>,
+    classes: usize,
+) -> Result<JoinHandle<()>, ServeError> {
+    let mut engine = Engine { network, shared, classes };
+    let work = move || {
+        let mut ticked = Instant::now();
+        loop {
+            match jobs.recv_timeout(TICK) {
+                Ok(first) => {
+                    let mut taken = vec![first];
+                    let mut images = taken[0].images(engine.classes);
+                    while images < BATCH
+                        && let Ok(next) = jobs.try_recv()
+                    {
+                        images += next.images(engine.classes);
+                        taken.push(next);
+                    }
+                    engine.serve(taken);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                engine.tick();
+            }
+        }
+    };
+    std::thread::Builder::new().name("engine".to_owned()).spawn(work).map_err(ServeError::Thread)
+}
+
+struct Engine {
+    network: Option<Network>,
+    shared: Arc<Shared>,
+    classes: usize,
+}
+
+impl Job {
+    fn images(&self, classes: usize) -> usize {
+        match &self.input {
+            JobInput::Images(images) => images.len(),
+            JobInput::Logits(logits) => logits.len() / classes.max(1),
+        }
+    }
+}
+
+/// A job that was predicted.
+struct Predicted {
+    stream: String,
+    logits: Vec<f32>,
+    events: Vec<Event>,
+    first_image: Option<u64>,
+    files: Vec<Option<KeptFile>>,
+    time: f64,
+    permit: Option<OwnedSemaphorePermit>,
+    reply: oneshot::Sender<Result<Answer, Refusal>>,
+}
+
+impl Engine {
+    fn serve(&mut self, jobs: Vec<Job>) {
+        let logits = match self.predict(&jobs) {
+            Ok(logits) => logits,
+            Err(reason) => {
+                self.shared.log.error("network_failed", &[("error", reason.as_str().into())]);
+                jobs.into_iter().for_each(|job| drop(job.reply.send(Err(Refusal::Network(reason.clone())))));
+                return;
+            }
+        };
+        let mut predicted = Vec::with_capacity(jobs.len());
+        let mut next_images: HashMap<String, u64> = HashMap::new();
+        for (job, logits) in jobs.into_iter().zip(logits) {
+            match self.number(&job, &mut next_images) {
+                Ok(first_image) => match self.events(job, logits, first_image) {
+                    Ok(done) => predicted.push(done),
+                    Err((reply, reason)) => drop(reply.send(Err(Refusal::Network(reason)))),
+                },
+                Err(error) => drop(job.reply.send(Err(Refusal::Stream(error)))),
+            }
+        }
+        self.count(predicted);
+    }
+
+    /// Logits of every job, predicted in batches that are as full as can be.
+    fn predict(&mut self, jobs: &[Job]) -> Result<Vec<Vec<f32>>, String> {
+        let mut all = Vec::new();
+        let images: Vec<&Prepared> = jobs
+            .iter()
+            .filter_map(|job| if let JobInput::Images(images) = &job.input { Some(images) } else { None })
+            .flatten()
+            .collect();
+        if !images.is_empty() {
+            let network = self.network.as_mut().ok_or("there is no network")?;
+            let started = Instant::now();
+            for batch in images.chunks(BATCH) {
+                all.extend(network.predict(batch.iter().copied())?);
+            }
+            self.shared.metrics.network_seconds(started.elapsed().as_secs_f64());
+        }
+        let mut rest = all.as_slice();
+        let each = jobs.iter().map(|job| match &job.input {
+            JobInput::Logits(logits) => logits.clone(),
+            JobInput::Images(images) => {
+                let (own, behind) = rest.split_at(images.len() * self.classes);
+                rest = behind;
+                own.to_vec()
+            }
+        });
+        Ok(each.collect())
+    }
+
+    /// The number of the job's first image; nothing where the request is known.
+    fn number(&self, job: &Job, next_images: &mut HashMap<String, u64>) -> Result<Option<u64>, StreamError> {
+        let mut streams = self.shared.lock();
+        if let Some(request) = job.request
+            && streams.knows_request(&job.stream, request)?
+        {
+            return Ok(None);
+        }
+        let next = match next_images.get(&job.stream) {
+            Some(next) => *next,
+            None => streams.images(&job.stream)?,
+        };
+        next_images.insert(job.stream.clone(), next + job.images(self.classes) as u64);
+        Ok(Some(next))
+    }
+
+    /// What the job does to its stream: images, and a second look wherever a batch of them is complete.
+    fn events(
+        &mut self,
+        job: Job,
+        logits: Vec<f32>,
+        first_image: Option<u64>,
+    ) -> Result<Predicted, (oneshot::Sender<Result<Answer, Refusal>>, String)> {
+        let Job { stream, mut request, time, input, files, permit, reply } = job;
+        let mut events = Vec::new();
+        if let Some(first) = first_image {
+            let mut from = 0;
+            let mut images_until = |until: usize, events: &mut Vec<Event>| {
+                if until > from {
+                    let rows = logits[from * self.classes..until * self.classes].to_vec();
+                    events.push(Event::Images { request: request.take(), time, logits: rows });
+                    from = until;
+                }
+            };
+            if let (JobInput::Images(images), Some(network)) = (input, &mut self.network) {
+                for (place, prepared) in images.into_iter().enumerate() {
+                    let image = first + place as u64;
+                    match network.look_again(&stream, image, prepared) {
+                        Ok(None) => {}
+                        Ok(Some(second)) => {
+                            images_until(place + 1, &mut events);
+                            events.push(Event::SecondLook { first: image + 1 - BATCH as u64, logits: second });
+                        }
+                        Err(reason) => return Err((reply, reason)),
+                    }
+                }
+            }
+            images_until(logits.len() / self.classes.max(1), &mut events);
+        }
+        Ok(Predicted { stream, logits, events, first_image, files, time, permit, reply })
+    }
+
+    /// Applies what was predicted, and answers once it is on disk.
+    fn count(&mut self, predicted: Vec<Predicted>) {
+        let mut writes = Vec::new();
+        let (mut applied, mut answers) = (Vec::new(), Vec::new());
+        let mut streams = self.shared.lock();
+        for Predicted { stream, logits, events, first_image, files, time, permit, reply } in predicted {
+            let images = (logits.len() / self.classes.max(1)) as u64;
+            if events.is_empty() {
+                self.shared.metrics.repeated(images);
+            } else {
+                match streams.apply(&stream, events, &mut writes) {
+                    Ok(one) => applied.push(one),
+                    Err(error) => {
+                        drop(reply.send(Err(Refusal::Stream(error))));
+                        continue;
+                    }
+                }
+                self.shared.metrics.images(images);
+            }
+            if let Some(first) = first_image {
+                let kept = files.into_iter().enumerate().filter_map(|(place, file)| Some((place, file?)));
+                writes.extend(kept.map(|(place, file)| Write::Image {
+                    stream: stream.clone(),
+                    image: first + place as u64,
+                    time: time as u64,
+                    media_type: file.media_type,
+                    bytes: file.bytes,
+                }));
+            }
+            answers.push((reply, Answer { logits, first_image }, permit));
+        }
+        streams.take_raised().into_iter().for_each(|alarm| drop(self.shared.alarms.send(alarm)));
+        streams.commit(writes, applied, move |written| {
+            for (reply, answer, permit) in answers {
+                drop(permit);
+                drop(reply.send(if written { Ok(answer) } else { Err(Refusal::NotWritten) }));
+            }
+        });
+    }
+
+    fn tick(&mut self) {
+        let mut writes = Vec::new();
+        let mut streams = self.shared.lock();
+        streams.close_windows(crate::log::now(), &mut writes);
+        if !writes.is_empty() {
+            streams.commit(writes, Vec::new(), |_| ());
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Responses of the Open Inference Protocol.
+
+use super::infer::WantedOutput;
+use flipcast_ground::argmax;
+use serde_json::{Value, json};
+
+/// Predictions to answer with.
+pub struct InferResponse<'a> {
+    /// The model's name.
+    pub model: &'a str,
+    /// Its version.
+    pub version: &'a str,
+    /// What the sender called the request.
+    pub id: Option<&'a str>,
+    /// The stream.
+    pub stream: &'a str,
+    /// The number of the first image; nothing where the request was counted before.
+    pub first_image: Option<u64>,
+    /// Number of classes.
+    pub classes: usize,
+    /// Logits, row after row.
+    pub logits: &'a [f32],
+}
+
+/// The body, and how long its JSON is where bytes follow it.
+pub fn respond(
+    response: &InferResponse,
+    wanted: &[WantedOutput],
+    binary_by_default: bool,
+) -> Result<(Vec<u8>, Option<usize>), String> {
+    let names = ["logits", "class"];
+    let all: Vec<(&str, bool)> = if wanted.is_empty() {
+        names.iter().map(|name| (*name, binary_by_default)).collect()
+    } else {
+        let known = |output: &WantedOutput| {
+            let name = names.iter().find(|name| **name == output.name);
+            let name = name.ok_or_else(|| {
+                format!(
+                    "there is no output `{}`, expected `logits` or `class`",
+                    output.name.chars().take(64).collect::<String>()
+                )
+            })?;
+            Ok::<_, String>((*name, output.binary.unwrap_or(binary_by_default)))
+        };
+        wanted.iter().map(known).collect::<Result<_, _>>()?
+    };
+    let images = response.logits.len() / response.classes.max(1);
+    let classes: Vec<i64> = response.logits.chunks_exact(response.classes).map(|row| argmax(row) as i64).collect();
+    let (mut outputs, mut binary) = (Vec::new(), Vec::new());
+    for (name, as_bytes) in all {
+        let is_logits = name == "logits";
+        let (datatype, shape) =
+            if is_logits { ("FP32", json!([images, response.classes])) } else { ("INT64", json!([images])) };
+        let mut output = json!({"name": name, "datatype": datatype, "shape": shape});
+        if as_bytes {
+            let before = binary.len();
+            if is_logits {
+                binary.extend(response.logits.iter().flat_map(|value| value.to_le_bytes()));
+            } else {
+                binary.extend(classes.iter().flat_map(|value| value.to_le_bytes()));
+            }
+            output["parameters"] = json!({"binary_data_size": binary.len() - before});
+        } else {
+            output["data"] = if is_logits { json!(response.logits) } else { json!(classes) };
+        }
+        outputs.push(output);
+    }
+    let mut body = json!({
+        "model_name": response.model,
+        "model_version": response.version,
+        "parameters": {"stream": response.stream, "counted": response.first_image.is_some()},
+        "outputs": outputs,
+    });
+    if let Some(id) = response.id {
+        body["id"] = Value::from(id);
+    }
+    if let Some(first) = response.first_image {
+        body["parameters"]["first_image"] = first.into();
+    }
+    let mut bytes = body.to_string().into_bytes();
+    let json_length = (!binary.is_empty()).then_some(bytes.len());
+    bytes.extend(binary);
+    Ok((bytes, json_length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_come_as_they_were_asked_for() {
+        let response = InferResponse {
+            model: "m",
+            version: "1",
+            id: Some("a"),
+            stream: "s",
+            first_image: Some(4),
+            classes: 2,
+            logits: &[0.5, 1.5, 2.0, 0.0],
+        };
+        let (body, length) = respond(&response, &[], false).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((length, &body["outputs"][1]["data"]), (None, &json!([1, 0])));
+        assert_eq!(body["parameters"], json!({"stream": "s", "counted": true, "first_image": 4}));
+        let wanted = [WantedOutput { name: "class".to_owned(), binary: Some(true) }];
+        let (body, length) = respond(&response, &wanted, false).unwrap();
+        assert_eq!(body[length.unwrap()..], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let unknown = [WantedOutput { name: "boxes".to_owned(), binary: None }];
+        assert!(respond(&response, &unknown, false).unwrap_err().contains("`boxes`"));
+    }
+}

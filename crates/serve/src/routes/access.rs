@@ -1,0 +1,76 @@
+//! Who may do what, and how long everything takes.
+
+use crate::ApiError;
+use crate::server::App;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Lets a request through if its token allows it, counts it, and adds headers that every answer has.
+pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let mut response = match check(&app, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    };
+    app.shared.metrics.request(response.status().as_u16(), started.elapsed().as_secs_f64());
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}
+
+fn check(app: &App, request: &Request) -> Result<(), ApiError> {
+    let (method, path) = (request.method(), request.uri().path());
+    check_origin(request.headers())?;
+    let is_get = method == Method::GET || method == Method::HEAD;
+    // The page holds no data, and probes carry no token.
+    let is_open = is_get && (path.starts_with("/v2/health/") || ["/", "/page.css", "/page.js"].contains(&path));
+    if is_open {
+        return Ok(());
+    }
+    let tokens = &app.config.tokens;
+    // A question is remembered, so that its answer counts.
+    let is_read = is_get && !path.ends_with("/ask");
+    let allowed: Vec<&String> = match is_read {
+        true if tokens.read.is_none() => return Ok(()),
+        true => tokens.read.iter().chain(&tokens.write).collect(),
+        false if tokens.write.is_none() => return Ok(()),
+        false => tokens.write.iter().collect(),
+    };
+    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let given = given.and_then(|text| text.strip_prefix("Bearer "));
+    // KServe's logger sends no header of one's own choice, but keeps the query of its address.
+    let is_sink = path == "/" && method == Method::POST;
+    let query = request.uri().query().filter(|_| is_sink).unwrap_or_default();
+    let in_query = query.split('&').find_map(|pair| pair.strip_prefix("token="));
+    let given = given.or(in_query).unwrap_or_default();
+    // All are compared, so that time tells nothing.
+    let fits = allowed.iter().map(|token| is_same(token, given)).fold(false, |any, one| any | one);
+    if fits {
+        return Ok(());
+    }
+    let what = if is_read { "reading" } else { "writing" };
+    Err(ApiError::new(StatusCode::UNAUTHORIZED, format!("a token for {what} is needed: `Authorization: Bearer TOKEN`")))
+}
+
+/// A page of another site cannot make a browser write here.
+fn check_origin(headers: &HeaderMap) -> Result<(), ApiError> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
+    let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
+    if text(header::HOST) == Some(authority) {
+        return Ok(());
+    }
+    Err(ApiError::new(StatusCode::FORBIDDEN, "the request comes from a page of another site"))
+}
+
+/// Whether two texts are the same, in a time that depends on their lengths alone.
+fn is_same(expected: &str, given: &str) -> bool {
+    let differs = expected.bytes().zip(given.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b));
+    (expected.len() == given.len()) & (differs == 0)
+}

@@ -1,0 +1,193 @@
+//! The Open Inference Protocol v2 over HTTP.
+
+use super::read::{read_body, request_key, reserve};
+use crate::ApiError;
+use crate::engine::{Answer, Job, JobInput};
+use crate::feeder::png_file;
+use crate::prepared::{KeptFile, RawImages, shown_file};
+use crate::protocol::{InferRequest, InferResponse, respond};
+use crate::server::App;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Says how long the JSON in front of binary tensors is.
+const JSON_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
+/// The stream of requests that name none.
+pub const DEFAULT_STREAM: &str = "default";
+
+/// `?stream=`.
+#[derive(Deserialize)]
+pub struct StreamQuery {
+    stream: Option<String>,
+}
+
+pub async fn server() -> Json<Value> {
+    let extensions = ["binary_tensor_data", "parameters"];
+    Json(json!({"name": "flipcast", "version": env!("CARGO_PKG_VERSION"), "extensions": extensions}))
+}
+
+pub async fn live() -> Json<Value> {
+    Json(json!({"live": true}))
+}
+
+pub async fn ready(State(app): State<Arc<App>>) -> Response {
+    let ready = app.is_ready();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(json!({"ready": ready}))).into_response()
+}
+
+pub async fn model(State(app): State<Arc<App>>, Path(model): Path<String>) -> Result<Json<Value>, ApiError> {
+    describe(&app, &model, None)
+}
+
+pub async fn model_version(
+    State(app): State<Arc<App>>,
+    Path((model, version)): Path<(String, String)>,
+) -> Result<Json<Value>, ApiError> {
+    describe(&app, &model, Some(&version))
+}
+
+pub async fn model_ready(State(app): State<Arc<App>>, Path(model): Path<String>) -> Result<Response, ApiError> {
+    check_model(&app, &model, None)?;
+    Ok(ready(State(app)).await)
+}
+
+pub async fn model_version_ready(
+    State(app): State<Arc<App>>,
+    Path((model, version)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    check_model(&app, &model, Some(&version))?;
+    Ok(ready(State(app)).await)
+}
+
+pub async fn infer(
+    State(app): State<Arc<App>>,
+    Path(model): Path<String>,
+    Query(query): Query<StreamQuery>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    check_model(&app, &model, None)?;
+    answer(&app, query.stream, &headers, body).await
+}
+
+pub async fn infer_version(
+    State(app): State<Arc<App>>,
+    Path((model, version)): Path<(String, String)>,
+    Query(query): Query<StreamQuery>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    check_model(&app, &model, Some(&version))?;
+    answer(&app, query.stream, &headers, body).await
+}
+
+/// The length that the header of binary tensors gives.
+pub fn json_length(headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
+    let Some(value) = headers.get(JSON_LENGTH) else { return Ok(None) };
+    let length = value.to_str().ok().and_then(|text| text.parse().ok());
+    length.map(Some).ok_or_else(|| ApiError::bad_request("`Inference-Header-Content-Length` is no number"))
+}
+
+/// Predicts images, counts them and waits until that is on disk.
+pub async fn predict(app: &Arc<App>, stream: String, key: Option<u64>, images: RawImages) -> Result<Answer, ApiError> {
+    let Some(preparation) = app.preparation.clone() else {
+        return Err(ApiError::bad_request("there is no network here: send what another server predicted"));
+    };
+    let count = images.len();
+    let limit = app.config.limits.request_images;
+    if count == 0 || count > limit {
+        return Err(ApiError::bad_request(format!("there are {count} images, expected 1 to {limit}")));
+    }
+    let permit = reserve(app, count.saturating_mul(preparation.image_bytes()))?;
+    let keeps = app.config.keep_images.is_some();
+    let stopped = |_| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping");
+    // Decoding takes memory of its own, so that only a few images are decoded at a time.
+    let turn = app.decoders.clone().acquire_owned().await;
+    let prepared = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        let files: Vec<Option<KeptFile>> = match &images {
+            _ if !keeps => Vec::new(),
+            RawImages::Encoded(files) => files.iter().map(|file| shown_file(file)).collect(),
+            RawImages::Pixels(tensor) => tensor.each().map(|image| image.as_ref().map(png_file)).collect(),
+            RawImages::Values(_) => Vec::new(),
+        };
+        Ok::<_, String>((preparation.prepare(images)?, files))
+    });
+    let (prepared, files) = prepared.await.map_err(stopped)?.map_err(ApiError::bad_request)?;
+    app.submit(|reply| Job { files, permit: Some(permit), ..Job::new(stream, key, JobInput::Images(prepared), reply) })
+        .await
+}
+
+async fn answer(app: &Arc<App>, stream: Option<String>, headers: &HeaderMap, body: Body) -> Result<Response, ApiError> {
+    let json_length = json_length(headers)?;
+    let (body, _held) = read_body(app, headers, body).await?;
+    let request = InferRequest::parse(&body, json_length).map_err(|bad| ApiError::bad_request(bad.to_string()))?;
+    let key = request.id.as_deref().map(|id| request_key(id, &body));
+    drop(body);
+    let stream = stream.or(request.stream).unwrap_or_else(|| DEFAULT_STREAM.to_owned());
+    let Answer { logits, first_image } = predict(app, stream.clone(), key, request.images).await?;
+    let response = InferResponse {
+        model: &app.config.model_name,
+        version: &app.config.model_version,
+        id: request.id.as_deref(),
+        stream: &stream,
+        first_image,
+        classes: app.classes,
+        logits: &logits,
+    };
+    let (body, json_length) =
+        respond(&response, &request.outputs, request.binary_outputs).map_err(ApiError::bad_request)?;
+    let media_type = if json_length.is_some() { "application/octet-stream" } else { "application/json" };
+    let mut response = ([(header::CONTENT_TYPE, media_type)], body).into_response();
+    if let Some(length) = json_length {
+        response.headers_mut().insert(JSON_LENGTH, HeaderValue::from(length));
+    }
+    Ok(response)
+}
+
+fn describe(app: &App, model: &str, version: Option<&str>) -> Result<Json<Value>, ApiError> {
+    check_model(app, model, version)?;
+    let inputs = match &app.preparation {
+        Some(preparation) => {
+            let size = preparation.size();
+            json!([
+                {"name": "image", "datatype": "BYTES", "shape": [-1]},
+                {"name": "pixels", "datatype": "UINT8", "shape": [-1, -1, -1, 3]},
+                {"name": "values", "datatype": "FP32", "shape": [-1, 3, size.height, size.width]},
+            ])
+        }
+        None => json!([]),
+    };
+    Ok(Json(json!({
+        "name": app.config.model_name,
+        "versions": [app.config.model_version],
+        "platform": "flipcast",
+        "inputs": inputs,
+        "outputs": [
+            {"name": "logits", "datatype": "FP32", "shape": [-1, app.classes]},
+            {"name": "class", "datatype": "INT64", "shape": [-1]},
+        ],
+    })))
+}
+
+fn check_model(app: &App, model: &str, version: Option<&str>) -> Result<(), ApiError> {
+    let shortened = |text: &str| text.chars().take(64).collect::<String>();
+    if model != app.config.model_name {
+        let (found, known) = (shortened(model), &app.config.model_name);
+        return Err(ApiError::new(StatusCode::NOT_FOUND, format!("there is no model `{found}`, expected `{known}`")));
+    }
+    match version.filter(|version| *version != app.config.model_version) {
+        Some(version) => {
+            let (found, known) = (shortened(version), &app.config.model_version);
+            Err(ApiError::new(StatusCode::NOT_FOUND, format!("there is no version `{found}`, expected `{known}`")))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,213 @@
+//! The page in a real browser, used as a person would.
+//!
+//! Needs Chromium (`/usr/bin/chromium`, or what `FLIPCAST_CHROMIUM` names); without it the tests say so and pass. With
+//! `FLIPCAST_SCREENSHOTS=FOLDER`, pictures of the views are left there.
+
+use crate::fixture::{config, network, picture, server};
+use axum::Router;
+use axum::http::{HeaderMap, header};
+use axum::response::{Html, Response};
+use axum::routing::get;
+use flipcast_serve::{ServeConfig, Server};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a user does; the findings are left in the document.
+const DRIVER: &str = r#"<!doctype html><title>driver</title><iframe id="page" src="/" width="WIDTH" height="900"></iframe><script>
+(async () => {
+  const found = {};
+  const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+  const frame = document.getElementById('page');
+  const until = async (what, test) => {
+    for (let i = 0; i < 100; i++) {
+      try { const value = test(); if (value) return value; } catch (error) { found.last = String(error); }
+      await wait(50);
+    }
+    throw new Error('never: ' + what);
+  };
+  const all = (selector) => Array.from(frame.contentDocument.querySelectorAll(selector));
+  const text = (selector) => all(selector).map((element) => element.textContent).join(' | ');
+  try {
+    await until('cards', () => all('.card').length === 2);
+    found.lead = text('.lead');
+    found.alarmed = text('.card.alarmed h2');
+    all('.card').find((card) => card.textContent.includes('north/door')).click();
+    await until('history', () => all('svg.chart circle').length > 0);
+    found.heading = text('h1');
+    found.dots = all('svg.chart circle').length;
+    found.marks = all('svg.chart .mark').length > 0;
+    found.flat = all('svg.chart').filter((svg) => svg.getBoundingClientRect().height < 15).length;
+    all('svg.chart circle')[0].dispatchEvent(new PointerEvent('pointerover', { bubbles: true }));
+    found.readout = text('.readout').startsWith('Window 0, 64 images until');
+    found.alarm = text('.alarm strong').length > 0;
+    found.bars = all('.bar').length > 0;
+    found.wide = frame.contentDocument.documentElement.scrollWidth > frame.clientWidth;
+    all('nav a').find((link) => link.textContent === 'Label images').click();
+    await until('question', () => text('h1').startsWith('Which class'));
+    const first = text('h1');
+    found.picture = await until('picture', () => all('img').length === 1 && all('img')[0].naturalWidth);
+    found.buttons = text('.answers button');
+    for (let i = 0; i < 6; i++) {
+      const before = text('h1');
+      frame.contentDocument.dispatchEvent(new KeyboardEvent('keydown', { key: '1', bubbles: true }));
+      await until('next question', () => text('h1').startsWith('Which class') && text('h1') !== before);
+    }
+    found.moved = text('h1') !== first;
+    all('main a').find((link) => link.textContent === 'Back to the stream').click();
+    await until('labels', () => text('h2').includes('Labels'));
+    found.labels = /6 labels: [\d.]+%/.test(text('main p'));
+    all('#reset')[0].click();
+    await until('no alarm', () => text('.badge.calm') === 'no alarm');
+    found.reset = true;
+    frame.contentWindow.location.hash = '#settings';
+    await until('settings', () => text('pre').includes('window_images'));
+    found.settings = true;
+    const theme = all('#theme')[0];
+    theme.click();
+    theme.click();
+    await wait(50);
+    found.dark = frame.contentWindow.getComputedStyle(frame.contentDocument.body).backgroundColor;
+  } catch (error) {
+    found.error = String(error);
+  }
+  const mark = document.createElement('pre');
+  mark.id = 'found';
+  mark.textContent = Object.entries(found).map(([name, value]) => `${name}=${value}`).join('\n');
+  document.body.append(mark);
+})();
+</script>"#;
+
+fn chromium() -> Option<PathBuf> {
+    let path = std::env::var_os("FLIPCAST_CHROMIUM").map_or_else(|| "/usr/bin/chromium".into(), PathBuf::from);
+    if path.is_file() {
+        return Some(path);
+    }
+    println!("skipped: there is no browser at `{}`", path.display());
+    None
+}
+
+/// A server with two streams, one of which was shifted; `driven` also has a page that uses the other.
+fn start(state: &Path, driven: bool) -> SocketAddr {
+    let made = server(ServeConfig { keep_images: Some(3600), ..config(state) });
+    fill(&made);
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            tell.send(listener.local_addr().unwrap()).unwrap();
+            let router: Router = if driven {
+                let driver = |width: &'static str| get(move || async move { Html(DRIVER.replace("WIDTH", width)) });
+                // The policy lets nobody look into the page from outside; the other test keeps it.
+                let open = axum::middleware::map_response(|mut response: Response| async move {
+                    let headers: &mut HeaderMap = response.headers_mut();
+                    headers.remove(header::CONTENT_SECURITY_POLICY);
+                    response
+                });
+                made.router().layer(open).route("/driver-1100", driver("1100")).route("/driver-400", driver("400"))
+            } else {
+                made.router()
+            };
+            axum::serve(listener, router).await.unwrap();
+        });
+    });
+    told.recv().unwrap()
+}
+
+fn fill(server: &Server) {
+    let feeder = server.feeder();
+    network();
+    for batch in 0..20usize {
+        let images: Vec<_> = (64 * batch..64 * (batch + 1)).map(picture).collect();
+        assert_eq!(feeder.send("south", images.clone()), Ok(true));
+        let darker = |image: flipcast_images::Image| {
+            let (width, height) = (image.width(), image.height());
+            let rgb = image.rgb().iter().map(|byte| if batch > 9 { byte / 8 } else { *byte }).collect();
+            flipcast_images::Image::new(width, height, rgb).unwrap()
+        };
+        assert_eq!(feeder.send("north/door", images.into_iter().map(darker).collect()), Ok(true));
+    }
+}
+
+/// Opens an address; gives the document after its scripts have run, and what the browser said.
+fn open(browser: &Path, profile: &Path, url: &str, more: &[String]) -> (String, String) {
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--enable-logging=stderr"])
+        .args(more)
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(url)
+        .output()
+        .expect("the browser starts");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (text(output.stdout), text(output.stderr))
+}
+
+fn console(stderr: &str) -> Vec<&str> {
+    stderr.lines().filter(|line| line.contains("CONSOLE")).collect()
+}
+
+#[test]
+fn a_person_finds_the_alarm_labels_images_and_takes_it_back() {
+    let Some(browser) = chromium() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for width in ["1100", "400"] {
+        let address = start(&folder.path().join(width), true);
+        let url = format!("http://{address}/driver-{width}");
+        let more = ["--dump-dom", "--virtual-time-budget=30000"].map(str::to_owned);
+        let (document, stderr) = open(&browser, &folder.path().join("profile"), &url, &more);
+        assert_eq!(console(&stderr), [""; 0]);
+        let found = document.split("<pre id=\"found\">").nth(1).unwrap_or_else(|| panic!("{stderr}"));
+        let found = found.split("</pre>").next().expect("its end");
+        for line in [
+            "lead=1 of 2 streams have an alarm.",
+            "alarmed=north/door",
+            "heading=north/door",
+            "marks=true",
+            "flat=0",
+            "readout=true",
+            "alarm=true",
+            "bars=true",
+            "wide=false",
+            "picture=32",
+            "buttons=1left | 2up | 3right",
+            "moved=true",
+            "labels=true",
+            "reset=true",
+            "settings=true",
+            "dark=rgb(20, 24, 29)",
+        ] {
+            assert!(found.lines().any(|found| found == line), "`{line}` is not in:\n{found}");
+        }
+    }
+}
+
+#[test]
+fn the_page_opens_under_its_own_policy_without_a_word_on_the_console() {
+    let Some(browser) = chromium() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let address = start(&folder.path().join("state"), false);
+    let screenshots = std::env::var_os("FLIPCAST_SCREENSHOTS").map(PathBuf::from);
+    for (name, hash, size) in [
+        ("streams", "", "1000,640"),
+        ("stream", "#stream/north%2Fdoor", "1000,1180"),
+        ("label", "#label/north%2Fdoor", "1000,560"),
+        ("phone", "#stream/north%2Fdoor", "500,1000"),
+    ] {
+        let url = format!("http://{address}/{hash}");
+        let mut more =
+            vec![format!("--window-size={size}"), "--virtual-time-budget=3000".to_owned(), "--dump-dom".to_owned()];
+        let (document, stderr) = open(&browser, &folder.path().join("profile"), &url, &more);
+        assert_eq!(console(&stderr), [""; 0], "{name}");
+        assert!(document.contains("north/door") || name == "label", "{document}");
+        if let Some(folder) = &screenshots {
+            more.pop();
+            more.push(format!("--screenshot={}", folder.join(format!("serve-{name}.png")).display()));
+            more.extend((name == "phone").then(|| "--force-dark-mode".to_owned()));
+            open(&browser, &folder.join("profile"), &url, &more);
+            let _ = std::fs::remove_dir_all(folder.join("profile"));
+        }
+    }
+}
