@@ -37,6 +37,7 @@ enum Command {
     Corrupt(commands::corrupt::Args),
     /// Adapt a model to images while it predicts them
     Adapt(commands::adapt::Args),
+    Serve(commands::serve::Args),
     /// Run a plan of many cells, in parts and resumed at will
     Study(commands::study::Args),
     /// Look at what adaptation does to a model: phases, omission, flips, an embedding map, a toy
@@ -82,6 +83,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Agree(args) => commands::agree::run(&args),
         Command::Corrupt(args) => commands::corrupt::run(&args),
         Command::Adapt(args) => commands::adapt::run(&args),
+        Command::Serve(args) => commands::serve::run(&args),
         Command::Study(args) => commands::study::run(&args),
         Command::Analyse(args) => commands::analyse::run(&args),
         Command::Report(args) => commands::report::run(&args),

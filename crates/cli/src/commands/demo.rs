@@ -1,6 +1,6 @@
 //! `flipcast demo`: estimates beside the truth, on shifts the calibration has not seen.
 
-mod assets;
+pub(super) mod assets;
 mod report;
 mod rows;
 

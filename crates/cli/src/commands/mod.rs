@@ -24,6 +24,11 @@ mod profile;
 pub mod report;
 pub mod runs;
 mod scoring;
+#[cfg(feature = "serve")]
+pub mod serve;
+#[cfg(not(feature = "serve"))]
+#[path = "serve_left_out.rs"]
+pub mod serve;
 pub mod study;
 mod threads;
 

@@ -15,6 +15,8 @@ mod report;
 mod run;
 mod runs;
 mod scratch;
+#[cfg(feature = "serve")]
+mod serving;
 mod stream;
 mod study;
 mod tiny_model;
