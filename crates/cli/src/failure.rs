@@ -1,6 +1,7 @@
 //! How errors reach the user: what failed, why, and what to do about it.
 
 use crate::commands::corrupt::SettingsError;
+use crate::commands::serve;
 use crate::interrupt::{self, Interrupted};
 use flipcast_corrupt::write::WriteError;
 use flipcast_cuda::CudaError;
@@ -117,6 +118,9 @@ fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
     }
     if let Some(error) = cause.downcast_ref::<SettingsError>() {
         return error.hint();
+    }
+    if let Some(hint) = serve::hint(cause) {
+        return Some(hint);
     }
     match (flipcast::hint(cause), flags(cause)) {
         (Some(hint), Some(flags)) => Some(format!("{hint}: {flags}")),

@@ -14,6 +14,7 @@ use flipcast_models::Model;
 use flipcast_run::monitor::MonitorConfig;
 use flipcast_run::{Calibration, OutputsCalibration};
 use flipcast_serve::{Limits, Log, ServeConfig, ServeError, Server, Subject, Tokens, Webhook};
+use std::error::Error;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -116,7 +117,7 @@ pub fn run(args: &Args) -> Result<()> {
         None => {
             let calibration = OutputsCalibration::load(path)?;
             let config = args.config("outputs", Vec::new(), state)?;
-            let server = Server::new(Subject::Outputs(&calibration), config, Log::stderr()).map_err(advised)?;
+            let server = Server::new(Subject::Outputs(&calibration), config, Log::stderr())?;
             serve(server, &StopRequest::listen()?)
         }
     }
@@ -129,7 +130,7 @@ fn serve(server: Server, stop: &StopRequest) -> Result<()> {
         // A closed stdout is no reason not to serve.
         let _ = print(&format!("listening on http://{address}\n"));
     };
-    server.run(listening, move || stop.signal().is_some()).map_err(advised)
+    Ok(server.run(listening, move || stop.signal().is_some())?)
 }
 
 impl Args {
@@ -139,7 +140,7 @@ impl Args {
         let names = model.class_names().map(<[String]>::to_vec).unwrap_or_default();
         let config = self.config(model.name(), names, state)?;
         let subject = Subject::Network { model, calibration, device };
-        Server::new(subject, config, Log::stderr()).map_err(advised)
+        Ok(Server::new(subject, config, Log::stderr())?)
     }
 
     fn config(&self, name: &str, class_names: Vec<String>, state: PathBuf) -> Result<ServeConfig> {
@@ -171,7 +172,7 @@ impl Args {
             tokens: Tokens { read, write },
             limits,
             keep_images: self.keep_images.map(|hours| hours.saturating_mul(3600)),
-            webhook: self.webhook.as_deref().map(Webhook::parse).transpose().map_err(advised)?,
+            webhook: self.webhook.as_deref().map(Webhook::parse).transpose()?,
         })
     }
 }
@@ -198,15 +199,11 @@ fn read_token(path: Option<&Path>) -> Result<Option<String>> {
     Ok(Some(token.to_owned()))
 }
 
-/// The error with its advice, in words of the command line.
-fn advised(error: ServeError) -> anyhow::Error {
-    let hint = match &error {
+/// What an error of the server advises, in words of the command line.
+pub fn hint(cause: &(dyn Error + 'static)) -> Option<String> {
+    match cause.downcast_ref::<ServeError>()? {
         ServeError::Unprotected { .. } => Some("give --write-token FILE, or --listen 127.0.0.1:8686".to_owned()),
         ServeError::OtherState { .. } => Some("give another folder with --state".to_owned()),
         error => error.hint(),
-    };
-    match hint {
-        Some(hint) => anyhow::Error::new(error).context(Advised { problem: "cannot serve".to_owned(), hint }),
-        None => error.into(),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::failure::Environment;
 use anyhow::Result;
+use std::error::Error;
 
 /// Watch a running classifier (left out of this build).
 #[derive(Clone, Debug, clap::Args)]
@@ -14,4 +15,9 @@ pub struct Args {
 /// Says how to get it.
 pub fn run(_: &Args) -> Result<()> {
     Err(Environment("this build leaves out the server: build it with the feature `serve`".to_owned()).into())
+}
+
+/// There is no error of the server to advise on.
+pub fn hint(_: &(dyn Error + 'static)) -> Option<String> {
+    None
 }
