@@ -1,15 +1,15 @@
 """Exports the 52 classifiers that the importer of exported programs is measured on, with random weights.
 
-    python tools/export_networks.py FOLDER [NAME ...]
+    python tools/export_networks.py FOLDER [--onnx] [NAME ...]
 
-Writes for every network FOLDER/<library>.<name>.pt2, and FOLDER/<library>.<name>.expected.safetensors with a batch of four
+Writes for every network FOLDER/<library>.<name>.pt2, with --onnx also the same as ONNX with its norms kept, and FOLDER/<library>.<name>.expected.safetensors with a batch of four
 images, its logits, and the gradients of the mean entropy with respect to scale and shift of every norm, in double precision:
 `running.*` with running statistics, `batch.*` with those of the batch; `float32_errors` is how far PyTorch itself is from them
 in single precision. Then
 
     FLIPCAST_EXPORTS=FOLDER cargo test -p flipcast-models --test programs -- --ignored --nocapture
 
-tells which of them run and how far they are from PyTorch. Needs torch, torchvision, timm and safetensors.
+tells which of them run and how far they are from PyTorch. Needs torch, torchvision, timm and safetensors, for ONNX also onnxscript.
 """
 
 import copy
@@ -124,19 +124,40 @@ def export(model, images, path, dynamic=True):
     return sorted({str(node.target) for node in program.graph.nodes if node.op == "call_function"})
 
 
+def export_onnx(model, images, path):
+    """Saves the network as ONNX, batch norms not folded into convolutions."""
+    settings = {"dynamo": True, "optimize": False, "external_data": False, "verbose": False}
+    try:
+        torch.onnx.export(model, (images,), path, dynamic_shapes=({0: torch.export.Dim("n")},), **settings)
+    except Exception:
+        torch.onnx.export(model, (images,), path, **settings)
+
+
 def main():
     folder, names = Path(sys.argv[1]), sys.argv[2:]
+    with_onnx = "--onnx" in names
+    names = [name for name in names if name != "--onnx"]
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     networks = [("torchvision", name) for name in TORCHVISION] + [("timm", name) for name in TIMM]
     for library, name in networks:
         place = folder / f"{library}.{name}"
-        if (names and name not in names) or place.with_name(place.name + ".expected.safetensors").exists():
+        done = place.with_name(place.name + ".expected.safetensors").exists()
+        onnx_done = not with_onnx or place.with_name(place.name + ".onnx").exists()
+        if (names and name not in names) or (done and onnx_done):
             continue
         start = time.time()
         model, size = build(library, name)
         images = torch.randn(4, 3, *size, generator=torch.Generator().manual_seed(3))
         enliven(model, images)
+        if not onnx_done:
+            try:
+                export_onnx(model, images, f"{place}.onnx")
+            except Exception as error:
+                print(f"{library}/{name}: no ONNX: {str(error)[:200]}", flush=True)
+        if done:
+            print(f"{library}/{name} {time.time() - start:.0f} s: ONNX", flush=True)
+            continue
         operators = export(model, images, f"{place}.pt2")
         tensors = measure(model, images)
         tensors["images"] = images

@@ -104,6 +104,32 @@ class Standardized(nn.Module):
         return self.head(x.mean((2, 3)))
 
 
+class Enlarged(nn.Module):
+    """Two maps enlarged by the nearest pixel and added to one of their full size, as in HRNet."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU())
+        self.second = nn.Sequential(nn.Conv2d(6, 6, 3, 2, 1, bias=False), nn.BatchNorm2d(6))
+        self.third = nn.Sequential(nn.Conv2d(6, 6, 3, 3, bias=False), nn.BatchNorm2d(6))
+        self.head = nn.Linear(6, classes)
+
+    def forward(self, x):
+        x = self.stem(x)
+        x = x + nn.functional.interpolate(self.second(x), scale_factor=2) + nn.functional.interpolate(self.third(x), size=x.shape[2:])
+        return self.head(nn.functional.relu(x).mean((2, 3)))
+
+
+def strengthened(model):
+    """The network with larger weights of its linear layers: their first ones give values so small that rounding shows in gradients."""
+    generator = torch.Generator().manual_seed(5)
+    for name, module in model.named_modules():
+        # What the biases of attention are computed by stays small: it is rounded when the file is read.
+        if isinstance(module, nn.Linear) and "cpb_mlp" not in name:
+            module.weight.data = 0.3 * torch.randn(module.weight.shape, generator=generator)
+    return model
+
+
 def networks():
     """Name, network, rows, columns, batch, and whether the batch size is left open."""
     layer_norm = partial(nn.LayerNorm, eps=1e-6)
@@ -144,6 +170,21 @@ def networks():
         nn.Conv2d(3, 6, 3, bias=False), nn.BatchNorm2d(6), nn.AvgPool2d(3, 2, 1, count_include_pad=False), nn.ReLU(),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 7),
     ), 13, 15, 4, True
+    yield "mixer", timm.models.mlp_mixer.MlpMixer(
+        num_classes=7, img_size=(24, 16), patch_size=8, num_blocks=2, embed_dim=10, mlp_ratio=(0.5, 2.0)
+    ), 24, 16, 3, True
+    yield "convnext_v2", timm.models.convnext.ConvNeXt(
+        depths=(1, 1, 1, 1), dims=(8, 8, 12, 12), use_grn=True, ls_init_value=None, num_classes=7
+    ), 32, 64, 2, True
+    yield "swin_v2", strengthened(swin_transformer.SwinTransformer(
+        [2, 2], 16, [2, 2], [2, 4], [4, 4], mlp_ratio=2.0, num_classes=7, stochastic_depth_prob=0.0,
+        block=swin_transformer.SwinTransformerBlockV2, downsample_layer=swin_transformer.PatchMergingV2,
+    )), 24, 20, 3, True
+    yield "eva", strengthened(timm.models.eva.Eva(
+        img_size=(32, 24), patch_size=8, embed_dim=12, depth=2, num_heads=3, mlp_ratio=2.0, swiglu_mlp=True, use_rot_pos_emb=True,
+        num_classes=7,
+    )), 32, 24, 3, True
+    yield "enlarged", Enlarged(7), 12, 18, 4, True
 
 
 def main():

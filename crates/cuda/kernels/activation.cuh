@@ -11,6 +11,7 @@
 #define SIGMOID 7
 #define HARD_SWISH 8
 #define HARD_SIGMOID 9
+#define INVERSE_SQRT 10
 
 static __device__ __forceinline__ float sigmoid(float z) {
     return 1.0f / (1.0f + __expf(-z));
@@ -47,6 +48,8 @@ static __device__ __forceinline__ float activate(int activation, float z) {
         return tanhf(z);
     case SIGMOID:
         return sigmoid(z);
+    case INVERSE_SQRT:
+        return z > 0.0f ? 1.0f / sqrtf(z) : 0.0f;
     case HARD_SIGMOID: {
         float gate = z + 3.0f;
         return (gate < 0.0f ? 0.0f : (gate > 6.0f ? 6.0f : gate)) * (1.0f / 6.0f);
@@ -88,6 +91,10 @@ static __device__ __forceinline__ float slope_at(int activation, float z) {
     case SIGMOID: {
         float s = sigmoid(z);
         return s * (1.0f - s);
+    }
+    case INVERSE_SQRT: {
+        float r = z > 0.0f ? 1.0f / sqrtf(z) : 0.0f;
+        return -0.5f * r * r * r;
     }
     case HARD_SIGMOID:
         return z > -3.0f && z < 3.0f ? 1.0f / 6.0f : 0.0f;

@@ -11,7 +11,7 @@ use flipcast_images::dataset::DataError;
 use flipcast_images::decode::DecodeError;
 use flipcast_images::labelspace::LabelError;
 use flipcast_images::loader::LoadError;
-use flipcast_models::{CardError, ImportError, ModelError, RestoreError};
+use flipcast_models::{CardError, HubError, ImportError, ModelError, RestoreError};
 use flipcast_record::RecordError;
 use flipcast_record::predictions::PredictionError;
 use flipcast_report::ReportError;
@@ -38,6 +38,7 @@ const ADVISERS: &[Adviser] = &[
     ask::<ExecError>,
     ask::<EstimateError>,
     ask::<FrostError>,
+    ask::<HubError>,
     ask::<ImportError>,
     ask::<LabelError>,
     ask::<LabelFileError>,

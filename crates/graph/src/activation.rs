@@ -22,6 +22,8 @@ pub enum Activation {
     HardSwish,
     /// `relu6(x + 3) / 6`.
     HardSigmoid,
+    /// `1 / sqrt(x)`, and 0 where `x` is not positive: lengths of vectors are made of it.
+    InverseSqrt,
 }
 
 impl Activation {

@@ -35,6 +35,11 @@ pub enum Arrangement {
     },
     /// The top left corner with the rows and columns of a second input, which is not read.
     CropLike,
+    /// Every token as the top left one of `factor` x `factor`, the others of which are zeros.
+    Spread {
+        /// Rows and columns of each.
+        factor: usize,
+    },
     /// Two by two tokens as the channels of one, in the order top left, bottom left, top right, bottom right; zeros where a
     /// row or column is missing.
     MergePatches,
@@ -66,6 +71,9 @@ impl Arrangement {
                 let like = like?;
                 let fits = like.height <= from.height && like.width <= from.width;
                 fits.then(|| Dims::new(like.height, like.width, from.channels))
+            }
+            Self::Spread { factor } => {
+                Some(Dims::new(from.height.checked_mul(factor)?, from.width.checked_mul(factor)?, from.channels))
             }
             Self::MergePatches => Some(Dims::new(from.height.div_ceil(2), from.width.div_ceil(2), 4 * from.channels)),
         }
@@ -104,6 +112,12 @@ impl Arrangement {
                 })
                 .collect(),
             Self::PadToMultiple { .. } | Self::CropLike => map().map(|(y, x)| token(y, x)).collect(),
+            Self::Spread { factor } => map()
+                .map(|(y, x)| match y % factor == 0 && x % factor == 0 {
+                    true => token(y / factor, x / factor),
+                    false => Self::VACANT,
+                })
+                .collect(),
             Self::MergePatches => map()
                 .flat_map(|(y, x)| {
                     [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(down, right)| token(2 * y + down, 2 * x + right))
@@ -140,6 +154,12 @@ mod tests {
         let like = Dims::new(2, 2, 1);
         let found = cells(Arrangement::CropLike, Dims::new(3, 4, 5), Some(like));
         assert_eq!(found, [0, 1, 4, 5]);
+    }
+
+    #[test]
+    fn spread_tokens_have_zeros_below_and_right_of_them() {
+        let found = cells(Arrangement::Spread { factor: 2 }, Dims::new(1, 2, 5), None);
+        assert_eq!(found, [0, V, 1, V, V, V, V, V]);
     }
 
     #[test]

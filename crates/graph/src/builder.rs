@@ -205,6 +205,21 @@ impl GraphBuilder {
         self.push(name, Op::Flatten, &[x], self.channels[x.0])
     }
 
+    /// Exchanges the `pixels` pixels and the channels of `x`; the result has `rows` rows.
+    pub fn transpose(&mut self, name: &str, x: NodeId, pixels: usize, rows: usize) -> NodeId {
+        let channels = self.channels[x.0];
+        self.expect_setting(name, "pixels", pixels, pixels > 0, || "at least 1".into());
+        let divides = rows > 0 && channels.is_multiple_of(rows);
+        self.expect_setting(name, "rows", rows, divides, || format!("a divisor of {channels}"));
+        self.push(name, Op::Transpose { pixels, rows }, &[x], pixels)
+    }
+
+    /// Puts zeros between the pixels of `x`: each is the top left one of `factor` x `factor`.
+    pub fn spread(&mut self, name: &str, x: NodeId, factor: usize) -> NodeId {
+        self.expect_setting(name, "factor", factor, factor > 0, || "at least 1".into());
+        self.arrange(name, &[x], Arrangement::Spread { factor })
+    }
+
     /// Adds a shortcut of type A.
     pub fn shortcut_a(&mut self, name: &str, x: NodeId, stride: usize, channels: usize) -> NodeId {
         self.expect_setting(name, "stride", stride, stride > 0, || "at least 1".into());

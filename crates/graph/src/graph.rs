@@ -124,6 +124,16 @@ impl Graph {
         params
     }
 
+    /// The same graph with other addends to variances: those that `eps` gives by the name of the norm.
+    pub fn with_eps(mut self, eps: impl Fn(&str) -> Option<f32>) -> Self {
+        for node in &mut self.nodes {
+            if let (Op::Norm(norm), Some(eps)) = (&mut node.op, eps(&node.name)) {
+                norm.eps = eps;
+            }
+        }
+        self
+    }
+
     /// The normalisation layers in node order.
     pub fn norms(&self) -> impl Iterator<Item = (NodeId, &NormLayer)> {
         self.nodes.iter().enumerate().filter_map(|(i, node)| match &node.op {
@@ -260,11 +270,12 @@ impl Graph {
                     }
                     Dims::new(first.height, first.width, runs.iter().map(|run| run.count).sum())
                 }
-                Op::AddPosition { tokens } if operand(0).pixels() != *tokens => {
+                Op::AddPosition { tokens } | Op::Transpose { pixels: tokens, .. } if operand(0).pixels() != *tokens => {
                     return Err(PlanError::Tokens { node: node.name.clone(), expected: *tokens, found: operand(0) });
                 }
                 Op::AddPosition { .. } | Op::Scale => operand(0),
                 Op::Flatten => Dims::new(1, 1, operand(0).len()),
+                Op::Transpose { pixels, rows } => Dims::new(*rows, operand(0).channels / rows, *pixels),
                 Op::ShortcutA { stride, channels } => {
                     Dims::new(operand(0).height.div_ceil(*stride), operand(0).width.div_ceil(*stride), *channels)
                 }

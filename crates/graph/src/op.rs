@@ -54,6 +54,13 @@ pub enum Op {
     Scale,
     /// All values of an image in PyTorch's order (channel, row, column) as the channels of one pixel.
     Flatten,
+    /// Pixels and channels exchanged: every channel becomes a pixel, and every pixel a channel.
+    Transpose {
+        /// Pixels of the input.
+        pixels: usize,
+        /// Rows of the result, a divisor of the channels of the input.
+        rows: usize,
+    },
     /// Shortcut type A of CIFAR ResNets: every `stride`-th pixel, channels padded with zeros on both sides.
     ShortcutA {
         /// Step between kept pixels.

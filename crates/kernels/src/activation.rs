@@ -28,6 +28,7 @@ pub(crate) enum Smooth {
     Sigmoid,
     HardSwish,
     HardSigmoid,
+    InverseSqrt,
 }
 
 /// An activation, sorted by the [`Curve`] that computes it.
@@ -52,6 +53,7 @@ impl From<Activation> for Form {
             Activation::Sigmoid => Self::Smooth(Smooth::Sigmoid),
             Activation::HardSwish => Self::Smooth(Smooth::HardSwish),
             Activation::HardSigmoid => Self::Smooth(Smooth::HardSigmoid),
+            Activation::InverseSqrt => Self::Smooth(Smooth::InverseSqrt),
         }
     }
 }
@@ -137,6 +139,7 @@ impl Curve for Smooth {
                     L::mul(L::mul(z, gate), L::splat(1.0 / 6.0))
                 }
                 Self::HardSigmoid => L::mul(Relu6.value::<L>(L::add(z, L::splat(3.0))), L::splat(1.0 / 6.0)),
+                Self::InverseSqrt => inverse_sqrt::<L>(z),
             }
         }
     }
@@ -174,6 +177,10 @@ impl Curve for Smooth {
                     let inner = L::select_gt(L::splat(3.0), z, L::splat(1.0 / 6.0), L::splat(0.0));
                     L::select_gt(z, L::splat(-3.0), inner, L::splat(0.0))
                 }
+                Self::InverseSqrt => {
+                    let r = inverse_sqrt::<L>(z);
+                    L::mul(L::mul(L::mul(r, r), r), L::splat(-0.5))
+                }
             };
             L::mul(gradient, slope)
         }
@@ -187,6 +194,16 @@ unsafe fn gelu_gate<L: Lanes>(z: L::V) -> L::V {
     unsafe {
         let inner = L::fma(L::mul(z, z), L::splat(0.071_354_814), L::splat(1.595_769));
         math::sigmoid::<L>(L::mul(z, inner))
+    }
+}
+
+/// `1 / sqrt(z)`, and 0 where `z` is not positive.
+#[inline(always)]
+unsafe fn inverse_sqrt<L: Lanes>(z: L::V) -> L::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let zero = L::splat(0.0);
+        L::select_gt(z, zero, L::div(L::splat(1.0), L::sqrt(z)), zero)
     }
 }
 

@@ -45,6 +45,7 @@ mod x86 {
             sub(a: __m256, b: __m256) -> __m256 = _mm256_sub_ps;
             mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps;
             div(a: __m256, b: __m256) -> __m256 = _mm256_div_ps;
+            sqrt(a: __m256) -> __m256 = _mm256_sqrt_ps;
             fma(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps;
             max(a: __m256, b: __m256) -> __m256 = _mm256_max_ps;
             min(a: __m256, b: __m256) -> __m256 = _mm256_min_ps;

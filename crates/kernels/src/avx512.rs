@@ -43,6 +43,7 @@ mod x86 {
             sub(a: __m512, b: __m512) -> __m512 = _mm512_sub_ps;
             mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps;
             div(a: __m512, b: __m512) -> __m512 = _mm512_div_ps;
+            sqrt(a: __m512) -> __m512 = _mm512_sqrt_ps;
             fma(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps;
             max(a: __m512, b: __m512) -> __m512 = _mm512_max_ps;
             min(a: __m512, b: __m512) -> __m512 = _mm512_min_ps;

@@ -82,6 +82,10 @@ impl Lanes for Portable {
         each(|i| a[i] / b[i])
     }
     #[inline(always)]
+    unsafe fn sqrt(a: V) -> V {
+        each(|i| a[i].sqrt())
+    }
+    #[inline(always)]
     unsafe fn fma(a: V, b: V, c: V) -> V {
         // Without an instruction for it, `mul_add` would be a library call; the product is exact in double precision.
         let fused = |a: f32, b: f32, c: f32| {

@@ -1,4 +1,4 @@
-use crate::load::open;
+use crate::load::{open, open_folder};
 use crate::model::build_graph;
 use crate::program::list_operators;
 use crate::recognise::{Match, recognise};
@@ -77,13 +77,15 @@ fn operator_name(op: &Op) -> &'static str {
         Op::AddPosition { .. } => "position embedding",
         Op::Scale => "scale",
         Op::Flatten => "flattening",
+        Op::Transpose { .. } => "exchange of pixels and channels",
         Op::ShortcutA { .. } => "padded shortcut",
     }
 }
 
 /// Looks at the weight file at `path` without loading any tensor.
 pub fn inspect_file(path: &Path) -> Result<FileSummary, ModelError> {
-    let file = open(path, None)?;
+    let folder = open_folder(path)?;
+    let file = open(folder.as_ref().map_or(path, |folder| &folder.weights), None)?;
     let tensors: Vec<TensorInfo> = file.tensors().cloned().collect();
     let mut dtypes: Vec<(DType, usize)> = Vec::new();
     for tensor in &tensors {

@@ -33,6 +33,7 @@ mod efficientnet_lite;
 mod family;
 mod fit;
 mod foreign_card;
+mod hub;
 mod inspect;
 mod known_from;
 mod layout;
@@ -68,6 +69,7 @@ pub use efficientnet_lite::{EfficientNetLiteConfig, Origin, build_efficientnet_l
 pub use family::{ArchitectureConfig, Family};
 pub use fit::{Fit, Mismatch};
 pub use flipcast_graph::{NormGroup, norm_groups};
+pub use hub::HubError;
 pub use inspect::{FileSummary, OperatorCount, count_parameters, inspect_file};
 pub use known_from::{KnownFrom, ModelKnowledge};
 pub use load::LoadRequest;

@@ -1,4 +1,5 @@
 use crate::fit::{Sources, fit_tensors};
+use crate::hub::{HubFolder, HubModel};
 use crate::layout::arrange;
 use crate::model::build_graph;
 use crate::program::{Lowered, lower_program};
@@ -96,8 +97,18 @@ impl Model {
     /// published weights is an error.
     pub fn load(request: LoadRequest<'_>) -> Result<Self, ModelError> {
         let path = request.path.display().to_string();
+        let folder = open_folder(request.path)?;
+        let request = LoadRequest { path: folder.as_ref().map_or(request.path, |hub| &hub.weights), ..request };
         let file = open(request.path, request.within)?;
-        let known = gather(&request, &file)?;
+        let hub = match &folder {
+            Some(folder) => {
+                let tensors: Vec<TensorInfo> = file.tensors().cloned().collect();
+                let model = folder.model(&tensors);
+                Some(model.map_err(|source| ModelError::Hub { path: path.clone(), source: Box::new(source) })?)
+            }
+            None => None,
+        };
+        let known = gather(&request, &file, folder.as_ref().zip(hub.as_ref()))?;
         let sha256 = file.sha256();
         if let Some(expected) = &known.sha256
             && !expected.eq_ignore_ascii_case(&sha256)
@@ -108,7 +119,9 @@ impl Model {
         let name = known.name.clone().unwrap_or_else(|| file_stem(request.path));
         let mut model = match file.format() {
             Format::ExportedProgram | Format::Onnx => from_program(&request, &file, &known)?,
-            Format::Safetensors | Format::TorchZip | Format::TorchLegacy => from_weights(&request, &file, &known)?,
+            Format::Safetensors | Format::TorchZip | Format::TorchLegacy => {
+                from_weights(&request, &file, &known, hub.as_ref())?
+            }
         };
         model = model.with_name(name).with_sha256(sha256);
         let mut notes = known.notes;
@@ -152,9 +165,17 @@ impl Model {
 }
 
 /// The model whose architecture is known or recognised by the tensors of `file`.
-fn from_weights(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge) -> Result<Model, ModelError> {
+fn from_weights(
+    request: &LoadRequest<'_>,
+    file: &WeightFile,
+    known: &Knowledge,
+    hub: Option<&HubModel>,
+) -> Result<Model, ModelError> {
     let path = request.path.display().to_string();
-    let tensors: Vec<TensorInfo> = file.tensors().cloned().collect();
+    let tensors: Vec<TensorInfo> = match hub {
+        Some(hub) => hub.tensors.infos.clone(),
+        None => file.tensors().cloned().collect(),
+    };
     let mut architecture = match &known.architecture {
         Some((architecture, _)) => architecture.clone(),
         None => recognise_only(&path, &tensors)?,
@@ -162,7 +183,10 @@ fn from_weights(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge)
     if let Some(classes) = request.classes {
         architecture = architecture.with_classes(classes);
     }
-    let graph = build_graph(&architecture)?;
+    let mut graph = build_graph(&architecture)?;
+    if let Some(hub) = hub {
+        graph = hub.adjust(graph);
+    }
     let family = architecture.config.family();
     let wanted = file_params(&architecture.config, &graph);
     let (mut fit, mut sources) = fit_tensors(family, &wanted, tensors.iter());
@@ -171,7 +195,14 @@ fn from_weights(request: &LoadRequest<'_>, file: &WeightFile, known: &Knowledge)
         let model = known.name.clone().unwrap_or(architecture.name);
         return Err(ModelError::do_not_fit(model, &graph, fit));
     }
-    let params = load_params(&path, file, &graph, &sources)?;
+    let load = |name: &str| {
+        let loaded = match hub {
+            Some(hub) => hub.tensors.load(file, name),
+            None => file.load(name),
+        };
+        loaded.map_err(|source| ModelError::Import { path: path.clone(), source: Box::new(source) })
+    };
+    let params = load_params(&graph, &sources, load)?;
     let mut model = Model::from_params(graph, params)?.with_architecture(&architecture);
     model.published = published_weights(&architecture.config).into();
     Ok(model)
@@ -239,11 +270,21 @@ pub(crate) fn open(path: &Path, within: Option<&str>) -> Result<WeightFile, Mode
     file.map_err(|source| ModelError::Import { path: path.display().to_string(), source: Box::new(source) })
 }
 
-/// Puts together the request, the card and the file's metadata, in this order of precedence.
-fn gather(request: &LoadRequest<'_>, file: &WeightFile) -> Result<Knowledge, ModelError> {
+/// The folder at `path`, if it is one.
+pub(crate) fn open_folder(path: &Path) -> Result<Option<HubFolder>, ModelError> {
+    let refused = |source| ModelError::Hub { path: path.display().to_string(), source: Box::new(source) };
+    HubFolder::open(path).map_err(refused)
+}
+
+/// Puts together the request, the card, the configuration of a hub's folder and the file's metadata, in this order of precedence.
+fn gather(
+    request: &LoadRequest<'_>,
+    file: &WeightFile,
+    hub: Option<(&HubFolder, &HubModel)>,
+) -> Result<Knowledge, ModelError> {
     let mut notes = Vec::new();
     let card = find_card(request, file, &mut notes)?;
-    let metadata = file.metadata().get(ARCHITECTURE_ENTRY).filter(|_| card.is_none());
+    let metadata = file.metadata().get(ARCHITECTURE_ENTRY).filter(|_| card.is_none() && hub.is_none());
     let named = request.architecture.or(metadata.map(String::as_str));
     // A name with a dot means published weights.
     let tag = match named {
@@ -251,17 +292,25 @@ fn gather(request: &LoadRequest<'_>, file: &WeightFile) -> Result<Knowledge, Mod
         _ => None,
     };
     let mut known = Knowledge { notes, ..Knowledge::default() };
+    if let Some((folder, model)) = hub {
+        let from = KnownFrom::HubConfig { place: folder.config.clone() };
+        known.name = Some(folder.name.clone()).filter(|name| !name.is_empty());
+        known.architecture = Some((model.architecture.clone(), from.clone()));
+        known.preprocess = model.preprocess.clone().map(|preprocess| (preprocess, from.clone()));
+        known.class_names = model.class_names.clone().map(|names| (names, from));
+    }
     if let Some((card, place)) = card {
         let conflicts = tag.map_or(Vec::new(), |tag| conflicts(&card, tag, request.classes));
         if let Some(tag) = tag.filter(|_| !conflicts.is_empty()) {
             return Err(ModelError::CardConflict { card: place, name: tag.name.to_owned(), conflicts });
         }
         let origin = KnownFrom::Card { place };
-        known.name = card.name;
-        known.architecture = card.architecture.map(|architecture| (architecture, origin.clone()));
+        known.name = card.name.or(known.name);
+        known.architecture =
+            card.architecture.map(|architecture| (architecture, origin.clone())).or(known.architecture);
         known.classes = Some((card.classes, origin.clone()));
         known.preprocess = Some((card.preprocess, origin.clone()));
-        known.class_names = card.class_names.map(|names| (names, origin));
+        known.class_names = card.class_names.map(|names| (names, origin)).or(known.class_names);
         known.sha256 = card.weights_sha256;
     }
     let named_by = || match request.architecture {
@@ -351,16 +400,12 @@ fn recognise_only(path: &str, tensors: &[TensorInfo]) -> Result<Architecture, Mo
 }
 
 fn load_params(
-    path: &str,
-    file: &WeightFile,
     graph: &Graph,
     sources: &Sources,
+    load: impl Fn(&str) -> Result<Tensor, ModelError>,
 ) -> Result<HashMap<String, Tensor>, ModelError> {
     let mut params = HashMap::new();
     for param in graph.params() {
-        let load = |name: &str| {
-            file.load(name).map_err(|source| ModelError::Import { path: path.to_owned(), source: Box::new(source) })
-        };
         let (name, layout) = &sources[&param.name];
         let mut tensor = load(name)?;
         let second = second_head(&param.name).and_then(|second| sources.get(&second));

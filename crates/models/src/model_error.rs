@@ -1,7 +1,7 @@
 use crate::fit::{Fit, Mismatch, describe};
 use crate::recognise::Match;
 use crate::text::{list_names, shown};
-use crate::{ArchitectureError, CardError, Format, ImportError, ProgramError, RestoreError};
+use crate::{ArchitectureError, CardError, Format, HubError, ImportError, ProgramError, RestoreError};
 use flipcast_graph::{Graph, GraphError};
 use flipcast_ground::Hint;
 use flipcast_images::preprocess::PreprocessError;
@@ -44,6 +44,15 @@ pub enum ModelError {
     NotAProgram {
         /// Its format.
         format: Format,
+    },
+    /// The folder of a hub cannot be used.
+    #[error("cannot use the folder `{path}`")]
+    Hub {
+        /// The folder.
+        path: String,
+        /// Why not.
+        #[source]
+        source: Box<HubError>,
     },
     /// The card cannot be read.
     #[error("cannot read the model card `{path}`")]
@@ -225,6 +234,7 @@ impl Hint for ModelError {
             Self::Architecture(source) => return source.hint(),
             Self::Import { source, .. } => return source.hint(),
             Self::Card { source, .. } => return source.hint(),
+            Self::Hub { source, .. } => return source.hint(),
             Self::Program { source, .. } => return source.hint(),
             Self::Restore { source } => return source.hint(),
             Self::NamedProgram { .. } => {

@@ -101,7 +101,9 @@ fn networks_of_torchvision_and_timm_run() {
     let folder = PathBuf::from(std::env::var_os("FLIPCAST_EXPORTS").expect("FLIPCAST_EXPORTS names a folder"));
     let only = std::env::var("FLIPCAST_EXPORT").unwrap_or_default();
     let files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut programs: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "pt2")).collect();
+    let formats = std::env::var("FLIPCAST_EXPORT_FORMAT").unwrap_or("pt2".to_owned());
+    let is_wanted = |path: &PathBuf| path.extension().is_some_and(|end| *end == *formats);
+    let mut programs: Vec<PathBuf> = files.filter(is_wanted).collect();
     programs.sort();
     let mut running = 0;
     for path in &programs {

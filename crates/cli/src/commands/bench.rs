@@ -8,16 +8,17 @@ use clap::ValueEnum;
 use flipcast_adapt::{Adapter, Tent, TentConfig};
 use flipcast_exec::{Exactness, Executor, Memory, Network, NetworkOptions, NormMode};
 use flipcast_kernels::{ScratchSize, Team, measure_copy_bandwidth, measure_fma_peak};
-use flipcast_models::Model;
+use flipcast_models::{LoadRequest, Model};
 use flipcast_run::Device;
 use flipcast_tensor::Batch;
 use serde::Serialize;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Architecture to time, with random weights
+    /// What to time: an architecture, with random weights, or a weight file, exported program, ONNX file or hub folder
     #[arg(long, default_value = "resnet50")]
     model: String,
     /// Number of classes
@@ -92,8 +93,11 @@ pub fn run(args: &Args) -> Result<()> {
         let (architecture, classes, json) = (args.model.as_str(), args.classes, args.json);
         return bench_cell::run(&args.cell, &Place { architecture, classes, device, threads, json });
     }
-    let model = Model::random(&args.model, args.classes, 1)
-        .with_context(|| format!("cannot make a random `{}`", args.model))?;
+    let model = match Path::new(&args.model).exists() {
+        true => Model::load(LoadRequest::new(Path::new(&args.model)))?,
+        false => Model::random(&args.model, args.classes, 1)
+            .with_context(|| format!("cannot make a random `{}`", args.model))?,
+    };
     let size = args.size.unwrap_or_else(|| model.input_size().height);
     if let Device::Cuda { index, precision } = device {
         return bench_cuda::run(&bench_cuda::Job {

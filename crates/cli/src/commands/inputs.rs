@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Which model: flatten into a command's arguments.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ModelArgs {
-    /// A weight file, exported program or ONNX file; or, with --weights, the name of an architecture or of published weights
+    /// A weight file, exported program, ONNX file or hub folder; or, with --weights, the name of an architecture or of published weights
     #[arg(long)]
     pub model: String,
     /// The weight file, where --model is a name such as `resnet50.tv_in1k`

@@ -40,5 +40,6 @@ pub(crate) fn activation_code(activation: flipcast_graph::Activation) -> i32 {
         Activation::Sigmoid => 7,
         Activation::HardSwish => 8,
         Activation::HardSigmoid => 9,
+        Activation::InverseSqrt => 10,
     }
 }

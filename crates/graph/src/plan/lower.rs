@@ -170,7 +170,8 @@ impl<'a> Lowering<'a> {
                 self.push_step(id, |target| Step::Scale { node: id, source, target })
             }
             Op::Flatten if self.dims[node.inputs[0].0].pixels() == 1 => input(self, 0),
-            Op::Flatten => {
+            // A transpose writes what a flatten does, and only calls its extents otherwise.
+            Op::Flatten | Op::Transpose { .. } => {
                 let source = self.stored(input(self, 0));
                 self.push_step(id, |target| Step::Flatten { source, target })
             }

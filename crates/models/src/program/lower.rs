@@ -1,7 +1,7 @@
 use super::operators::{OPERATORS, Operator, Scores};
 use super::schema::{Call, Program};
 use super::view::{View, channel_axis};
-use super::{CallError, Place, ProgramError};
+use super::{CallError, Place, ProgramError, rotary};
 use crate::WeightFile;
 use crate::text::shown;
 use crate::weights::StoredProgram;
@@ -39,6 +39,8 @@ pub(super) enum Value {
     Int(i64),
     /// Products of queries and keys that attention is about to be made of.
     Scores(Box<Scores>),
+    /// Lengths of the vectors on the last axis of a view, which is about to be divided by them.
+    Lengths(Box<View>),
 }
 
 /// A tensor that is known before any image is.
@@ -75,8 +77,8 @@ pub(super) struct Lowering<'a> {
     pub params: HashMap<String, Tensor>,
     /// Images of the example.
     pub batch: usize,
-    /// Extents of every node's value for the example.
-    dims: Vec<Dims>,
+    /// Every node, with the extents of its value for the example.
+    nodes: Vec<(NodeId, Dims)>,
     pub values: HashMap<String, Value>,
     /// Which values share memory in PyTorch, by name.
     memory: HashMap<String, usize>,
@@ -116,7 +118,10 @@ pub(crate) fn list_operators(file: &WeightFile, program: &StoredProgram) -> Vec<
 /// leaves them free.
 pub(crate) fn lower_program(file: &WeightFile, program: &StoredProgram, size: Size) -> Result<Lowered, ProgramError> {
     let program = match program {
-        StoredProgram::Exported(place) => Program::read(file.bytes(place.clone()))?,
+        StoredProgram::Exported(place) => {
+            let program = Program::read(file.bytes(place.clone()))?;
+            Program { calls: rotary::fuse(program.calls, &program.output), ..program }
+        }
         StoredProgram::Onnx(model) => Program::from_onnx(file, model, size)?,
     };
     let [batch, channels, rows, columns] = program.example;
@@ -131,7 +136,7 @@ pub(crate) fn lower_program(file: &WeightFile, program: &StoredProgram, size: Si
         builder,
         params: HashMap::new(),
         batch,
-        dims: vec![dims],
+        nodes: vec![(input, dims)],
         values: HashMap::new(),
         memory: HashMap::new(),
         stale: HashSet::new(),
@@ -198,6 +203,9 @@ impl Lowering<'_> {
             Some(Value::Scores(_)) => {
                 return Err(ProgramError::NotLogits { name: name(), found: "a product of two values".into() });
             }
+            Some(Value::Lengths(_)) => {
+                return Err(ProgramError::NotLogits { name: name(), found: "lengths of vectors".into() });
+            }
             Some(_) => return Err(ProgramError::NotLogits { name: name(), found: "a constant".into() }),
             None => return Err(ProgramError::NotLogits { name: name(), found: "made by no call".into() }),
         };
@@ -228,7 +236,7 @@ impl Lowering<'_> {
         let factors = Tensor::new([dims.channels, 1, 1], vec![view.factor; dims.channels]);
         self.params.insert(name.clone(), factors.expect("one value was made per element"));
         let node = self.builder.scale(&name, view.node);
-        self.dims.push(dims);
+        self.nodes.push((node, dims));
         node
     }
 
@@ -303,7 +311,13 @@ impl Lowering<'_> {
 
     /// Extents of a node's value for the example.
     pub fn dims(&self, node: NodeId) -> Dims {
-        self.dims[node.index()]
+        self.nodes[node.index()].1
+    }
+
+    /// A node with `rows` rows and `columns` columns.
+    pub fn node_of_size(&self, rows: usize, columns: usize) -> Option<NodeId> {
+        let mut nodes = self.nodes.iter();
+        nodes.find(|(_, dims)| (dims.height, dims.width) == (rows, columns)).map(|(node, _)| *node)
     }
 
     /// Notes the extents of a node that was just added.
@@ -312,8 +326,8 @@ impl Lowering<'_> {
         if values.is_none_or(|values| values == 0 || values > MOST_VALUES) {
             return Err(CallError::Extents { problem: format!("{dims} values of an image") });
         }
-        self.dims.push(dims);
-        debug_assert_eq!(self.dims.len(), node.index() + 1, "every node's extents are noted once");
+        self.nodes.push((node, dims));
+        debug_assert_eq!(self.nodes.len(), node.index() + 1, "every node's extents are noted once");
         Ok(node)
     }
 

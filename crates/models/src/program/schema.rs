@@ -229,6 +229,7 @@ impl From<&Json> for Arg {
             "as_none" => Some(Self::None),
             "as_bool" => value.as_bool().map(Self::Bool),
             "as_float" => float(value).map(Self::Float),
+            "as_floats" => list().iter().map(float).collect::<Option<_>>().map(Self::Floats),
             "as_string" => text(value).map(Self::Text),
             "as_tensor" => text(&value["name"]).map(Self::Tensor),
             "as_tensors" => list().iter().map(|tensor| text(&tensor["name"])).collect::<Option<_>>().map(Self::Tensors),

@@ -41,7 +41,7 @@ pub(super) struct View {
     pub first_pixel: [usize; 2],
 }
 
-fn whole(dim: Dim, size: usize) -> Axis {
+pub(super) fn whole(dim: Dim, size: usize) -> Axis {
     if size == 1 && dim != Dim::Batch { Vec::new() } else { vec![Piece { dim, size, stride: 1 }] }
 }
 

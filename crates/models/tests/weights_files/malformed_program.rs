@@ -258,7 +258,7 @@ fn arguments_that_are_missing_or_of_another_kind_are_named() {
     assert!(matches!(problem, CallError::Argument { argument: "operand", .. }), "{problem}");
     let (_, problem) = call_refusal(|nodes| nodes[0]["inputs"][1]["arg"] = json!({"as_ints": [0, 9]}));
     assert!(matches!(problem, CallError::Argument { argument: "dim", .. }), "{problem}");
-    let (_, problem) = call_refusal(|nodes| nodes[0]["inputs"][1]["arg"] = json!({"as_ints": [1]}));
+    let (_, problem) = call_refusal(|nodes| nodes[0]["inputs"][1]["arg"] = json!({"as_ints": [0]}));
     assert!(matches!(problem, CallError::Layout { .. }), "{problem}");
     let (_, problem) = call_refusal(|nodes| nodes[1]["inputs"][1]["arg"]["as_tensor"]["name"] = json!("x"));
     assert!(matches!(problem, CallError::Argument { argument: "weight", .. }), "{problem}");

@@ -127,6 +127,18 @@ impl Sketch {
         self.builder.add_position(&name, x, tokens)
     }
 
+    /// Pixels and channels exchanged.
+    pub(super) fn transpose(&mut self, x: NodeId, pixels: usize, rows: usize) -> NodeId {
+        let name = self.next("transpose");
+        self.builder.transpose(&name, x, pixels, rows)
+    }
+
+    /// Zeros between pixels.
+    pub(super) fn spread(&mut self, x: NodeId, factor: usize) -> NodeId {
+        let name = self.next("spread");
+        self.builder.spread(&name, x, factor)
+    }
+
     pub(super) fn token_range(&mut self, x: NodeId, first: usize, count: usize) -> NodeId {
         let name = self.next("token_range");
         self.builder.token_range(&name, x, first, count)

@@ -1,6 +1,6 @@
 use super::Case;
 use super::sketch::Sketch;
-use flipcast_graph::{Activation, Attention, Conv2d, NodeId, NormKind, Tokens};
+use flipcast_graph::{Activation, Attention, Conv2d, NodeId, NormKind, Padding, Tokens};
 
 /// Transformers in small, and their operators in unusual places.
 pub(super) fn cases() -> Vec<Case> {
@@ -15,6 +15,9 @@ pub(super) fn cases() -> Vec<Case> {
         grid_and_window(),
         layer_scale(),
         norm_before_everything(),
+        layers_across_tokens(),
+        enlarged_maps(),
+        unit_vectors(),
     ]
 }
 
@@ -142,6 +145,53 @@ fn dense_bias() -> Case {
     let x = attend(&mut s, x, Attention::new(4, 0.6).with_dense_bias(25));
     let x = s.norm(x, NormKind::Layer);
     s.pooled_case("attention_with_dense_bias", x, [4, 6, 3])
+}
+
+/// A mixer block: linear layers across tokens, with pixels and channels exchanged in front of and behind them.
+fn layers_across_tokens() -> Case {
+    let (mut s, x) = Sketch::with_stem(10);
+    let y = s.norm(x, NormKind::Layer);
+    let y = s.transpose(y, 24, 5);
+    let y = s.linear(y, 13);
+    let y = s.act(y, Activation::Gelu);
+    let y = s.linear(y, 24);
+    let y = s.transpose(y, 10, 4);
+    let x = s.add(x, y);
+    let x = perceive(&mut s, x, Activation::Gelu);
+    let x = s.norm(x, NormKind::Layer);
+    s.pooled_case("layers_across_tokens", x, [4, 6, 3])
+}
+
+/// Maps enlarged by the nearest pixel: zeros put between pixels, then a filter of ones.
+fn enlarged_maps() -> Case {
+    let (mut s, x) = Sketch::with_stem(9);
+    let x = s.bn_relu(x);
+    let small = s.conv(x, Conv2d::new(9, 9, 3).padding(1).stride(2));
+    let small = s.bn(small);
+    let spread = s.spread(small, 2);
+    let before = Padding::Explicit { rows: [1, 0], columns: [1, 0] };
+    let large = s.conv(spread, Conv2d { padding: before, ..Conv2d::new(9, 9, 2).groups(9) });
+    let x = s.add(x, large);
+    let x = s.bn_relu(x);
+    let mut case = s.pooled_case("enlarged_maps", x, [6, 8, 3]);
+    case.param_mut("conv3.weight").fill(1.0);
+    case
+}
+
+/// Vectors divided by their lengths, three for every pixel.
+fn unit_vectors() -> Case {
+    let (mut s, x) = Sketch::with_stem(12);
+    let x = s.norm(x, NormKind::Layer);
+    let squares = s.mul(x, x);
+    let sums = s.conv(squares, Conv2d::new(12, 12, 1).groups(3));
+    let inverse = s.act(sums, Activation::InverseSqrt);
+    let y = s.mul(x, inverse);
+    let y = s.conv1x1(y, 12);
+    let x = s.add(x, y);
+    let x = s.norm(x, NormKind::Layer);
+    let mut case = s.pooled_case("unit_vectors", x, [4, 6, 3]);
+    case.param_mut("conv2.weight").fill(1.0);
+    case
 }
 
 /// A ConvNeXt block with its layer scale.

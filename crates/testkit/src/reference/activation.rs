@@ -14,6 +14,7 @@ pub(super) fn activate(activation: Activation) -> fn(f64) -> f64 {
         Activation::Sigmoid => sigmoid,
         Activation::HardSwish => |x| x * relu6(x + 3.0) / 6.0,
         Activation::HardSigmoid => |x| relu6(x + 3.0) / 6.0,
+        Activation::InverseSqrt => |x| if x > 0.0 { x.sqrt().recip() } else { 0.0 },
     }
 }
 
@@ -42,6 +43,7 @@ pub(super) fn slope(activation: Activation) -> fn(f64) -> f64 {
             _ => x / 3.0 + 0.5,
         },
         Activation::HardSigmoid => |x| if x > -3.0 && x < 3.0 { 1.0 / 6.0 } else { 0.0 },
+        Activation::InverseSqrt => |x| if x > 0.0 { -0.5 * x.sqrt().recip().powi(3) } else { 0.0 },
     }
 }
 
@@ -106,6 +108,13 @@ mod tests {
         check(Activation::Sigmoid, &[(0.0, 0.5), (1.0, 0.731_058_578_630_004_9)]);
         check(Activation::Silu, &[(1.0, 0.731_058_578_630_004_9)]);
         check(Activation::Gelu, &[(1.0, 0.841_344_746_068_542_9), (-1.0, -0.158_655_253_931_457_05), (0.0, 0.0)]);
+    }
+
+    #[test]
+    fn an_inverse_root_is_zero_where_there_is_none() {
+        check(Activation::InverseSqrt, &[(4.0, 0.5), (0.25, 2.0), (0.0, 0.0), (-1.0, 0.0)]);
+        let slope = slope(Activation::InverseSqrt);
+        assert_eq!([4.0, 0.25, 0.0, -1.0].map(slope), [-0.0625, -4.0, 0.0, 0.0]);
     }
 
     #[test]

@@ -94,6 +94,7 @@ impl Reference {
             Op::AddPosition { .. } => vec![gradient.clone()],
             Op::Scale => vec![tokens::scale(gradient, param(""))],
             Op::Flatten => vec![dense::flatten_backward(gradient, input(0).dims)],
+            Op::Transpose { .. } => vec![dense::transpose_backward(gradient, input(0).dims)],
             Op::ShortcutA { stride, .. } => {
                 vec![dense::shortcut_a_backward(gradient, *stride, input(0).dims)]
             }

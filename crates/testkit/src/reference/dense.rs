@@ -73,6 +73,21 @@ pub(super) fn flatten_backward(gradient: &ReferenceValue, dims: Dims) -> Referen
     })
 }
 
+/// Channels as pixels in `rows` rows, and pixels as channels.
+pub(super) fn transpose(input: &ReferenceValue, rows: usize) -> ReferenceValue {
+    let Dims { width, channels, .. } = input.dims;
+    let dims = Dims::new(rows, channels / rows, input.dims.pixels());
+    ReferenceValue::from_fn(input.images(), dims, |n, y, x, c| input.at(n, c / width, c % width, y * dims.width + x))
+}
+
+/// The gradient of a transposed value of `dims`.
+pub(super) fn transpose_backward(gradient: &ReferenceValue, dims: Dims) -> ReferenceValue {
+    let across = gradient.dims.width;
+    ReferenceValue::from_fn(gradient.images(), dims, |n, y, x, c| {
+        gradient.at(n, c / across, c % across, y * dims.width + x)
+    })
+}
+
 /// Every `stride`-th pixel, with zero channels on both sides: `(out - in) / 2` in front, the rest behind.
 pub(super) fn shortcut_a(input: &ReferenceValue, stride: usize, dims: Dims) -> ReferenceValue {
     let in_front = (dims.channels - input.dims.channels) / 2;
@@ -112,6 +127,13 @@ mod tests {
     fn flatten_goes_channel_by_channel() {
         let out = flatten(&two_channels());
         assert_eq!(out.values, [1., 2., 3., 4., 10., 20., 30., 40.]);
+    }
+
+    #[test]
+    fn a_transpose_makes_channels_of_pixels() {
+        let out = transpose(&two_channels(), 1);
+        assert_eq!((out.dims, &out.values[..4]), (Dims::new(1, 2, 4), &[1., 2., 3., 4.][..]));
+        assert_eq!(transpose_backward(&out, two_channels().dims).values, two_channels().values);
     }
 
     #[test]

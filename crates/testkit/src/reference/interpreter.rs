@@ -125,6 +125,7 @@ impl Reference {
             Op::AddPosition { .. } => tokens::add_position(input(0), param("")),
             Op::Scale => tokens::scale(input(0), param("")),
             Op::Flatten => dense::flatten(input(0)),
+            Op::Transpose { rows, .. } => dense::transpose(input(0), *rows),
             Op::ShortcutA { stride, .. } => dense::shortcut_a(input(0), *stride, dims),
             Op::Input { .. } => return Err(unknown()),
         })

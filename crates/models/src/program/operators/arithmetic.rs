@@ -51,13 +51,13 @@ pub(super) fn mul(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
             lowering.scale(call, view, constant)
         }
         (Value::Scores(scores), Value::Constant(constant)) | (Value::Constant(constant), Value::Scores(scores)) => {
-            scores.scaled(&constant)
+            lowering.scale_scores(call, *scores, constant)
         }
         (a, b) => fold(a, b, |a, b| a * b),
     }
 }
 
-/// `div(input, other)` by a constant.
+/// `div(input, other)` by a constant, by another value or by its own lengths.
 pub(super) fn div(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     if let Some(mode) = call.argument("rounding_mode") {
         return Err(refuse("rounding_mode", format!("{mode:?}"), "nothing"));
@@ -65,6 +65,8 @@ pub(super) fn div(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
     match lowering.operands(call)? {
         (Value::View(view), Value::Constant(constant)) => lowering.scale(call, view, constant.map(|value| 1.0 / value)),
         (Value::Scores(scores), Value::Constant(constant)) => scores.scaled(&constant.map(|value| 1.0 / value)),
+        (Value::View(a), Value::View(b)) => lowering.divide_views(call, a, b),
+        (Value::View(view), Value::Lengths(vectors)) if view == *vectors => lowering.unit_vectors(call, view),
         (_, Value::View(_)) => Err(refuse("other", "a value that depends on the images", "a constant")),
         (Value::Constant(a), Value::Constant(b)) if a.integer && b.integer => {
             fold(Value::Constant(a), Value::Constant(b), |a, b| (a / b).trunc())
@@ -120,8 +122,9 @@ impl Lowering<'_> {
         Ok((operand(0)?, operand(1)?))
     }
 
-    fn add_views(&mut self, call: &Call, a: View, b: View) -> Result<Vec<Value>, CallError> {
+    pub(super) fn add_views(&mut self, call: &Call, a: View, b: View) -> Result<Vec<Value>, CallError> {
         let (a, b) = (self.whole_view(call, a)?, self.whole_view(call, b)?);
+        let b = self.transposed_as(call, b, &a)?;
         let dims = self.dims(a.node);
         if a.axes != b.axes || [a.turn, a.first_pixel] != [b.turn, b.first_pixel] || dims != self.dims(b.node) {
             return Err(self.layout(&b, &format!("those of the other operand, {a}")));
@@ -133,7 +136,7 @@ impl Lowering<'_> {
         Ok(vec![Value::View(a.of(node))])
     }
 
-    fn multiply_views(&mut self, call: &Call, a: View, b: View) -> Result<Vec<Value>, CallError> {
+    pub(super) fn multiply_views(&mut self, call: &Call, a: View, b: View) -> Result<Vec<Value>, CallError> {
         let (a, b) = (self.whole_view(call, a)?, self.whole_view(call, b)?);
         let (a_dims, b_dims) = (self.dims(a.node), self.dims(b.node));
         let (values, gate) = if a_dims.pixels() < b_dims.pixels() { (b, a) } else { (a, b) };

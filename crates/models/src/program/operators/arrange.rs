@@ -3,7 +3,7 @@
 use crate::program::CallError;
 use crate::program::lower::{Constant, Lowering, Value};
 use crate::program::schema::Call;
-use crate::program::view::{View, channel_axis};
+use crate::program::view::{Dim, Piece, View, channel_axis, whole};
 use flipcast_graph::{ChannelRun, Dims, NodeId};
 
 impl Lowering<'_> {
@@ -52,10 +52,62 @@ impl Lowering<'_> {
             return Err(self.layout(&view, "some without zeros around"));
         }
         let view = self.settle(call, view)?;
+        let view = self.cut_corner(call, view)?;
         if view.is_whole(self.batch, self.dims(view.node)) {
             return Ok(view);
         }
         self.in_order(call, &view)
+    }
+
+    /// `view` of a node without the rows and columns behind those that the view has.
+    fn cut_corner(&mut self, call: &Call, view: View) -> Result<View, CallError> {
+        let dims = self.dims(view.node);
+        let along = |dim: Dim| {
+            let mut pieces = view.axes.iter().flatten().filter(|piece| piece.dim == dim);
+            match (pieces.next(), pieces.next()) {
+                (Some(Piece { size, stride: 1, .. }), None) => Some(*size),
+                _ => None,
+            }
+        };
+        let (Some(rows), Some(columns)) = (along(Dim::Row), along(Dim::Column)) else {
+            return Ok(view);
+        };
+        if (rows, columns) == (dims.height, dims.width) || view.first_pixel != [0; 2] || view.turn != [0; 2] {
+            return Ok(view);
+        }
+        let like = self.node_of_size(rows, columns);
+        let like = like.ok_or_else(|| self.layout(&view, "rows and columns that another layer has as well"))?;
+        let name = self.name(call, Some(&format!("{}.crop", call.name)));
+        let node = self.builder.crop_like(&name, view.node, like);
+        let node = self.note(node, Dims::new(rows, columns, dims.channels))?;
+        Ok(view.of(node))
+    }
+
+    /// `view` with pixels and channels exchanged in memory, if that arranges it as `like`: batch, tokens, channels.
+    pub(super) fn transposed_as(&mut self, call: &Call, view: View, like: &View) -> Result<View, CallError> {
+        let (dims, wanted) = (self.dims(view.node), self.dims(like.node));
+        let exchanged = view.axes.len() == 3
+            && like.axes.len() == 3
+            && like.is_pixels(1, wanted)
+            && like.is_channels(2, wanted)
+            && view.is_channels(1, dims)
+            && view.is_pixels(2, dims)
+            && [like.turn, view.turn] == [[0; 2]; 2]
+            && (dims.channels, dims.pixels()) == (wanted.pixels(), wanted.channels);
+        if !exchanged || view.axes == like.axes {
+            return Ok(view);
+        }
+        let node = self.transpose(call, view.node, wanted.height)?;
+        Ok(like.of(node))
+    }
+
+    /// A node with pixels and channels of `node` exchanged, and its pixels in `rows` rows.
+    fn transpose(&mut self, call: &Call, node: NodeId, rows: usize) -> Result<NodeId, CallError> {
+        let dims = self.dims(node);
+        self.bind_to_size(call);
+        let name = self.name(call, Some(&format!("{}.transpose", call.name)));
+        let node = self.builder.transpose(&name, node, dims.pixels(), rows);
+        self.note(node, Dims::new(rows, dims.channels / rows, dims.pixels()))
     }
 
     /// `view` of a node whose channels are those on `axis`.
@@ -82,6 +134,18 @@ impl Lowering<'_> {
             let node = self.builder.flatten(&name, view.node);
             let node = self.note(node, Dims::new(1, 1, dims.len()))?;
             return Ok(View { axes: vec![view.axes[0].clone(), channel_axis(dims.len())], ..view.of(node) });
+        }
+        // Tokens on the last axis, and channels on the one before: a layer across tokens.
+        if view.axes.len() == 3
+            && dims.pixels() > 1
+            && view.is_channels(1, dims)
+            && view.is_pixels(2, dims)
+            && view.turn == [0; 2]
+            && view.padding == [0; 4]
+        {
+            let node = self.transpose(call, view.node, dims.channels)?;
+            let axes = vec![view.axes[0].clone(), whole(Dim::Row, dims.channels), channel_axis(dims.pixels())];
+            return Ok(View { axes, ..view.of(node) });
         }
         let last = view.axes.len().saturating_sub(1);
         self.channels_on(call, view, last)

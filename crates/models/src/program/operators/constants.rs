@@ -357,6 +357,12 @@ pub(super) fn fill(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value
     Ok(vec![Value::Constant(constant.map(|_| value))])
 }
 
+/// `zero_(self)`, as [`fill`].
+pub(super) fn zero(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let value = ("value".to_owned(), Arg::Float(0.0));
+    fill(lowering, &Call { arguments: call.arguments.iter().cloned().chain([value]).collect(), ..call.clone() })
+}
+
 /// `index(self, indices)` of a constant: positions along some of its axes, which must follow each other.
 pub(super) fn index(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let Value::Constant(constant) = lowering.operand(call, 0)? else {

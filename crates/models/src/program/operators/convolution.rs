@@ -1,9 +1,10 @@
+use super::constants::{combine, product};
 use super::matmul::transpose;
 use crate::program::CallError;
 use crate::program::arguments::{position, refuse};
 use crate::program::lower::{Constant, Lowering, Value};
 use crate::program::schema::Call;
-use crate::program::view::{View, channel_axis};
+use crate::program::view::{Axis, Dim, View, channel_axis, whole};
 use crate::text::shown;
 use flipcast_graph::{Conv2d, Dims, Padding};
 
@@ -65,11 +66,20 @@ pub(super) fn conv2d(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
 
 /// `linear(input, weight, bias)` on the last axis.
 pub(super) fn linear(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
-    let view = lowering.view(call, 0)?;
+    let input = lowering.operand(call, 0)?;
     let weight = lowering.weight(call, "weight")?;
     let weight = if call.bool("transposed", false)? { transpose(&weight)? } else { weight };
     let bias = lowering.constant(call, "bias")?;
-    lowering.linear_layer(call, view, weight, bias)
+    let Value::Constant(constant) = input else {
+        let view = lowering.view(call, 0)?;
+        return lowering.linear_layer(call, view, weight, bias);
+    };
+    let product = product(&constant, &transpose(&weight)?)?;
+    let sum = match &bias {
+        Some(bias) => combine(&product, bias, |a, b| a + b)?,
+        None => product,
+    };
+    Ok(vec![Value::Constant(sum)])
 }
 
 /// `addmm(bias, input, weight^T)`: a linear layer as decompositions write it.
@@ -204,16 +214,25 @@ pub(super) fn pad(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
         return Err(refuse("value", value.to_string(), "0"));
     }
     let pads = lowering.ints(call, "pad")?.unwrap_or_default();
+    let dims = lowering.dims(view.node);
     let mut sides = [0; 4];
     for (place, &pad) in pads.iter().enumerate() {
-        let pad = usize::try_from(pad).ok().filter(|&pad| pad <= 1 << 16 && (pad == 0 || place < 4));
+        // The last axis comes first.
+        let axis = view.axes.len().checked_sub(1 + place / 2);
+        let side = axis.and_then(|axis| match &view.axes[axis] {
+            pieces if *pieces == whole(Dim::Row, dims.height) && !pieces.is_empty() => Some(0),
+            pieces if *pieces == whole(Dim::Column, dims.width) && !pieces.is_empty() => Some(2),
+            // A map of one row or one column has no piece for it.
+            pieces if pieces.is_empty() && view.is_map(lowering.batch, dims) && axis >= 2 => Some(2 * (axis - 2)),
+            _ => None,
+        });
+        let pad = usize::try_from(pad).ok().filter(|&pad| pad <= 1 << 16 && (pad == 0 || side.is_some()));
         let pad = pad.ok_or_else(|| refuse("pad", format!("{pads:?}"), "rows and columns, none cut off"))?;
-        // Columns come first.
-        if let Some(side) = sides.get_mut(place ^ 2) {
-            *side = pad;
+        if let Some(side) = side {
+            sides[side + place % 2] = pad;
         }
     }
-    lowering.pad_view(view, sides)
+    lowering.pad_view(call, view, sides)
 }
 
 /// `Pad(data, pads, value, axes)` with zeros: the sides before, then those behind, of all axes or of some.
@@ -241,19 +260,36 @@ pub(super) fn onnx_pad(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<V
             None => return Err(bad()),
         }
     }
-    lowering.pad_view(view, sides)
+    lowering.pad_view(call, view, sides)
 }
 
 impl Lowering<'_> {
     /// Zeros above, below, left and right of a map.
-    fn pad_view(&mut self, mut view: View, sides: [usize; 4]) -> Result<Vec<Value>, CallError> {
-        if sides != [0; 4] {
-            let dims = self.dims(view.node);
-            if !view.is_map(self.batch, dims) {
-                return Err(self.layout(&view, "batch, channels, rows, columns"));
-            }
-            view.padding.iter_mut().zip(sides).for_each(|(padding, side)| *padding += side);
+    fn pad_view(&mut self, call: &Call, mut view: View, sides: [usize; 4]) -> Result<Vec<Value>, CallError> {
+        if sides == [0; 4] {
+            return Ok(vec![Value::View(view)]);
         }
+        let dims = self.dims(view.node);
+        if view.is_map(self.batch, dims) {
+            view.padding.iter_mut().zip(sides).for_each(|(padding, side)| *padding += side);
+            return Ok(vec![Value::View(view)]);
+        }
+        // Only a convolution reads maps; whatever has its channels elsewhere needs the zeros as pixels.
+        let view = self.whole_view(call, view)?;
+        let dims = self.dims(view.node);
+        let [rows, columns] = [whole(Dim::Row, dims.height), whole(Dim::Column, dims.width)];
+        let place = |axis: &Axis| view.axes.iter().position(|pieces| pieces == axis && !pieces.is_empty());
+        let (Some(row_axis), Some(column_axis), [0, 0]) = (place(&rows), place(&columns), view.turn) else {
+            return Err(self.layout(&view, "rows and columns on axes of their own"));
+        };
+        let [above, below, left, right] = sides;
+        let padded = Dims::new(dims.height + above + below, dims.width + left + right, dims.channels);
+        let name = self.name(call, Some(&format!("{}.pad", call.name)));
+        let node = self.builder.pad(&name, view.node, [above, below], [left, right]);
+        let node = self.note(node, padded)?;
+        let mut view = view.of(node);
+        view.axes[row_axis] = whole(Dim::Row, padded.height);
+        view.axes[column_axis] = whole(Dim::Column, padded.width);
         Ok(vec![Value::View(view)])
     }
 }

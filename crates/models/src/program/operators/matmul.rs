@@ -141,6 +141,28 @@ impl Lowering<'_> {
         Ok(vec![Value::Scores(Box::new(scores))])
     }
 
+    /// Scores times a constant: one number, or one for every head, which the queries take in.
+    pub(super) fn scale_scores(
+        &mut self,
+        call: &Call,
+        scores: Scores,
+        constant: Constant,
+    ) -> Result<Vec<Value>, CallError> {
+        let by_head = matches!(constant.extents(), [.., heads, 1, 1] if *heads == scores.heads_and_tokens()[0]);
+        if constant.single().is_some()
+            || !by_head
+            || scores.normalized
+            || scores.bias.is_some()
+            || scores.mask.is_some()
+        {
+            return scores.scaled(&constant);
+        }
+        match self.scale(call, scores.query.clone(), constant)?.pop() {
+            Some(Value::View(query)) => Ok(vec![Value::Scores(Box::new(Scores { query, ..scores }))]),
+            _ => Err(refuse("other", "no value", "factors of queries")),
+        }
+    }
+
     /// Scores with a bias that is the same for all groups, or a mask that is the same for all heads.
     pub(super) fn bias_scores(&mut self, mut scores: Scores, added: &Constant) -> Result<Vec<Value>, CallError> {
         let shape = &scores.shape;

@@ -6,17 +6,21 @@ mod attention;
 mod constants;
 mod convolution;
 mod elementwise;
+mod lengths;
 mod matmul;
 mod norm;
 mod numbers;
 mod pool;
+mod rotary;
 mod shape;
 mod tokens;
+mod upsample;
 
 pub(super) use matmul::Scores;
 
 use super::CallError;
 use super::lower::{Lowering, Value};
+use super::rotary::ROTATE;
 use super::schema::Call;
 
 /// One operator.
@@ -109,6 +113,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("aten.adaptive_avg_pool2d", pool::adaptive_avg_pool),
     op("onnx.GlobalAveragePool", pool::global_avg_pool).onnx(&[("GlobalAveragePool", &["self"])]),
     op("aten.mean", pool::mean).onnx(&[("ReduceMean", &["self", "dim"])]),
+    op("aten.linalg_vector_norm", lengths::vector_norm),
+    op("aten.clamp_min", lengths::clamp_min),
+    op("aten.expand_as", lengths::expand_as),
+    op("aten.addcmul", lengths::addcmul),
+    op("aten.upsample_nearest2d", upsample::nearest),
+    op(ROTATE, rotary::rotate),
     op("aten.cat", tokens::cat).onnx(&[("Concat", &["tensors..."])]),
     view("onnx.Slice", tokens::onnx_slice).onnx(&[("Slice", &["self", "starts", "ends", "axes", "steps"])]),
     view("onnx.Split", tokens::onnx_split).onnx(&[("Split", &["self", "split_sizes"])]),
@@ -127,6 +137,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("aten.zeros", constants::zeros),
     op("aten.masked_fill", constants::masked_fill),
     op("aten.fill", constants::fill),
+    op("aten.zero", constants::zero),
     op("aten.einsum", matmul::einsum),
     view("aten.roll", shape::roll),
     op("aten.where", constants::choose).onnx(&[("Where", &["condition", "self", "other"])]),

@@ -1,3 +1,4 @@
+use super::shape::extents;
 use crate::program::CallError;
 use crate::program::arguments::{position, refuse};
 use crate::program::lower::{Lowering, Value};
@@ -5,12 +6,11 @@ use crate::program::schema::Call;
 
 /// `sym_size(input, dim)`: an extent, as it was in the example.
 pub(super) fn sym_size(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
-    let shape = match lowering.operand(call, 0)? {
-        Value::View(view) => view.shape(),
-        Value::Constant(constant) => constant.extents().to_vec(),
-        Value::Scores(scores) => scores.shape(),
-        Value::Stored(_) | Value::Int(_) => return Err(refuse("self", "a number", "a tensor")),
-    };
+    let value = lowering.operand(call, 0)?;
+    if matches!(value, Value::Stored(_) | Value::Int(_)) {
+        return Err(refuse("self", "a number", "a tensor"));
+    }
+    let shape = extents(&value);
     let found = lowering.int(call, "dim", None)?;
     let axis = position(found, shape.len());
     let axis = axis.ok_or_else(|| refuse("dim", found.to_string(), format!("one of {} axes", shape.len())))?;

@@ -2,7 +2,7 @@ use crate::program::CallError;
 use crate::program::arguments::{position, refuse};
 use crate::program::lower::{Constant, Lowering, Value};
 use crate::program::schema::Call;
-use crate::program::view::{Dim, View};
+use crate::program::view::{Dim, View, extent};
 use crate::text::shown;
 use flipcast_graph::{Dims, Pool};
 
@@ -80,7 +80,7 @@ pub(super) fn global_avg_pool(lowering: &mut Lowering<'_>, call: &Call) -> Resul
     lowering.global_average(call, x)
 }
 
-/// `mean(input, dim, keepdim)` over all pixels.
+/// `mean(input, dim, keepdim)` over all pixels or all channels.
 pub(super) fn mean(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let view = lowering.view(call, 0)?;
     let view = lowering.whole_view(call, view)?;
@@ -88,26 +88,43 @@ pub(super) fn mean(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value
     let found = lowering.ints(call, "dim")?.unwrap_or_default();
     let over: Option<Vec<usize>> = found.iter().map(|&axis| position(axis, rank)).collect();
     let over = over.ok_or_else(|| refuse("dim", format!("{found:?}"), format!("some of {rank} axes")))?;
-    let of_pixels = |axis: usize| view.axes[axis].iter().all(|piece| matches!(piece.dim, Dim::Row | Dim::Column));
-    let pixels: usize =
-        over.iter().map(|&axis| view.axes[axis].iter().map(|piece| piece.size).product::<usize>()).product();
     let keep = call.bool("keepdim", call.onnx.is_some())?;
-    if over.is_empty() || !over.iter().all(|&axis| of_pixels(axis)) || pixels != lowering.dims(view.node).pixels() {
-        return Err(lowering.layout(&view, "a mean over all pixels"));
+    if let [axis] = over[..]
+        && view.has_channels_on(axis)
+    {
+        return lowering.mean_of_channels(call, view, axis, keep).map(|mean| vec![Value::View(mean)]);
     }
-    let mut axes = view.axes.clone();
-    over.iter().for_each(|&axis| axes[axis].clear());
-    if !keep {
-        let kept = axes.into_iter().enumerate().filter(|(axis, _)| !over.contains(axis));
-        axes = kept.map(|(_, pieces)| pieces).collect();
-    }
-    let Some(Value::View(pooled)) = lowering.global_average(call, view.node)?.pop() else {
-        return Err(lowering.layout(&view, "a mean over all pixels"));
-    };
-    Ok(vec![Value::View(View { axes, ..pooled })])
+    let mean = lowering.mean_of_pixels(call, &view, &over, keep)?;
+    let mean = mean.ok_or_else(|| lowering.layout(&view, "a mean over all pixels or all channels"))?;
+    Ok(vec![Value::View(mean)])
 }
 
 impl Lowering<'_> {
+    /// The mean of `view` over the axes `over`, if these are all pixels and nothing else.
+    pub(super) fn mean_of_pixels(
+        &mut self,
+        call: &Call,
+        view: &View,
+        over: &[usize],
+        keep: bool,
+    ) -> Result<Option<View>, CallError> {
+        let of_pixels = |axis: usize| view.axes[axis].iter().all(|piece| matches!(piece.dim, Dim::Row | Dim::Column));
+        let pixels: usize = over.iter().map(|&axis| extent(&view.axes[axis])).product();
+        if over.is_empty() || !over.iter().all(|&axis| of_pixels(axis)) || pixels != self.dims(view.node).pixels() {
+            return Ok(None);
+        }
+        let mut axes = view.axes.clone();
+        over.iter().for_each(|&axis| axes[axis].clear());
+        if !keep {
+            let kept = axes.into_iter().enumerate().filter(|(axis, _)| !over.contains(axis));
+            axes = kept.map(|(_, pieces)| pieces).collect();
+        }
+        let Some(Value::View(pooled)) = self.global_average(call, view.node)?.pop() else {
+            return Ok(None);
+        };
+        Ok(Some(View { axes, ..pooled }))
+    }
+
     /// The window that `call` slides over `x`, and what it leaves.
     fn window(&mut self, call: &Call, x: flipcast_graph::NodeId) -> Result<(Pool, Dims), CallError> {
         let dims = self.dims(x);

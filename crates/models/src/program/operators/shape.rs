@@ -246,6 +246,11 @@ pub(super) fn extents(value: &Value) -> Vec<usize> {
         Value::View(view) => view.shape(),
         Value::Constant(constant) => constant.extents().to_vec(),
         Value::Scores(scores) => scores.shape(),
+        Value::Lengths(vectors) => {
+            let mut shape = vectors.shape();
+            shape.iter_mut().last().into_iter().for_each(|extent| *extent = 1);
+            shape
+        }
         Value::Stored(_) | Value::Int(_) => Vec::new(),
     }
 }
@@ -277,7 +282,7 @@ pub(super) fn to_extents(value: &Value, sizes: &[usize]) -> Result<Vec<Value>, C
             let integer = constant.integer;
             made.map(|made| Value::Constant(Constant { name: constant.name.clone(), integer, ..made }))
         }
-        Value::Stored(_) | Value::Int(_) => None,
+        Value::Stored(_) | Value::Int(_) | Value::Lengths(_) => None,
     };
     reshaped.map(|value| vec![value]).ok_or_else(|| {
         let found = match value {
@@ -292,7 +297,7 @@ fn permuted(value: &Value, order: &[usize]) -> Option<Value> {
     match value {
         Value::View(view) => view.permute(order).map(Value::View),
         Value::Constant(constant) => permute_constant(constant, order).map(Value::Constant),
-        Value::Stored(_) | Value::Int(_) | Value::Scores(_) => None,
+        Value::Stored(_) | Value::Int(_) | Value::Scores(_) | Value::Lengths(_) => None,
     }
 }
 

@@ -3,7 +3,7 @@ use crate::program::CallError;
 use crate::program::arguments::{position, refuse};
 use crate::program::lower::{Constant, Lowering, Value};
 use crate::program::schema::{Arg, Call};
-use crate::program::view::{Dim, Piece, View};
+use crate::program::view::{Dim, Piece, View, whole};
 use flipcast_graph::Dims;
 
 /// Elements of a constant whose parts may be changed in place.
@@ -222,18 +222,34 @@ impl Lowering<'_> {
                 let view = self.channels_on(call, view.clone(), axis)?;
                 self.part(call, &Value::View(view), axis, first, count)
             }
-            Value::View(view) => match view.slice_channels(axis, first, count) {
-                Some(part) => Ok(Value::View(part)),
-                None => self.token_range(call, view, axis, first, count).map(Value::View),
-            },
+            Value::View(view) => {
+                match view.slice_channels(axis, first, count).or_else(|| self.corner(view, axis, first, count)) {
+                    Some(part) => Ok(Value::View(part)),
+                    None => self.token_range(call, view, axis, first, count).map(Value::View),
+                }
+            }
             Value::Constant(constant) => {
                 let indices: Vec<usize> = (first..first + count).collect();
                 Ok(Value::Constant(constant.take(axis, &indices, &[count])?))
             }
-            Value::Stored(_) | Value::Int(_) | Value::Scores(_) => {
+            Value::Stored(_) | Value::Int(_) | Value::Scores(_) | Value::Lengths(_) => {
                 Err(refuse("input", "no tensor that can be cut", "a tensor"))
             }
         }
+    }
+
+    /// The first `count` rows or columns of a map, which [`Lowering::whole_view`] cuts off where it is needed.
+    fn corner(&self, view: &View, axis: usize, first: usize, count: usize) -> Option<View> {
+        let &[Piece { dim: dim @ (Dim::Row | Dim::Column), size, stride: 1 }] = &view.axes[axis][..] else {
+            return None;
+        };
+        let dims = self.dims(view.node);
+        // A column of tokens is no map.
+        let fits = first == 0 && dims.width > 1 && dims.height > 1 && view.turn == [0; 2] && view.padding == [0; 4];
+        let all = if dim == Dim::Row { dims.height } else { dims.width };
+        let mut corner = view.clone();
+        corner.axes[axis] = whole(dim, count);
+        (fits && size == all && count > 1).then_some(corner)
     }
 
     fn token_range(

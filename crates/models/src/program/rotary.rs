@@ -1,0 +1,128 @@
+//! Rotary positions, which programs write as a dozen calls, as one.
+
+use super::schema::{Arg, Call, Int};
+use std::collections::{HashMap, HashSet};
+
+/// What the one call is named.
+pub(super) const ROTATE: &str = "flipcast.rotate";
+
+/// `calls` with every `cat(x[:k], x[k:] * cos + rotate(x[k:]) * sin)` along tokens as one call.
+pub(super) fn fuse(mut calls: Vec<Call>, output: &str) -> Vec<Call> {
+    let search = Search::new(&calls);
+    let found: Vec<(usize, Rotation)> =
+        (0..calls.len()).filter_map(|at| Some((at, search.rotation(&calls[at])?))).collect();
+    if found.is_empty() {
+        return calls;
+    }
+    let mut swallowed: HashSet<usize> = HashSet::new();
+    for (at, Rotation { arguments, calls: inner }) in found {
+        swallowed.extend(inner);
+        calls[at].operator = ROTATE.to_owned();
+        calls[at].arguments = arguments;
+    }
+    // From behind, so that whatever only swallowed calls read goes with them.
+    let mut read: HashSet<String> = HashSet::from([output.to_owned()]);
+    let mut kept = Vec::with_capacity(calls.len());
+    for (at, call) in calls.into_iter().enumerate().rev() {
+        if !swallowed.contains(&at) || call.results.iter().any(|result| read.contains(result)) {
+            read.extend(call.tensor_names().map(str::to_owned));
+            kept.push(call);
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+struct Rotation {
+    arguments: Vec<(String, Arg)>,
+    /// The calls that it stands for, but for the last.
+    calls: Vec<usize>,
+}
+
+struct Search<'a> {
+    calls: &'a [Call],
+    makers: HashMap<&'a str, usize>,
+}
+
+impl<'a> Search<'a> {
+    fn new(calls: &'a [Call]) -> Self {
+        let results = calls.iter().enumerate().flat_map(|(at, call)| call.results.iter().map(move |name| (name, at)));
+        Self { calls, makers: results.map(|(name, at)| (name.as_str(), at)).collect() }
+    }
+
+    /// The call of one of `operators` that makes `name`.
+    fn made_by(&self, name: &str, operators: &[&str], inner: &mut Vec<usize>) -> Option<&'a Call> {
+        let &at = self.makers.get(name)?;
+        let call = &self.calls[at];
+        inner.push(at);
+        operators.contains(&call.plain_operator()).then_some(call)
+    }
+
+    /// The tensor that `name` is a slice of along `axis`, with its start and end; slices of everything are passed over.
+    fn slice(&self, name: &str, axis: i64, inner: &mut Vec<usize>) -> Option<(&'a str, [i64; 3])> {
+        let call = self.made_by(name, &["aten.slice"], inner)?;
+        let range = [int(call, "start", 0)?, int(call, "end", i64::MAX)?, int(call, "step", 1)?];
+        (int(call, "dim", 0)? == axis).then_some((call.tensor_name(0)?, range))
+    }
+
+    /// `name`, or what it is a slice of all images of.
+    fn whole(&self, name: &'a str, inner: &mut Vec<usize>) -> &'a str {
+        let mut passed = Vec::new();
+        match self.slice(name, 0, &mut passed) {
+            Some((whole, [0, i64::MAX, 1])) => {
+                inner.extend(passed);
+                whole
+            }
+            _ => name,
+        }
+    }
+
+    fn rotation(&self, call: &Call) -> Option<Rotation> {
+        let (Some(Arg::Tensors(parts)), "aten.cat") = (call.nth(0), call.plain_operator()) else {
+            return None;
+        };
+        let ([front, turned], 2) = (&parts[..], int(call, "dim", 0)?) else {
+            return None;
+        };
+        let mut inner = Vec::new();
+        let sum = self.made_by(turned, &["aten.add"], &mut inner)?;
+        let straight = self.made_by(sum.tensor_name(0)?, &["aten.mul"], &mut inner)?;
+        let across = self.made_by(sum.tensor_name(1)?, &["aten.mul"], &mut inner)?;
+        let (behind, cos) = (straight.tensor_name(0)?, straight.tensor_name(1)?);
+        let (pairs, sin) = (across.tensor_name(0)?, across.tensor_name(1)?);
+        let reshaped = self.made_by(pairs, &["aten.reshape", "aten.view", "aten.flatten"], &mut inner)?;
+        let stack = self.made_by(reshaped.tensor_name(0)?, &["aten.stack"], &mut inner)?;
+        let (Some(Arg::Tensors(both)), -1) = (stack.nth(0), int(stack, "dim", 0)?) else {
+            return None;
+        };
+        let [negated, even] = &both[..] else {
+            return None;
+        };
+        let odd = self.made_by(negated, &["aten.neg"], &mut inner)?.tensor_name(0)?;
+        let every_second = [(odd, 1), (even.as_str(), 0)].into_iter().all(|(name, first)| {
+            let slice = self.slice(name, 3, &mut inner);
+            slice.is_some_and(|(of, range)| of == behind && range == [first, i64::MAX, 2])
+        });
+        let (of_behind, [start, i64::MAX, 1]) = self.slice(behind, 2, &mut inner)? else {
+            return None;
+        };
+        let (of_front, [0, end, 1]) = self.slice(front, 2, &mut inner)? else {
+            return None;
+        };
+        let (x, same) = (self.whole(of_behind, &mut inner), self.whole(of_front, &mut inner));
+        if !every_second || start != end || x != same {
+            return None;
+        }
+        let tensor = |name: &str, value: &str| (name.to_owned(), Arg::Tensor(value.to_owned()));
+        Some(Rotation { arguments: vec![tensor("self", x), tensor("cos", cos), tensor("sin", sin)], calls: inner })
+    }
+}
+
+/// A whole number among the arguments, if it is known.
+fn int(call: &Call, name: &str, default: i64) -> Option<i64> {
+    match call.argument(name) {
+        None => Some(default),
+        Some(Arg::Int(Int::Known(value))) => Some(*value),
+        Some(_) => None,
+    }
+}
