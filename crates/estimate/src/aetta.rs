@@ -25,7 +25,7 @@ const VALUES: usize = 64;
 /// Rows of logits that one thread keeps at a time.
 const ROWS: usize = 704;
 
-/// Logits or weights of some classes, where no load of a register reads from two cache lines.
+/// Logits or weights of some classes, or some values of an embedding, where no load of a register reads from two cache lines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(align(64))]
 struct Tile([f32; TILE]);
@@ -79,7 +79,7 @@ impl AettaConfig {
 /// The last layer of a network: from an embedding to logits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    /// Per tile of classes, one row per embedding value; classes added to fill the last tile weigh nothing.
+    /// Per tile of classes, one row per embedding value, in whole blocks; classes and values added to fill the last ones weigh nothing.
     tiles: Vec<Tile>,
     bias: Vec<f32>,
     dims: usize,
@@ -92,9 +92,10 @@ impl Head {
         check_rows("biases", &bias, classes)?;
         check_rows("head weights", weight, classes)?;
         let dims = weight.len() / classes;
-        let mut tiles = vec![Tile::ZERO; classes.div_ceil(TILE) * dims];
-        for (tile, rows) in tiles.chunks_exact_mut(dims).zip(weight.chunks(TILE * dims)) {
-            for (value, target) in tile.iter_mut().enumerate() {
+        let rows_per_tile = dims.next_multiple_of(VALUES);
+        let mut tiles = vec![Tile::ZERO; classes.div_ceil(TILE) * rows_per_tile];
+        for (tile, rows) in tiles.chunks_exact_mut(rows_per_tile).zip(weight.chunks(TILE * dims)) {
+            for (value, target) in tile[..dims].iter_mut().enumerate() {
                 for (class, row) in rows.chunks_exact(dims).enumerate() {
                     target.0[class] = row[value];
                 }
@@ -109,8 +110,8 @@ impl Head {
     /// If there are not as many values as an embedding has.
     pub fn weigh(&self, values: &[f32]) -> Vec<f32> {
         assert_eq!(values.len(), self.dims, "one value for each of the embedding's");
-        let mut sums = Vec::with_capacity(self.tiles.len() / self.dims * TILE);
-        for tile in self.tiles.chunks_exact(self.dims) {
+        let mut sums = Vec::with_capacity(self.classes().next_multiple_of(TILE));
+        for tile in self.tiles.chunks_exact(self.dims.next_multiple_of(VALUES)) {
             let mut of_tile = [0.0f64; TILE];
             for (weights, value) in tile.iter().zip(values) {
                 let terms = of_tile.iter_mut().zip(&weights.0);
@@ -248,15 +249,11 @@ fn sum_passes(
     let kept_scale = (1.0 - config.dropout).recip() as f32;
     // Per tile, image and pass: first the sum over all values, then per pass that over the values it drops.
     let mut sums = vec![Tile::ZERO; tiles * rows.len() * sets];
-    let masks = draw_masks(rows, head.dims(), config, random);
-    let blocks = head.dims().div_ceil(VALUES);
-    for (sums, weights) in sums.chunks_exact_mut(rows.len() * sets).zip(head.tiles.chunks_exact(head.dims())) {
-        for (block, weights) in weights.chunks(VALUES).enumerate() {
-            for (image, (row, sums)) in rows.iter().zip(sums.chunks_exact_mut(sets)).enumerate() {
-                let values = &row[block * VALUES..][..weights.len()];
-                let masks = &masks[(image * blocks + block) * sets..][..sets];
-                add_chosen(values, weights, masks, sums);
-            }
+    let blocks = plan_blocks(rows, head.dims(), config, random);
+    for (sums, weights) in sums.chunks_exact_mut(rows.len() * sets).zip(head.tiles.chunks_exact(VALUES * blocks.len()))
+    {
+        for (block, weights) in blocks.iter().zip(weights.as_chunks().0) {
+            add_block(block, weights, sums);
         }
     }
     let mut result = PassSums { changed: 0, probs: vec![0.0; classes] };
@@ -293,79 +290,126 @@ fn check_logits(logits: &[f32], pass: usize) -> Result<(), EstimateError> {
     }
 }
 
-/// Per image and block of values: a word with the bits of all values, then one per pass with those of the values it drops. Values of
-/// zero have no bits: they add nothing, and behind a ReLU there are many.
-fn draw_masks(rows: &[&[f32]], dims: usize, config: &AettaConfig, random: &SplitMix64) -> Vec<u64> {
+/// Some values of all images, and what is summed over them.
+struct Block {
+    /// Per image.
+    values: Vec<Tile>,
+    /// One per image and sum; those over equally many values follow each other, so that a processor foresees where their loops end.
+    runs: Vec<Run>,
+}
+
+/// Values of one image that are summed together.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    image: u32,
+    /// Which of the sums.
+    target: u32,
+    /// A bit for each of the values.
+    mask: u64,
+}
+
+/// The blocks of values, with the runs of every image: all values first, then per pass those it drops. Values of zero have no bits: they
+/// add nothing, and behind a ReLU there are many.
+fn plan_blocks(rows: &[&[f32]], dims: usize, config: &AettaConfig, random: &SplitMix64) -> Vec<Block> {
     let passes = config.passes;
     // A number is dropped below the rate: the 53 bits it is made of are then below this.
     let limit = (config.dropout * (1_u64 << 53) as f64).ceil() as u64;
-    let mut masks = Vec::with_capacity(rows.len() * dims.div_ceil(VALUES) * (passes + 1));
-    let mut dropped = vec![0_u8; VALUES * passes];
-    for (image, row) in rows.iter().enumerate() {
-        for (block, values) in row.chunks(VALUES).enumerate() {
-            let dropped = &mut dropped[..values.len() * passes];
-            draw_below(random, ((image * dims + block * VALUES) * passes) as u64, limit, dropped);
-            let present = values.iter().rev().fold(0, |bits, value| bits << 1 | u64::from(*value != 0.0));
-            masks.push(present);
-            let words = masks.len();
-            masks.resize(words + passes, 0);
-            for (value, dropped) in dropped.chunks_exact(passes).enumerate() {
-                for (mask, &is_dropped) in masks[words..].iter_mut().zip(dropped) {
-                    *mask |= u64::from(is_dropped) << value;
-                }
+    let plan_block = |start: usize| {
+        let mut values = vec![Tile::ZERO; rows.len()];
+        let mut runs = Vec::with_capacity(rows.len() * (passes + 1));
+        for (image, (row, values)) in rows.iter().zip(&mut values).enumerate() {
+            let row = &row[start..dims.min(start + VALUES)];
+            values.0[..row.len()].copy_from_slice(row);
+            let present = bits(&values.0.map(|value| u8::from(value != 0.0)));
+            for set in 0..=passes {
+                let mask = match set.checked_sub(1) {
+                    None => present,
+                    Some(pass) => {
+                        let first = (image * dims + start) * passes + pass;
+                        present & bits(&draw_below(random, first as u64, passes as u64, limit))
+                    }
+                };
+                runs.push(Run { image: image as u32, target: (image * (passes + 1) + set) as u32, mask });
             }
-            masks[words..].iter_mut().for_each(|mask| *mask &= present);
         }
-    }
-    masks
+        Block { values, runs: by_length(&runs) }
+    };
+    (0..dims).step_by(VALUES).map(plan_block).collect()
 }
 
-/// Whether each number drawn after `first` others is below `limit / 2^53`.
+/// The runs in the order of the number of their values.
+fn by_length(runs: &[Run]) -> Vec<Run> {
+    let length = |run: &Run| run.mask.count_ones() as usize;
+    // Where the next run of each length goes.
+    let mut places = [0; VALUES + 2];
+    runs.iter().for_each(|run| places[length(run) + 1] += 1);
+    (0..VALUES).for_each(|length| places[length + 1] += places[length]);
+    let mut sorted = runs.to_vec();
+    for run in runs {
+        let place = &mut places[length(run)];
+        sorted[*place] = *run;
+        *place += 1;
+    }
+    sorted
+}
+
+/// Whether each number drawn after `first` others, `step` apart, is below `limit / 2^53`: one or zero.
 #[multiversion(targets("x86_64+avx512f+avx512dq", "x86_64+avx2"))]
-fn draw_below(random: &SplitMix64, first: u64, limit: u64, out: &mut [u8]) {
-    for (at, out) in out.iter_mut().enumerate() {
-        *out = u8::from(random.peek_u64(first + at as u64) >> 11 < limit);
+fn draw_below(random: &SplitMix64, first: u64, step: u64, limit: u64) -> [u8; VALUES] {
+    let mut below = [0; VALUES];
+    for (at, below) in below.iter_mut().enumerate() {
+        *below = u8::from(random.peek_u64(first + at as u64 * step) >> 11 < limit);
     }
+    below
 }
 
-/// Adds to each target the weights of the values whose bits its mask has, times the values.
-fn add_chosen(values: &[f32], weights: &[Tile], masks: &[u64], targets: &mut [Tile]) {
-    let fused = has_fused_multiply_add();
-    for (mask, target) in masks.iter().zip(targets) {
-        match fused {
-            true => add_rows_fused(values, weights, *mask, target),
-            false => add_rows_unfused(values, weights, *mask, target),
-        }
+/// A word whose bits are these, each one or zero.
+fn bits(flags: &[u8; VALUES]) -> u64 {
+    /// Moves the lowest bits of eight bytes into the highest byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let bytes = flags.as_chunks::<8>().0.iter().map(|flags| u64::from_le_bytes(*flags).wrapping_mul(GATHER) >> 56);
+    bytes.rev().fold(0, |word, byte| word << 8 | byte)
+}
+
+/// Adds to the target of every run the weights of its values, times the values.
+fn add_block(block: &Block, weights: &[Tile; VALUES], sums: &mut [Tile]) {
+    match has_fused_multiply_add() {
+        true => add_block_fused(block, weights, sums),
+        false => add_block_unfused(block, weights, sums),
     }
 }
 
 #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
-fn add_rows_fused(values: &[f32], weights: &[Tile], mask: u64, target: &mut Tile) {
-    add_rows(values, weights, mask, target, f32::mul_add);
+fn add_block_fused(block: &Block, weights: &[Tile; VALUES], sums: &mut [Tile]) {
+    add_runs(block, weights, sums, f32::mul_add);
 }
 
-fn add_rows_unfused(values: &[f32], weights: &[Tile], mask: u64, target: &mut Tile) {
-    add_rows(values, weights, mask, target, |a, b, sum| a * b + sum);
+fn add_block_unfused(block: &Block, weights: &[Tile; VALUES], sums: &mut [Tile]) {
+    add_runs(block, weights, sums, |a, b, sum| a * b + sum);
 }
 
 #[inline(always)]
-fn add_rows(
-    values: &[f32],
-    weights: &[Tile],
-    mut mask: u64,
-    target: &mut Tile,
-    multiply_add: impl Fn(f32, f32, f32) -> f32,
+fn add_runs(
+    block: &Block,
+    weights: &[Tile; VALUES],
+    sums: &mut [Tile],
+    multiply_add: impl Fn(f32, f32, f32) -> f32 + Copy,
 ) {
-    let mut sums = target.0;
-    while mask != 0 {
-        let at = mask.trailing_zeros() as usize;
-        mask &= mask - 1;
-        let (value, weights) = (values[at], &weights[at].0);
-        for lane in 0..TILE {
-            sums[lane] = multiply_add(value, weights[lane], sums[lane]);
+    for run in &block.runs {
+        let values = &block.values[run.image as usize].0;
+        let target = &mut sums[run.target as usize].0;
+        let mut sums = *target;
+        let mut mask = run.mask;
+        while mask != 0 {
+            let at = mask.trailing_zeros() as usize % VALUES;
+            mask &= mask - 1;
+            let (value, weights) = (values[at], &weights[at].0);
+            for lane in 0..TILE {
+                sums[lane] = multiply_add(value, weights[lane], sums[lane]);
+            }
         }
+        *target = sums;
     }
-    target.0 = sums;
 }
 
 /// [`Aetta`] over a whole set, in its order: the mean over images of the smoothed accuracy of their batch.
