@@ -82,9 +82,16 @@ pub fn write<'py, T: Element>(py: Python<'py>, shape: &[usize], values: &[T]) ->
 
 /// Whether NumPy's elements of `object` are bytes.
 pub fn holds_bytes(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let array = object.py().import("numpy")?.call_method1("asarray", (object,))?;
+    let array = as_array(object)?;
     let dtype: String = array.getattr("dtype")?.getattr("name")?.extract()?;
     Ok(dtype == u8::DTYPE)
+}
+
+/// Whatever NumPy makes of `object`, without a copy where it can: of tensors that only speak DLPack, too.
+fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = object.py().import("numpy")?;
+    let only_dlpack = object.hasattr("__dlpack__")? && !object.hasattr("__array__")?;
+    numpy.call_method1(if only_dlpack { "from_dlpack" } else { "asarray" }, (object,))
 }
 
 /// A contiguous array of `T`, the address of its first element, and its shape.
@@ -95,7 +102,7 @@ fn view<'py, T: Element>(object: &Bound<'py, PyAny>, what: &str) -> PyResult<(Bo
         let hint = format!("give a NumPy array of {}, or what NumPy makes one of", T::DTYPE);
         refuse(py, format!("{what}: {found}, expected {}", T::DTYPE), &hint)
     };
-    let array = numpy.call_method1("asarray", (object,)).map_err(|error| unfit(error.to_string()))?;
+    let array = as_array(object).map_err(|error| unfit(error.to_string()))?;
     // Floats become floats, integers integers; a number that is cut off would be a mistake of the caller's.
     let dtype = array.getattr("dtype")?;
     let kind: String = dtype.getattr("kind")?.extract()?;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// calibrated estimates, a combined one, and intervals.
 #[pyclass(frozen, module = "flipcast")]
 pub struct Calibration {
-    inner: OutputsCalibration,
+    pub(crate) inner: OutputsCalibration,
 }
 
 #[pymethods]
@@ -174,7 +174,7 @@ fn labelled(
     }
 }
 
-fn outputs(logits: &Bound<'_, PyAny>, what: &str) -> PyResult<Outputs> {
+pub(crate) fn outputs(logits: &Bound<'_, PyAny>, what: &str) -> PyResult<Outputs> {
     let py = logits.py();
     let (shape, values) = borrow(logits, what)?;
     let &[_, classes] = shape.as_slice() else {

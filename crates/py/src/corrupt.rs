@@ -11,15 +11,17 @@ use pyo3::prelude::*;
 /// Corrupts images, an array of bytes `[images, height, width, 3]`, as the published sets do: `corrupt("fog", images, severity=3, seed=0)`.
 ///
 /// The name may have its set in front, as `cifar-c/fog`; otherwise the size of the images decides. `storage` is the step after the corruption: "published"
-/// (JPEG of quality 85 behind the ImageNet sets), "none" or "jpeg85". Image number i gets the same corruption whatever the others are.
+/// (JPEG of quality 85 behind the ImageNet sets), "none" or "jpeg85". Image number i gets the same corruption whatever the others are; `first` is the number of the first.
 #[pyfunction]
-#[pyo3(signature = (name, images, severity=3, seed=0, *, storage="published", progress=None))]
+#[pyo3(signature = (name, images, severity=3, seed=0, *, first=0, storage="published", progress=None))]
+#[expect(clippy::too_many_arguments, reason = "Python names them")]
 pub fn corrupt<'py>(
     py: Python<'py>,
     name: &str,
     images: &Bound<'py, PyAny>,
     severity: u8,
     seed: u64,
+    first: u64,
     storage: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -41,7 +43,7 @@ pub fn corrupt<'py>(
         for (index, image) in pictures.iter().enumerate() {
             let (width, height) = (image.width(), image.height());
             let corruptor = Corruptor::new(seed).with_storage(request.storage_at(width, height)?);
-            made.push(corruptor.corrupt(image, &request.resolve(width, height)?, index as u64)?);
+            made.push(corruptor.corrupt(image, &request.resolve(width, height)?, first.wrapping_add(index as u64))?);
             watcher.predicted(index + 1, pictures.len());
         }
         Ok(made)

@@ -66,7 +66,11 @@ impl Estimate {
 }
 
 impl Estimate {
-    fn describe(&self) -> String {
+    pub(crate) fn named(name: &str, estimate: flipcast::Estimate) -> Self {
+        Self { name: name.to_owned(), estimate }
+    }
+
+    pub(crate) fn describe(&self) -> String {
         let percent = |share: f64| format!("{:.1}", 100.0 * share);
         let flipcast::Estimate { accuracy, low, high, .. } = &self.estimate;
         let mut text = format!("{}: {}%, {} to {}", self.name, percent(*accuracy), percent(*low), percent(*high));

@@ -1,12 +1,14 @@
-//! Images as Python gives them: a path, or an array of bytes.
+//! Images as Python gives them: a path, an array of bytes, or batches of them, as a `DataLoader` gives.
 
 use crate::array::{holds_bytes, read};
 use crate::calibration::classes;
 use crate::error::{raise, refuse};
 use flipcast::{Batch, DataRequest, Image, InMemory, Label, Model, OpenedData};
 use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
 
-/// Opens a path, such as `val/` or `production.tar@fog:3`, or an array `[images, height, width, 3]` or `[images, height, width]` of bytes.
+/// Opens a path, such as `val/` or `production.tar@fog:3`, an array `[images, height, width, 3]`, `[images, 3, height, width]` or `[images, height, width]` of bytes, or something that
+/// gives such arrays, alone or with their labels.
 pub fn open(
     images: &Bound<'_, PyAny>,
     labels: Option<&Bound<'_, PyAny>>,
@@ -23,10 +25,18 @@ pub fn open(
         let request = DataRequest { limit, seed, ..DataRequest::new(&spec) };
         return request.open(model).map_err(|error| raise(py, &error));
     }
-    let pictures = pictures(images)?;
-    let labels = match labels {
-        Some(labels) => classes(labels)?.into_iter().map(class).collect(),
-        None => vec![Label::Unknown; pictures.len()],
+    let (pictures, own_labels) = match is_batches(images)? {
+        true => batches(images, limit)?,
+        false => (pictures(images)?, None),
+    };
+    let labels = match (labels, own_labels) {
+        (Some(_), Some(_)) => {
+            let hint = "leave `labels` out, or give batches of images alone";
+            return Err(refuse(py, "labels are given beside batches that have labels of their own", hint));
+        }
+        (Some(labels), None) => classes(labels)?.into_iter().map(class).collect(),
+        (None, Some(labels)) => labels,
+        (None, None) => vec![Label::Unknown; pictures.len()],
     };
     if labels.len() != pictures.len() {
         let problem = format!("there are {} labels for {} images", labels.len(), pictures.len());
@@ -36,6 +46,51 @@ pub fn open(
         .map_err(|error| raise(py, &error))?;
     opened.seed = seed;
     Ok(opened)
+}
+
+/// Whether `object` gives batches one after the other: it can be iterated over, and is no array, tensor or list.
+fn is_batches(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let is_array = object.hasattr("__array__")?
+        || object.hasattr("__array_interface__")?
+        || object.hasattr("__dlpack__")?
+        || object.is_instance_of::<PyList>()
+        || object.is_instance_of::<PyTuple>();
+    Ok(!is_array && object.hasattr("__iter__")?)
+}
+
+/// All images of batches, `limit` at most, and their labels if they have some.
+fn batches(object: &Bound<'_, PyAny>, limit: Option<usize>) -> PyResult<(Vec<Image>, Option<Vec<Label>>)> {
+    let py = object.py();
+    let limit = limit.unwrap_or(usize::MAX);
+    let (mut images, mut labels, mut labelled) = (Vec::new(), Vec::new(), None);
+    for batch in object.try_iter()? {
+        if images.len() >= limit {
+            break;
+        }
+        let batch = batch?;
+        // A loader gives pairs as tuples or as lists.
+        let pair = (batch.is_instance_of::<PyTuple>() || batch.is_instance_of::<PyList>()) && batch.len()? == 2;
+        let (pixels, truth) = match pair {
+            true => (batch.get_item(0)?, Some(batch.get_item(1)?)),
+            false => (batch, None),
+        };
+        if *labelled.get_or_insert(truth.is_some()) != truth.is_some() {
+            return Err(refuse(py, "some batches have labels and some have none", "give all of them labels, or none"));
+        }
+        let more = pictures(&pixels)?;
+        if let Some(truth) = truth {
+            let truth = classes(&truth)?;
+            if truth.len() != more.len() {
+                let problem = format!("a batch has {} labels for {} images", truth.len(), more.len());
+                return Err(refuse(py, problem, "give a label for every image"));
+            }
+            labels.extend(truth.into_iter().map(class));
+        }
+        images.extend(more);
+    }
+    images.truncate(limit);
+    labels.truncate(limit);
+    Ok((images, labelled.filter(|&labelled| labelled).map(|_| labels)))
 }
 
 /// The path that `object` names, if it is one.
@@ -60,10 +115,15 @@ pub fn pictures(images: &Bound<'_, PyAny>) -> PyResult<Vec<Image>> {
     let (shape, values) = read::<u8>(images, "images")?;
     let (height, width, channels) = match *shape.as_slice() {
         [_, height, width, 3] => (height, width, 3),
+        // Channels first, as PyTorch has them.
+        [_, 3, _, _] => {
+            let numpy = py.import("numpy")?;
+            return pictures(&numpy.call_method1("moveaxis", (numpy.call_method1("asarray", (images,))?, 1, 3))?);
+        }
         [_, height, width] | [_, height, width, 1] => (height, width, 1),
         _ => {
             let problem = format!("images have the shape {shape:?}, expected [images, height, width, 3]");
-            return Err(refuse(py, problem, "channels come last; move them with `images.transpose(0, 2, 3, 1)`"));
+            return Err(refuse(py, problem, "give one array of images of the same size"));
         }
     };
     let rgb = |image: &[u8]| match channels {

@@ -10,7 +10,9 @@ mod corrupt;
 mod error;
 mod estimates;
 mod images;
+mod labels;
 mod model;
+mod monitor;
 mod program;
 mod watch;
 
@@ -28,7 +30,11 @@ mod _native {
     #[pymodule_export]
     use crate::estimates::{Estimate, Estimates};
     #[pymodule_export]
+    use crate::labels::{LabelledEstimate, choose_images, estimate_with_labels};
+    #[pymodule_export]
     use crate::model::{Model, ModelCalibration};
+    #[pymodule_export]
+    use crate::monitor::Monitor;
     #[pymodule_export]
     use crate::program::{run_program, version};
 }

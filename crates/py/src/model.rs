@@ -6,6 +6,7 @@ use crate::error::{raise, refuse};
 use crate::estimates::Estimates;
 use crate::images;
 use crate::watch::watched;
+use flipcast::images::preprocess::{Interpolation, PreprocessChange, Resize, Size};
 use flipcast::run::{CalibrationShift, Images, MEMORY_LIMIT, Precision, RunError, run_source};
 use flipcast::{CalibrationJob, Device, FlipProtocol, Ledger, ModelRequest, Setting, calibrate};
 use pyo3::prelude::*;
@@ -26,15 +27,45 @@ pub struct ModelCalibration {
 
 #[pymethods]
 impl Model {
-    /// Loads a network: a weight file, an exported program (`net.pt2`), or the name of an architecture or of published weights with its file as `weights`.
+    /// Loads a network: a weight file, an exported program (`net.pt2`), an ONNX file, a hub's folder, or the name of an architecture or of published weights with its file as `weights`.
+    ///
+    /// `mean`, `std` and `scale` (numbers, or one for each channel), `resize` and `crop` (the short side or a square, or height and width), and `interpolation` go before what
+    /// the model card or the name of the weights says about preprocessing.
     #[staticmethod]
-    #[pyo3(signature = (model, *, weights=None, classes=None))]
-    fn load(py: Python<'_>, model: PathBuf, weights: Option<PathBuf>, classes: Option<usize>) -> PyResult<Self> {
+    #[pyo3(signature = (model, *, weights=None, classes=None, mean=None, std=None, scale=None, resize=None, crop=None, interpolation=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn load(
+        py: Python<'_>,
+        model: PathBuf,
+        weights: Option<PathBuf>,
+        classes: Option<usize>,
+        mean: Option<Channels>,
+        std: Option<Channels>,
+        scale: Option<f32>,
+        resize: Option<Extent>,
+        crop: Option<Extent>,
+        interpolation: Option<&str>,
+    ) -> PyResult<Self> {
+        let change = PreprocessChange {
+            mean: mean.map(Channels::values),
+            std: std.map(Channels::values),
+            scale,
+            resize: resize.map(|resize| match resize {
+                Extent::Side(side) => Resize::ShortSide(side),
+                Extent::Both(height, width) => Resize::Exact(Size { width, height }),
+            }),
+            crop: crop.map(|crop| match crop {
+                Extent::Side(side) => Some(Size::square(side)),
+                Extent::Both(height, width) => Some(Size { width, height }),
+            }),
+            interpolation: interpolation.map(|name| parse_interpolation(py, name)).transpose()?,
+        };
         let name = model.to_string_lossy();
         let request = match &weights {
             Some(weights) => ModelRequest { architecture: Some(&name), classes, ..ModelRequest::new(weights) },
             None => ModelRequest { classes, ..ModelRequest::new(&model) },
         };
+        let request = ModelRequest { preprocess: Some(&change), ..request };
         let inner = watched(py, None, |_| request.open())?;
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -181,6 +212,44 @@ impl ModelCalibration {
         let (images, accuracy) = (reference.images, 100.0 * reference.accuracy);
         format!("ModelCalibration({}, {images} clean images, {accuracy:.1}% right)", self.inner.model.name)
     }
+}
+
+/// One number for all channels, or one for each.
+#[derive(FromPyObject)]
+enum Channels {
+    Same(f32),
+    Each([f32; 3]),
+}
+
+impl Channels {
+    fn values(self) -> [f32; 3] {
+        match self {
+            Self::Same(value) => [value; 3],
+            Self::Each(values) => values,
+        }
+    }
+}
+
+/// One side, or height and width.
+#[derive(FromPyObject)]
+enum Extent {
+    Side(usize),
+    Both(usize, usize),
+}
+
+fn parse_interpolation(py: Python<'_>, name: &str) -> PyResult<Interpolation> {
+    let known = [
+        ("nearest", Interpolation::Nearest),
+        ("box", Interpolation::Box),
+        ("bilinear", Interpolation::Bilinear),
+        ("bicubic", Interpolation::Bicubic),
+        ("lanczos", Interpolation::Lanczos),
+    ];
+    let found = known.iter().find(|(known, _)| *known == name);
+    found.map(|(_, kind)| *kind).ok_or_else(|| {
+        let names = known.map(|(name, _)| name).join(", ");
+        refuse(py, format!("interpolation is `{name}`, expected one of {names}"), "`bilinear` is usual")
+    })
 }
 
 /// `cpu`, `cuda` or `cuda:1`.

@@ -109,3 +109,63 @@ def test_corruptions_are_those_of_the_command_line(pictures):
         flipcast.corrupt("fogg", images)
     with pytest.raises(flipcast.FlipcastError):
         flipcast.corrupt("fog", images, severity=6)
+
+
+class OnlyDlpack:
+    """A tensor of a library that NumPy knows nothing about."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **settings):
+        return self.array.__dlpack__(**settings)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_batches_tensors_and_channels_in_front_are_images_too(model, pictures):
+    images, labels = pictures
+    images, labels = np.repeat(images[:64, :, :, None], 3, axis=3), labels[:64]
+    expected = model.predict(images)
+    batches = [images[start : start + 24] for start in range(0, 64, 24)]
+    assert np.array_equal(model.predict(iter(batches)), expected)
+    assert np.array_equal(model.predict(iter(batches), limit=30), expected[:30])
+    assert np.array_equal(model.predict(np.moveaxis(images, 3, 1)), expected)
+    assert np.array_equal(model.predict(OnlyDlpack(images)), expected)
+    pairs = zip(batches, (labels[start : start + 24] for start in range(0, 64, 24)))
+    calibration = model.calibrate(pairs, protocol="statistics", shifts="fog:3,snow:3")
+    assert calibration.clean_accuracy == np.mean(expected.argmax(1) == labels)
+    with pytest.raises(flipcast.FlipcastError, match="labels"):
+        model.calibrate(zip(batches, [labels]), labels)
+    with pytest.raises(flipcast.FlipcastError, match="some have none"):
+        model.predict(iter([(images[:8], labels[:8]), images[8:16]]))
+
+
+def test_preprocessing_may_be_given(model, pictures):
+    images, _ = pictures
+    other = flipcast.Model.load(WEIGHTS, mean=0.1, std=(0.5, 0.5, 0.5))
+    assert not np.array_equal(other.predict(images[:8]), model.predict(images[:8]))
+    cropped = flipcast.Model.load(WEIGHTS, resize=(40, 40), crop=32, interpolation="bicubic")
+    assert cropped.predict(images[:8]).shape == (8, 10)
+    with pytest.raises(flipcast.FlipcastError, match="interpolation"):
+        flipcast.Model.load(WEIGHTS, interpolation="cubic")
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["source", "bn", "tent", "rpl", "cpl", "eta", "rdumb", "sar", "cotta", "roid", "deyo", "come", "asr"],
+)
+def test_every_method_that_needs_no_other_data_adapts(model, pictures, method):
+    images, _ = pictures
+    adapter = flipcast.Adapter(model, method, batch_size=16)
+    assert adapter(images[:16]).shape == (16, 10) and adapter.method == method
+
+
+def test_a_corruption_is_a_transform(pictures):
+    image = np.repeat(pictures[0][0, :, :, None], 3, axis=2)
+    fog = flipcast.Corruption("fog", severity=3, seed=1)
+    stacked = flipcast.corrupt("fog", np.stack([image] * 2), severity=3, seed=1)
+    assert np.array_equal(np.stack([fog(image), fog(image)]), stacked)
+    assert np.array_equal(fog(np.moveaxis(image, 2, 0), index=0), np.moveaxis(stacked[0], 2, 0))
+    assert repr(fog) == "Corruption('fog', severity=3, seed=1)"

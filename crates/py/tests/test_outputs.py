@@ -131,6 +131,41 @@ def test_progress_is_told_and_an_exception_in_it_ends_the_work(clean, cells):
 
 
 def test_docstrings_run():
-    assert doctest.testmod(flipcast).failed == 0
+    assert doctest.testmod(flipcast).failed == 0 and doctest.testmod(flipcast._transforms).failed == 0
     for thing in flipcast.__all__:
         assert getattr(flipcast, thing).__doc__, thing
+
+
+def test_a_few_labels_speak_for_all_images(clean, cells):
+    calibration = flipcast.Calibration.fit(*clean[:2], cells={name: cell[:2] for name, cell in cells.items()})
+    logits, truth, _ = cells["fog:3"]
+    chosen = flipcast.choose_images(logits, 100, calibration=calibration, seed=3)
+    assert len(set(chosen.tolist())) == 100 and np.array_equal(
+        chosen, flipcast.choose_images(logits, 100, calibration=calibration, seed=3)
+    )
+    found = flipcast.estimate_with_labels(logits, chosen, truth[chosen], calibration=calibration)
+    accuracy = np.mean(logits.argmax(1) == truth)
+    assert abs(found.estimate.accuracy - accuracy) < 0.15 and found.effective_labels >= 99
+    random = np.random.default_rng(0).permutation(len(truth))[:40]
+    plain = flipcast.estimate_with_labels(logits, random, truth[random], chosen=False)
+    assert plain.joined is None and plain.labels_alone.low < accuracy < plain.labels_alone.high
+    with pytest.raises(flipcast.FlipcastError, match="outside"):
+        flipcast.estimate_with_labels(logits, [10**6] * 10, [0] * 10, chosen=False)
+
+
+def test_a_stream_is_watched_saved_and_merged(tmp_path, clean, cells):
+    calibration = flipcast.Calibration.fit(*clean[:2], cells={name: cell[:2] for name, cell in cells.items()})
+    monitor = flipcast.Monitor(calibration, window_images=128)
+    assert monitor.update(clean[0], time=1e9) == (0, 600)
+    report = monitor.report()
+    assert report["images"] == 600 and len(report["windows"]) >= 4 and monitor.alarms == []
+    monitor.save(tmp_path / "state.json")
+    other = flipcast.Monitor(calibration, window_images=128)
+    other.load(tmp_path / "state.json")
+    assert other.report() == report
+    other.merge(monitor)
+    assert other.images == 1200
+    with pytest.raises(flipcast.FlipcastError, match="expected 4"):
+        monitor.update(np.zeros((4, 7), np.float32))
+    with pytest.raises(flipcast.FlipcastError, match="multiple of 64"):
+        flipcast.Monitor(calibration, window_images=100)

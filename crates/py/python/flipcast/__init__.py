@@ -13,7 +13,8 @@ From outputs alone, in three lines and without a deep-learning framework:
 >>> estimate.best.name, estimate.interval[0] <= estimate.accuracy <= estimate.interval[1]
 ('combined', True)
 
-With a network: `Model.load`, `Model.calibrate`, `Model.estimate`, `Model.predict`; while it adapts: `Adapter`; corrupted images: `corrupt`.
+With a network: `Model.load`, `Model.calibrate`, `Model.estimate`, `Model.predict`; of PyTorch: `Model.from_torch`; while it adapts: `Adapter`; a stream: `Monitor`; corrupted images: `corrupt` and
+`Corruption`.
 The command-line program is inside: `flipcast --help`, or `python -m flipcast --help`.
 """
 
@@ -23,25 +24,38 @@ from ._native import (
     Estimate,
     Estimates,
     FlipcastError,
+    LabelledEstimate,
     Model,
     ModelCalibration,
+    Monitor,
+    choose_images,
     corrupt,
     corruptions,
     estimate,
+    estimate_with_labels,
     version,
 )
+from ._torch import from_torch
+from ._transforms import Corruption
+
+Model.from_torch = staticmethod(from_torch)
 
 __version__ = version()
 
 __all__ = [
     "Adapter",
     "Calibration",
+    "Corruption",
     "Estimate",
     "Estimates",
     "FlipcastError",
+    "LabelledEstimate",
     "Model",
     "ModelCalibration",
+    "Monitor",
+    "choose_images",
     "corrupt",
     "corruptions",
     "estimate",
+    "estimate_with_labels",
 ]

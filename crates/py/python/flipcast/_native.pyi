@@ -1,7 +1,7 @@
 """Types of the extension; what each thing does stands in its docstring."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 Progress = Callable[[str, int, int], object]
 Path = str | os.PathLike[str]
-Images = Path | npt.ArrayLike
+Images = Path | npt.ArrayLike | Iterable[Any]
 ClassShares = str | Sequence[float]
 Cell = tuple[npt.ArrayLike, npt.ArrayLike] | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 
@@ -94,6 +94,29 @@ def estimate(
     labels: npt.ArrayLike | None = None,
 ) -> Estimates: ...
 
+class LabelledEstimate:
+    @property
+    def estimate(self) -> Estimate: ...
+    @property
+    def labels_alone(self) -> Estimate: ...
+    @property
+    def joined(self) -> Estimate | None: ...
+    @property
+    def effective_labels(self) -> float: ...
+
+def choose_images(
+    logits: npt.ArrayLike, labels: int, *, calibration: Calibration | None = None, seed: int = 0
+) -> npt.NDArray[np.int64]: ...
+def estimate_with_labels(
+    logits: npt.ArrayLike,
+    images: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    calibration: Calibration | None = None,
+    chosen: bool = True,
+    level: float = 0.9,
+) -> LabelledEstimate: ...
+
 class ModelCalibration:
     @staticmethod
     def load(path: Path) -> ModelCalibration: ...
@@ -105,7 +128,20 @@ class ModelCalibration:
 
 class Model:
     @staticmethod
-    def load(model: Path, *, weights: Path | None = None, classes: int | None = None) -> Model: ...
+    def load(
+        model: Path,
+        *,
+        weights: Path | None = None,
+        classes: int | None = None,
+        mean: float | Sequence[float] | None = None,
+        std: float | Sequence[float] | None = None,
+        scale: float | None = None,
+        resize: int | tuple[int, int] | None = None,
+        crop: int | tuple[int, int] | None = None,
+        interpolation: str | None = None,
+    ) -> Model: ...
+    @staticmethod
+    def from_torch(module: Any, example: Any, **preprocessing: Any) -> Model: ...
     @property
     def name(self) -> str: ...
     @property
@@ -177,12 +213,38 @@ class Adapter:
     @property
     def method(self) -> str: ...
 
+class Monitor:
+    def __init__(
+        self,
+        calibration: Calibration,
+        *,
+        window_images: int = 512,
+        window_seconds: int = 3600,
+        level: float = 0.9,
+        false_alarms: float = 0.01,
+        accuracy_line: float | None = None,
+        seed: int = 0,
+    ) -> None: ...
+    def update(
+        self, logits: npt.ArrayLike, *, second: npt.ArrayLike | None = None, time: float | None = None
+    ) -> tuple[int, int]: ...
+    def report(self) -> dict[str, Any]: ...
+    @property
+    def alarms(self) -> list[dict[str, Any]]: ...
+    @property
+    def images(self) -> int: ...
+    def reset(self) -> None: ...
+    def merge(self, other: Monitor) -> None: ...
+    def save(self, path: Path) -> None: ...
+    def load(self, path: Path) -> None: ...
+
 def corrupt(
     name: str,
     images: npt.ArrayLike,
     severity: int = 3,
     seed: int = 0,
     *,
+    first: int = 0,
     storage: str = "published",
     progress: Progress | None = None,
 ) -> npt.NDArray[np.uint8]: ...
