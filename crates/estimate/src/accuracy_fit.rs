@@ -2,9 +2,10 @@
 
 use crate::error_scale::{Circumstances, ErrorScale, Grid, KnownError};
 use crate::regression::{Observed, Regression};
+use crate::sample_errors::SampleErrors;
 use crate::score_fit::raise;
 use crate::signals::log_odds;
-use crate::{ClassShares, Estimate, EstimateError, Flag, Signals, grouped_quantile, normal_quantile, student_quantile};
+use crate::{ClassShares, Estimate, EstimateError, Flag, Signals, grouped_quantile, normal_quantile};
 use serde::{Deserialize, Serialize};
 
 /// The fewest images that samples of calibration cells have, and so the fewest an estimate is made for.
@@ -48,8 +49,8 @@ impl SignalSample {
 /// `reverse`, on `entropy`, `concentration`, `x = log(n / K)` and `x` times the log-odds of `cross`; the second also on the log-odds of `transport`, `x` times
 /// these, and `x^2`. Weights `(a (1 - a))^2 / (0.02^2 + a (1 - a) / n)`. The error of an accuracy `a` from `n` images has the scale
 /// `s^2 = 4 a (1 - a) (t^2 + c^2 / n + b^2 / k) + d^2`, with `k` the number of classes that the answers are spread over as if evenly, `d` half of what the
-/// averaged two differ by, and `t`, `c`, `b` of the largest likelihood, groups counted alike. The half width is `q s` with `q` the [`grouped_quantile`] of `|error| / s`; the chance by which the labelled images are easier or harder than
-/// others is added in squares, since all calibration cells share it.
+/// averaged two differ by, and `t`, `c`, `b` of the largest likelihood, groups counted alike. The half width is `q s` with `q` the [`grouped_quantile`] of `|error| / s`. Samples whose shares look usual and those whose shares do not have
+/// scales and quantiles of their own ([`SampleErrors`]). The chance by which the labelled images are easier or harder than others is added in squares, since all calibration cells share it.
 /// *Reference.* Flipcast's own. Meta-regression of accuracy on samples: Deng and Zheng, "Are Labels Always Necessary for Classifier Accuracy
 /// Evaluation?", CVPR 2021.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -115,21 +116,6 @@ impl Opinions {
     }
 }
 
-/// Errors on samples of kinds of shift that the regressions were fitted without.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SampleErrors {
-    /// Estimate minus truth.
-    pub errors: Vec<f64>,
-    /// Their scales.
-    scales: Vec<f64>,
-    /// The kind of shift of each.
-    pub groups: Vec<usize>,
-    /// Images of each sample.
-    pub images: Vec<usize>,
-    scale: ErrorScale,
-}
-
 impl AccuracyFit {
     /// Learns from samples of cells that were all made of the same `labelled_images`.
     ///
@@ -152,7 +138,7 @@ impl AccuracyFit {
             left_out.extend(of_kind.map(|sample| LeftOut::look(&without, sample, kind)));
         }
         let shares_test = SharesTest::fit(&left_out);
-        let errors = SampleErrors::fit(&left_out, &shares_test);
+        let errors = SampleErrors::fit(left_out.iter().map(|one| one.judge(&shares_test)));
         let range = |value: fn(&Signals) -> f64| {
             let values = samples.iter().map(|sample| log_odds(value(&sample.signals)));
             values.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], v| [low.min(v), high.max(v)])
@@ -171,7 +157,8 @@ impl AccuracyFit {
     pub fn estimate(&self, signals: &Signals, level: f64) -> Estimate {
         let opinions = self.opinions(signals);
         let accuracy = opinions.accuracy();
-        let half_width = self.errors.half_width(&opinions.circumstances(signals), level);
+        let stratum = self.errors.stratum(opinions.shares_look_usual);
+        let half_width = stratum.half_width(&opinions.circumstances(signals), level);
         let labelled = accuracy * (1.0 - accuracy) / self.labelled_images.max(1) as f64;
         let chance = normal_quantile(level) * labelled.sqrt();
         let beyond = self.beyond(signals, accuracy);
@@ -268,6 +255,15 @@ impl<'a> LeftOut<'a> {
         let opinions = members.opinions(signals, true);
         Self { sample, kind, opinions, transport_residual: members.transport_residual(signals) }
     }
+
+    /// Whether its shares look usual, and the error that is then made.
+    fn judge(&self, shares_test: &SharesTest) -> (bool, KnownError) {
+        let signals = &self.sample.signals;
+        let shares_look_usual = shares_test.allows(self.transport_residual, signals.images);
+        let opinions = Opinions { shares_look_usual, ..self.opinions };
+        let error = opinions.accuracy() - self.sample.accuracy;
+        (shares_look_usual, KnownError { error, at: opinions.circumstances(signals), group: self.kind })
+    }
 }
 
 impl SharesTest {
@@ -295,55 +291,6 @@ impl SharesTest {
     /// Log-odds of transport spread alike whatever the accuracy and the classes.
     fn circumstances(images: usize) -> Circumstances {
         Circumstances { spread: 1.0, images, class_share: 0.0, apart: 0.0 }
-    }
-}
-
-impl SampleErrors {
-    fn fit(left_out: &[LeftOut], shares_test: &SharesTest) -> Self {
-        let judge = |one: &LeftOut| {
-            let images = one.sample.signals.images;
-            let shares_look_usual = shares_test.allows(one.transport_residual, images);
-            let opinions = Opinions { shares_look_usual, ..one.opinions };
-            let error = opinions.accuracy() - one.sample.accuracy;
-            KnownError { error, at: opinions.circumstances(&one.sample.signals), group: one.kind }
-        };
-        let errors: Vec<KnownError> = left_out.iter().map(judge).collect();
-        let grid = Grid { kinds: [0.004, 0.156], chance: [0.05, 0.81], classes: [0.0, 0.6] };
-        let scale = ErrorScale::fit(&errors, grid);
-        Self {
-            scales: errors.iter().map(|e| scale.at(&e.at)).collect(),
-            groups: errors.iter().map(|e| e.group).collect(),
-            images: errors.iter().map(|e| e.at.images).collect(),
-            errors: errors.iter().map(|e| e.error).collect(),
-            scale,
-        }
-    }
-
-    /// Half width of an interval under such circumstances.
-    fn half_width(&self, circumstances: &Circumstances, level: f64) -> f64 {
-        let sizes: Vec<f64> = self.errors.iter().zip(&self.scales).map(|(e, scale)| e.abs() / scale).collect();
-        let quantile = grouped_quantile(&sizes, &self.groups, level).unwrap_or_else(|| {
-            // Too few kinds of shift for a distribution-free statement: the largest error, and Student's factor for their number.
-            let largest = sizes.iter().copied().fold(0.0, f64::max);
-            let freedom = self.kinds().saturating_sub(1).max(1);
-            largest * student_quantile(level, freedom) / normal_quantile(level)
-        });
-        quantile * self.scale.at(circumstances)
-    }
-
-    /// Number of kinds of shift.
-    pub fn kinds(&self) -> usize {
-        let mut kinds = self.groups.clone();
-        kinds.sort_unstable();
-        kinds.dedup();
-        kinds.len()
-    }
-
-    /// Mean size of the errors of samples of at least `images` images, if there are any.
-    pub fn mae(&self, images: usize) -> Option<f64> {
-        let large = self.errors.iter().zip(&self.images).filter(|(_, n)| **n >= images);
-        let sizes: Vec<f64> = large.map(|(e, _)| e.abs()).collect();
-        (!sizes.is_empty()).then(|| crate::score::mean(&sizes))
     }
 }
 

@@ -11,7 +11,7 @@ use flipcast_record::results::{CalibrationCell, Cell, CellEstimates, Estimates, 
 use std::collections::BTreeMap;
 
 /// Raised whenever fits or estimates change for the same cells.
-pub const ESTIMATES_VERSION: u32 = 4;
+pub const ESTIMATES_VERSION: u32 = 5;
 
 /// What defines a record of `kind` that is made from cells under `setting`: fits, or estimates.
 pub fn estimates_protocol(kind: &str, setting: &Setting, request: &CellRequest) -> Result<Protocol, RunError> {
@@ -80,10 +80,16 @@ impl Setting<'_> {
 impl Calibration {
     /// Estimates for a cell, with intervals meant to hold the truth with probability `level`.
     pub fn estimate(&self, cell: &Cell, level: f64) -> CellEstimates {
-        let (source, explanation) = estimate_source(&self.source, self.accuracy.as_ref(), &self.cells, cell, level);
+        let (source, mut explanation) = estimate_source(&self.source, self.accuracy.as_ref(), &self.cells, cell, level);
         let mut adapted = estimate_all(&self.adapted, &cell.adapted, cell, cell.probe_images, level);
         let of_adapted = self.cells.iter().map(|cell| (&cell.cell.adapted, cell.cell.adapted_accuracy));
         drop_false_alarms(&mut adapted, of_adapted);
+        if let Some(combined) = self.accuracy.as_ref().and(source.get("combined")).filter(|combined| doubts(combined)) {
+            adapted.values_mut().for_each(|estimate| reach(estimate, combined));
+            if !adapted.is_empty() {
+                explanation.push(OF_ADAPTED.to_owned());
+            }
+        }
         CellEstimates { source, adapted, explanation }
     }
 }
@@ -113,20 +119,30 @@ pub(crate) fn estimate_source(
     (source, explanation)
 }
 
+/// What is said where the classes' shares differ.
+const OF_ADAPTED: &str = "Estimates of the adapted model assume the labelled images' class shares, which these images do not have: do not rely on \
+                          them.";
+
+/// Whether class shares look other than the labelled images'.
+fn doubts(combined: &Estimate) -> bool {
+    combined.flags.contains(&Flag::ClassMarginalMismatch)
+}
+
+/// Gives `estimate` the doubt that `combined` has or has not, and an interval that reaches as far as it does.
+fn reach(estimate: &mut Estimate, combined: &Estimate) {
+    estimate.flags.retain(|flag| *flag != Flag::ClassMarginalMismatch);
+    if doubts(combined) {
+        estimate.flags.push(Flag::ClassMarginalMismatch);
+        estimate.flags.sort();
+    }
+    estimate.low = estimate.low.min(combined.accuracy);
+    estimate.high = estimate.high.max(combined.accuracy);
+}
+
 /// Puts the combined estimate beside the others. They were calibrated on cells of many images with the labelled images' class shares, it for the
 /// cell at hand. So it decides whether shares differ, and their intervals reach at least as far as it does.
 fn reconcile(estimates: &mut Estimates, combined: Estimate) {
-    const DOUBT: Flag = Flag::ClassMarginalMismatch;
-    let doubted = combined.flags.contains(&DOUBT);
-    for estimate in estimates.values_mut() {
-        estimate.flags.retain(|flag| *flag != DOUBT);
-        if doubted {
-            estimate.flags.push(DOUBT);
-            estimate.flags.sort();
-        }
-        estimate.low = estimate.low.min(combined.accuracy);
-        estimate.high = estimate.high.max(combined.accuracy);
-    }
+    estimates.values_mut().for_each(|estimate| reach(estimate, &combined));
     estimates.insert("combined".to_owned(), combined);
 }
 

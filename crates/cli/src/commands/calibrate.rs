@@ -290,7 +290,7 @@ fn summary(name: &str, basis: &Basis, fits: Option<&Fits>, accuracy: Option<&Acc
             text += &format!(
                 "\nthe combined estimate errs by {} points on {} with other class shares and sizes ({} from 1,000 images on), kinds of shift unseen\n",
                 mae(0),
-                counted(errors.errors.len(), "sample"),
+                counted(errors.samples(), "sample"),
                 mae(1000),
             );
         }
