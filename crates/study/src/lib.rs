@@ -2,7 +2,7 @@
 //!
 //! A [`Plan`] is a text file that names models, protocols, calibrations and datasets; [`expand`] makes [`Unit`]s of it, one per
 //! cell to estimate, and [`run_study`] makes what a folder of records lacks. Guarantees: a unit's key does not depend on where
-//! data lie, so that machines agree on it; a [`Shard`] is chosen by that key; whatever is known is kept at once, so that a run
+//! data lie, so that machines agree on it; a [`Shard`] is chosen by model and key; whatever is known is kept at once, so that a run
 //! killed at any moment loses at most the cells in flight; no record is made twice by one run.
 
 #![forbid(unsafe_code)]
@@ -23,6 +23,7 @@ mod run;
 mod run_model;
 mod shard;
 mod status;
+pub mod submit;
 mod unit;
 mod variables;
 

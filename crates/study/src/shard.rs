@@ -1,4 +1,4 @@
-use crate::StudyError;
+use crate::{StudyError, Unit};
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,11 +13,15 @@ impl Shard {
     /// All of it.
     pub const WHOLE: Self = Self { index: 1, count: 1 };
 
-    /// Whether the unit with this key belongs to it. Hexadecimal digits of the key decide, never a position, so that a plan
-    /// that grows leaves every unit where it was.
-    pub fn holds(self, key: &str) -> bool {
-        let number = u64::from_str_radix(key, 16).unwrap_or(0);
-        number % self.count == self.index - 1
+    /// Its units, in their order. All units of a plan are sorted by model and key and cut into `count` parts of equal size, so that units of one model lie
+    /// in as few parts as can be, and few parts load its weights; within a model keys mix long and short units.
+    pub fn take<'a>(self, units: &'a [Unit]) -> Vec<&'a Unit> {
+        let mut order: Vec<usize> = (0..units.len()).collect();
+        order.sort_by_key(|&place| (units[place].model, &units[place].key));
+        let cut = |part: u64| (u128::from(part) * units.len() as u128 / u128::from(self.count)) as usize;
+        let mut mine = order[cut(self.index - 1)..cut(self.index)].to_vec();
+        mine.sort_unstable();
+        mine.into_iter().map(|place| &units[place]).collect()
     }
 
     /// Where it starts in a list of `length` that every shard works through.
@@ -59,15 +63,36 @@ impl FromStr for Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ExpandOptions, Plan, expand};
+
+    fn units() -> Vec<Unit> {
+        let mut plan = "[study]\nname = \"three\"\nquestion = \"?\"\n".to_owned();
+        for model in ["a", "b", "c"] {
+            plan += &format!("[[models]]\nname = \"{model}\"\nweights = \"{model}.pth\"\n");
+        }
+        plan += "[[calibrations]]\nname = \"half\"\ndata = \"x#first-half:0\"\n";
+        plan += "[[datasets]]\nname = \"c\"\ndata = \"x#second-half:0\"\ncorruptions = [\"c\"]\nseverities = [1, 3]\n";
+        expand(&Plan::parse(&plan).unwrap(), &ExpandOptions::default()).unwrap()
+    }
 
     #[test]
-    fn every_key_has_one_shard() {
-        let shards: Vec<Shard> = (1..=3).map(|i| format!("{i}/3").parse().unwrap()).collect();
-        for key in ["0123456789abcdef", "fedcba9876543210", "00000000000000ff"] {
-            assert_eq!(shards.iter().filter(|s| s.holds(key)).count(), 1);
-            assert!(Shard::WHOLE.holds(key));
+    fn every_unit_has_one_shard_and_few_shards_have_a_model() {
+        let units = units();
+        assert_eq!(units.len(), 90);
+        for count in [1, 2, 3, 7, 8, 90, 200] {
+            let shards: Vec<Shard> = (1..=count).map(|i| format!("{i}/{count}").parse().unwrap()).collect();
+            let parts: Vec<Vec<&Unit>> = shards.iter().map(|shard| shard.take(&units)).collect();
+            let mut keys: Vec<&str> = parts.iter().flatten().map(|unit| unit.key.as_str()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            assert_eq!(keys.len(), units.len(), "{count}");
+            let sizes = parts.iter().map(Vec::len);
+            assert!(sizes.clone().max().unwrap() - sizes.min().unwrap() <= 1, "{count}");
+            let models =
+                |part: &Vec<&Unit>| part.iter().map(|unit| unit.model).collect::<std::collections::BTreeSet<_>>().len();
+            assert!(parts.iter().map(models).sum::<usize>() < count as usize + 3, "{count}");
         }
-        assert_eq!(shards[1].file_part(), "2-of-3");
+        assert_eq!("2/3".parse::<Shard>().unwrap().file_part(), "2-of-3");
     }
 
     #[test]

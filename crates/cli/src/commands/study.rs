@@ -5,6 +5,7 @@ mod plans;
 mod progress;
 mod run;
 mod status;
+mod submit;
 
 use super::numbers::parse_count;
 use crate::failure::Advised;
@@ -28,6 +29,8 @@ pub struct Args {
 enum Action {
     /// Make the cells of a plan that are missing in a folder of records
     Run(run::Args),
+    /// Hand a plan to an engine that runs its shards: Slurm, Ray, Kubernetes, or processes of this machine
+    Submit(submit::Args),
     /// Tell what is done, what is left and which data are missing
     Status(status::Args),
     /// Join the records of several shards or machines into one file
@@ -72,6 +75,7 @@ struct Loaded {
 pub fn run(args: &Args) -> Result<()> {
     match &args.action {
         Action::Run(args) => run::run(args),
+        Action::Submit(args) => submit::run(args),
         Action::Status(args) => status::run(args),
         Action::Merge(args) => merge::run(args),
         Action::Plans => plans::list(),
@@ -80,6 +84,25 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 impl PlanArgs {
+    /// These arguments as words of a command line.
+    fn words(&self) -> Vec<String> {
+        let mut words = vec![self.plan.clone()];
+        let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+        for (name, path) in &self.set {
+            add("--set", format!("{name}={path}"));
+        }
+        if let Some(seed) = self.seed {
+            add("--seed", seed.to_string());
+        }
+        if let Some(limit) = self.limit {
+            add("--limit", limit.to_string());
+        }
+        if let Some(only) = &self.only {
+            add("--only", only.clone());
+        }
+        words
+    }
+
     fn load(&self) -> Result<Loaded> {
         let text = self.text()?;
         let cannot = || format!("cannot use the plan `{}`", self.plan);

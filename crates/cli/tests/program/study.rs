@@ -211,6 +211,13 @@ fn two_shards_at_once_make_what_one_run_makes() {
         let units = kinds(&records)["estimates"];
         assert!(units > 0 && units < 20, "{units}");
     }
+    let set = [format!("DATA={ASSETS}"), models(&scratch)];
+    let (file, out) = (scratch.path("plan.toml"), scratch.path("submitted"));
+    let engine = ["study", "submit", &file, "--engine", "local", "--shards", "3", "--out", &out];
+    flipcast(&[&engine[..], &["--set", &set[0], "--set", &set[1], "--", "--progress", "never"]].concat())
+        .expect(0, &[])
+        .prints(&["of 3 files"]);
+    assert_eq!(results(&scratch, "submitted/merged.jsonl"), whole);
     // The order of the inputs changes nothing.
     let [one, two] = ["1", "2"].map(|s| scratch.path(&format!("parts/records-{s}-of-2.jsonl")));
     let again = scratch.path("again.jsonl");
@@ -310,4 +317,45 @@ fn plans_are_listed_printed_and_refused_with_their_place() {
     flipcast(&["study", "run", "no-such", "--out", &out]).expect(2, &["`no-such`", "hint:"]);
     scratch.write("plan.toml", PLAN.replace("limit = 16", "limt = 16").as_bytes());
     study(&scratch, "plan.toml", "out", &[]).expect(2, &["line ", "column 1", "limt"]);
+}
+
+#[test]
+fn a_submission_is_shown_before_it_is_made() {
+    let scratch = Scratch::new("study-submit");
+    let out = scratch.path("out");
+    let submit =
+        |more: &[&str]| flipcast(&[&["study", "submit", "table1", "--shards", "8", "--out", &out], more].concat());
+    let array = [
+        "--engine",
+        "slurm",
+        "--partition",
+        "gpu",
+        "--gpus",
+        "1",
+        "--cpus",
+        "8",
+        "--dry-run",
+        "--",
+        "--device",
+        "cuda",
+        "--jobs",
+        "4",
+    ];
+    submit(&array).expect(0, &[]).prints(&[
+        "#SBATCH --array=1-8",
+        "#SBATCH --partition=gpu",
+        "study run table1",
+        "--device cuda --jobs 4 --threads 2 --shard",
+        "study merge",
+    ]);
+    submit(&["--engine", "ray", "--dry-run"])
+        .expect(0, &[])
+        .prints(&["@ray.remote(num_cpus=1, num_gpus=0", "\"table1\""]);
+    let cluster = ["--engine", "kubernetes", "--image", "registry.example/flipcast", "--claim", "study", "--dry-run"];
+    submit(&cluster).expect(0, &[]).prints(&["completionMode: Indexed", "completions: 8"]);
+    assert!(!fs::exists(&out).expect("readable"));
+    submit(&["--engine", "kubernetes", "--dry-run"]).expect(2, &["needs `--image`", "--claim NAME"]);
+    submit(&["--engine", "slurm", "--", "--jbs", "4"]).expect(2, &["--jbs", "`flipcast study run --help`"]);
+    flipcast(&["study", "submit", "table1", "--engine", "slurm", "--shards", "0", "--out", &out])
+        .expect(2, &["0 is not in"]);
 }

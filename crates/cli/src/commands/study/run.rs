@@ -33,7 +33,7 @@ pub struct Args {
     /// The folder of the records
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
-    /// Run part I of N, chosen by the cells' keys
+    /// Run part I of N; cells of one model stay together
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: String,
     /// Cells at once
@@ -57,6 +57,18 @@ pub struct Args {
     progress: ProgressArgs,
 }
 
+impl Args {
+    /// Cells at once.
+    pub fn jobs(&self) -> usize {
+        self.jobs.max(1)
+    }
+
+    /// Threads of one cell; 0 where they were not given.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let shard: Shard = args.shard.parse()?;
@@ -67,8 +79,8 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let device = args.device.device(threads)?;
     let loaded = args.plan.load()?;
-    let mine = |unit: &&Unit| shard.holds(&unit.key) && args.plan.asks_for(unit, &loaded.plan);
-    let units: Vec<Unit> = loaded.units.iter().filter(mine).cloned().collect();
+    let asked = |unit: &&Unit| args.plan.asks_for(unit, &loaded.plan);
+    let units: Vec<Unit> = shard.take(&loaded.units).into_iter().filter(asked).cloned().collect();
     if args.dry_run {
         return list(&loaded, &units);
     }

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Runs a small study by a Slurm of one node: four shards, one of which is requeued and one whose program is killed, and compares the joined records with those of
+# one undisturbed run. As root, with Debian's slurm-wlm and munge; the two daemons and everything they write stay in a scratch folder.
+#
+#   tools/check_slurm.sh target/release/flipcast
+set -euo pipefail
+flipcast=$(realpath "$1")
+assets=$(realpath "$(dirname "$0")/../crates/cli/assets/demo")
+scratch=$(mktemp -d)
+cd "$scratch"
+host=$(hostname -s)
+log() { echo "$(date +%T) $*"; }
+
+stop() {
+    kill $(cat slurmctld.pid slurmd.pid munged.pid 2>/dev/null) 2>/dev/null || true
+}
+trap stop EXIT
+
+chmod 755 "$scratch"
+mkdir state spool
+dd if=/dev/urandom of=munge.key bs=1024 count=1 status=none
+chmod 400 munge.key
+munged --force --key-file="$scratch/munge.key" --socket="$scratch/munge.socket" --pid-file="$scratch/munged.pid" \
+    --log-file="$scratch/munged.log" --seed-file="$scratch/munge.seed"
+cat > slurm.conf <<END
+ClusterName=one
+SlurmctldHost=$host(127.0.0.1)
+SlurmUser=root
+SlurmctldPort=16817
+SlurmdPort=16818
+AuthType=auth/munge
+AuthInfo=socket=$scratch/munge.socket
+CredType=cred/munge
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+ReturnToService=2
+JobAcctGatherType=jobacct_gather/none
+SlurmctldParameters=enable_configless
+SchedulerParameters=bf_interval=1,sched_interval=1
+StateSaveLocation=$scratch/state
+SlurmdSpoolDir=$scratch/spool
+SlurmctldPidFile=$scratch/slurmctld.pid
+SlurmdPidFile=$scratch/slurmd.pid
+SlurmctldLogFile=$scratch/slurmctld.log
+SlurmdLogFile=$scratch/slurmd.log
+NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc)
+PartitionName=all Nodes=$host Default=YES
+END
+export SLURM_CONF=$scratch/slurm.conf
+slurmctld -f slurm.conf
+slurmd -f slurm.conf
+for _ in $(seq 30); do sinfo -h 2>/dev/null | grep -q idle && break; sleep 1; done
+log "$(sinfo -h)"
+
+cat > plan.toml <<'END'
+[study]
+name = "small"
+question = "Do shards that are killed and moved make what one run makes?"
+[[models]]
+name = "resnet20.fashion_mnist"
+weights = "${ASSETS}/resnet20.fashion_mnist.safetensors"
+[[protocols]]
+name = "short"
+stops = [4]
+batch_size = 32
+probe_images = 64
+[[calibrations]]
+name = "first"
+data = "${ASSETS}#first-half:0"
+limit = 120
+[[datasets]]
+name = "shifts"
+data = "${ASSETS}#second-half:0"
+corruptions = ["c"]
+severities = [1, 3, 5]
+limit = 400
+[[refits]]
+kind = "curves"
+estimators = ["ac"]
+curves = ["linear"]
+END
+
+log "one run, undisturbed"
+begun=$(date +%s.%N)
+"$flipcast" study run plan.toml --out whole --set ASSETS="$assets" --threads 1 --progress never
+"$flipcast" study merge whole --out whole.jsonl > /dev/null
+alone=$(echo "$(date +%s.%N) - $begun" | bc)
+
+log "four shards by Slurm"
+"$flipcast" study submit plan.toml --engine slurm --shards 4 --out parts --set ASSETS="$assets" -- --progress never
+array=$(squeue -h -o %F | sort -n | head -1)
+kept() { cat parts/records-"$1"-of-4.jsonl 2>/dev/null | wc -l; }
+for _ in $(seq 600); do [ "$(kept 1)" -gt 8 ] && break; sleep 0.1; done
+log "requeue of shard 1 in flight, $(kept 1) records so far"
+scontrol requeue "${array}_1"
+for _ in $(seq 1200); do [ "$(kept 2)" -gt 2 ] && break; sleep 0.1; done
+log "SIGKILL for the program of shard 2, $(kept 2) records so far"
+pkill -KILL -f -- '--shard 2/4' || log "shard 2 had ended"
+for _ in $(seq 600); do [ -s parts/merged.jsonl ] && break; sleep 1; done
+scontrol show job "${array}_1" | grep -o 'Restarts=[0-9]*' | head -1 | sed 's/^/shard 1: /'
+scontrol show job "${array}_2" | grep -o 'Restarts=[0-9]*' | head -1 | sed 's/^/shard 2: /'
+grep -h . parts/submit/*.log | tail -20
+
+log "comparison, times aside"
+python3 - whole.jsonl parts/merged.jsonl parts <<'END'
+import glob, json, sys
+
+def forget(value):
+    if isinstance(value, dict):
+        return {k: forget(v) for k, v in value.items() if k not in ("created", "seconds", "check")}
+    return [forget(v) for v in value] if isinstance(value, list) else value
+
+def lines(path):
+    return [json.dumps(forget(json.loads(line)), sort_keys=False) for line in open(path)]
+
+whole, parts = lines(sys.argv[1]), lines(sys.argv[2])
+print(len(whole), "records of one run,", len(parts), "of four shards; equal byte for byte:", whole == parts)
+made = [json.loads(line) for path in glob.glob(sys.argv[3] + "/records-*.jsonl") for line in open(path)]
+print("records made by more than one shard:", len(made) - len(parts))
+sys.exit(whole != parts)
+END
+log "one run took $alone s"
+rm -rf "$scratch"
