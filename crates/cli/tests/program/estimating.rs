@@ -138,9 +138,11 @@ fn a_calibration_of_another_model_is_refused() {
     scratch.write("broken.json", b"{\"flipcast_calibration\": 1");
     with(&scratch.path("broken.json")).expect(2, &["not a calibration", "hint:"]);
     let newer = fs::read_to_string(&calibration).expect("an asset");
-    for (version, message) in [("99", "is 99, expected 1"), ("2", "is 2, which only development versions wrote")] {
+    for (version, message) in
+        [("99", "is 99, expected 1"), ("2", "is 2, which only development versions wrote"), ("3", "is 3, which only")]
+    {
         let version = format!("\"flipcast_calibration\": {version}");
-        let other = newer.replacen("\"flipcast_calibration\": 3", &version, 1);
+        let other = newer.replacen("\"flipcast_calibration\": 4", &version, 1);
         scratch.write("other.json", other.as_bytes());
         with(&scratch.path("other.json")).expect(2, &[message]);
     }
@@ -171,7 +173,7 @@ fn calibrate_writes_an_artefact_that_estimate_takes() {
     let calibrate = ["calibrate", "--model", &model, "--data", &data, "--protocol", "statistics", "--out", &out];
     flipcast(&calibrate).expect(0, &[]).prints(&["of 16 clean images right", "combined", "written to"]);
     let artefact: Value = serde_json::from_slice(&fs::read(&out).expect("written")).expect("JSON");
-    assert_eq!(artefact["flipcast_calibration"], json!(3));
+    assert_eq!(artefact["flipcast_calibration"], json!(4));
     let text = fs::read_to_string(&out).expect("written");
     let mut changed = artefact.clone();
     changed["seed"] = json!(7);

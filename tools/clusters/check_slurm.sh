@@ -2,10 +2,11 @@
 # Runs a small study by a Slurm of one node: four shards, one of which is requeued and one whose program is killed, and compares the joined records with those of
 # one undisturbed run. As root, with Debian's slurm-wlm and munge; the two daemons and everything they write stay in a scratch folder.
 #
-#   tools/check_slurm.sh target/release/flipcast
+#   tools/clusters/check_slurm.sh target/release/flipcast
 set -euo pipefail
 flipcast=$(realpath "$1")
-assets=$(realpath "$(dirname "$0")/../crates/cli/assets/demo")
+here=$(realpath "$(dirname "$0")")
+assets=$(realpath "$here/../../crates/cli/assets/demo")
 scratch=$(mktemp -d)
 cd "$scratch"
 host=$(hostname -s)
@@ -55,33 +56,7 @@ slurmd -f slurm.conf
 for _ in $(seq 30); do sinfo -h 2>/dev/null | grep -q idle && break; sleep 1; done
 log "$(sinfo -h)"
 
-cat > plan.toml <<'END'
-[study]
-name = "small"
-question = "Do shards that are killed and moved make what one run makes?"
-[[models]]
-name = "resnet20.fashion_mnist"
-weights = "${ASSETS}/resnet20.fashion_mnist.safetensors"
-[[protocols]]
-name = "short"
-stops = [4]
-batch_size = 32
-probe_images = 64
-[[calibrations]]
-name = "first"
-data = "${ASSETS}#first-half:0"
-limit = 120
-[[datasets]]
-name = "shifts"
-data = "${ASSETS}#second-half:0"
-corruptions = ["c"]
-severities = [1, 3, 5]
-limit = 400
-[[refits]]
-kind = "curves"
-estimators = ["ac"]
-curves = ["linear"]
-END
+cp "$here/plan.toml" .
 
 log "one run, undisturbed"
 begun=$(date +%s.%N)
@@ -105,22 +80,6 @@ scontrol show job "${array}_2" | grep -o 'Restarts=[0-9]*' | head -1 | sed 's/^/
 grep -h . parts/submit/*.log | tail -20
 
 log "comparison, times aside"
-python3 - whole.jsonl parts/merged.jsonl parts <<'END'
-import glob, json, sys
-
-def forget(value):
-    if isinstance(value, dict):
-        return {k: forget(v) for k, v in value.items() if k not in ("created", "seconds", "check")}
-    return [forget(v) for v in value] if isinstance(value, list) else value
-
-def lines(path):
-    return [json.dumps(forget(json.loads(line)), sort_keys=False) for line in open(path)]
-
-whole, parts = lines(sys.argv[1]), lines(sys.argv[2])
-print(len(whole), "records of one run,", len(parts), "of four shards; equal byte for byte:", whole == parts)
-made = [json.loads(line) for path in glob.glob(sys.argv[3] + "/records-*.jsonl") for line in open(path)]
-print("records made by more than one shard:", len(made) - len(parts))
-sys.exit(whole != parts)
-END
+python3 "$here/compare.py" whole.jsonl parts/merged.jsonl parts
 log "one run took $alone s"
 rm -rf "$scratch"
