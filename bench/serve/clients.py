@@ -1,6 +1,6 @@
-"""Independent clients against a monitor: tritonclient[http] and kserve, unchanged.
+"""Independent clients against a monitor: tritonclient (HTTP and gRPC) and kserve, unchanged.
 
-    python3 -m venv clients && clients/bin/pip install 'tritonclient[http]' kserve numpy
+    python3 -m venv clients && clients/bin/pip install 'tritonclient[http,grpc]' kserve numpy
     clients/bin/python bench/serve/clients.py --program target/release/flipcast --model M --calibration C
 """
 
@@ -43,6 +43,27 @@ def triton(address, images):
     return results
 
 
+def triton_grpc(address, images):
+    import tritonclient.grpc as triton
+
+    client = triton.InferenceServerClient(address)
+    assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("m", "1")
+    assert client.get_server_metadata().name == "flipcast"
+    assert [output.name for output in client.get_model_metadata("m").outputs] == ["logits", "class"]
+    tensor = triton.InferInput("pixels", list(images.shape), "UINT8")
+    tensor.set_data_from_numpy(images)
+    answer = client.infer("m", [tensor], parameters={"stream": "grpc"})
+    logits = answer.as_numpy("logits")
+    assert (logits.argmax(1) == answer.as_numpy("class")).all()
+    try:
+        client.infer("other", [tensor])
+        raise SystemExit("a model that is not there was found")
+    except triton.InferenceServerException as error:
+        assert "there is no model `other`" in str(error), error
+    print(f"tritonclient {version('tritonclient')} over gRPC: live, ready, metadata, infer, an unknown model")
+    return [logits]
+
+
 def kserve(address, images):
     import kserve
     from kserve import InferInput, InferRequest, InferenceRESTClient, RESTConfig
@@ -74,11 +95,11 @@ def main():
     state = tempfile.mkdtemp(prefix="flipcast-clients-")
     server = Server(args.program, ["--model", args.model, "--calibration", args.calibration, "--name", "m", "--state", state], f"{state}/log")
     images = np.random.default_rng(0).integers(0, 256, (5, 28, 28, 3), dtype=np.uint8)
-    results = triton(server.address, images) + kserve(server.address, images)
+    results = triton(server.address, images) + triton_grpc(server.address, images) + kserve(server.address, images)
     for logits in results[1:]:
         assert np.abs(logits - results[0]).max() < 1e-5
     counts = {row["stream"]: row["images"] for row in server.get("/streams")["streams"]}
-    assert counts == {"triton": 10, "default": 5, "kserve": 10}, counts
+    assert counts == {"triton": 10, "default": 5, "grpc": 5, "kserve": 10}, counts
     server.stop()
     print(f"{len(results)} answers agree; images by stream: {counts}")
 

@@ -81,7 +81,7 @@
   const interval = (estimate) => `${percent(estimate.low)} to ${percent(estimate.high)}`;
 
   const showStreams = async () => {
-    const list = await get('streams?limit=200');
+    const list = await get('streams?limit=100');
     const cards = list.streams.map((row) => make('a', { class: 'card' + (row.alarms && row.alarms.length ? ' alarmed' : ''), href: '#stream/' + encodeURIComponent(row.stream) },
       make('h2', {}, row.stream),
       row.error ? make('p', { class: 'missing' }, row.error) : [

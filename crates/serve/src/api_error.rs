@@ -18,6 +18,12 @@ pub struct ApiError {
 }
 
 impl ApiError {
+    /// The status and the reason.
+    #[cfg(feature = "grpc")]
+    pub fn into_parts(self) -> (StatusCode, String) {
+        (self.status, self.message)
+    }
+
     /// With a status and a reason.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), hint: None }

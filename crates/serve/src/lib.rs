@@ -1,6 +1,6 @@
 //! Edge: the monitor beside a running classifier. Requests come in, predictions go out, and every stream of images is watched.
 //!
-//! Takes a model and its calibration, or a calibration of outputs alone; speaks the Open Inference Protocol v2 over HTTP, takes
+//! Takes a model and its calibration, or a calibration of outputs alone; speaks the Open Inference Protocol v2 over HTTP and gRPC, takes
 //! KServe's logged CloudEvents, and serves a page, metrics and an interface for labels. No number is computed here: predictions
 //! come from the network, everything else from [`flipcast_run::monitor`].
 //!

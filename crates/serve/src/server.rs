@@ -63,6 +63,9 @@ pub(crate) struct App {
     pub(crate) classes: usize,
     /// KiB that may wait.
     pub(crate) queue: Arc<Semaphore>,
+    /// Bodies of unknown length that are read at the same time.
+    #[cfg(feature = "grpc")]
+    pub(crate) unknown_bodies: Arc<Semaphore>,
     /// Images that are decoded at the same time.
     pub(crate) decoders: Arc<Semaphore>,
     pub(crate) jobs: Sender<Job>,
@@ -102,6 +105,8 @@ impl Server {
         let decoders = std::thread::available_parallelism().map_or(2, usize::from);
         let app = App {
             queue: Arc::new(Semaphore::new(config.limits.queue_bytes / 1024)),
+            #[cfg(feature = "grpc")]
+            unknown_bodies: Arc::new(Semaphore::new((config.limits.queue_bytes / config.limits.body_bytes).max(1))),
             decoders: Arc::new(Semaphore::new(decoders)),
             config,
             shared,

@@ -228,7 +228,9 @@ impl Streams {
             let stored = self.store.load(name).map_err(Box::new)?;
             let Some(stored) = stored else { return Ok(None) };
             let entry = self.replay(name, stored)?;
-            self.entries.insert(name.to_owned(), entry);
+            // Reading many streams must not bring all of them into memory.
+            self.forget_idle();
+            self.entries.insert(name.to_owned(), Entry { used: self.clock, ..entry });
         }
         Ok(self.entries.get_mut(name))
     }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 /// Watch a running classifier: its accuracy by windows, alarms, a page, metrics, and images worth a label.
 ///
-/// Answers the Open Inference Protocol v2 over HTTP (JSON and binary tensors; files, pixels or values) and takes KServe's logged
+/// Answers the Open Inference Protocol v2 over HTTP and gRPC (JSON and binary tensors; files, pixels or values) and takes KServe's logged
 /// CloudEvents. Without --model, a calibration of outputs alone watches what another server predicts. `docs/serve.md` shows
 /// requests, metrics and alarms.
 #[derive(Clone, Debug, clap::Args)]

@@ -16,7 +16,7 @@ const NAMED_IMAGES: usize = 8;
 /// Recent images among which those are looked for.
 const RECENT_IMAGES: u64 = 64;
 /// Closed windows whose images can be asked about.
-pub(super) const ASKABLE_WINDOWS: usize = 8;
+pub(super) const ASKABLE_WINDOWS: usize = 2;
 
 /// Watches one stream of images.
 ///

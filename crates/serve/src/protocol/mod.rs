@@ -9,3 +9,5 @@ pub use cloud_event::{CloudEvent, EventKind};
 pub use infer::{InferRequest, logits_of_response};
 pub use respond::{InferResponse, respond};
 pub use tensor::BadTensor;
+#[cfg(feature = "grpc")]
+pub use tensor::RequestTensor;

@@ -95,6 +95,12 @@ impl<'de> Visitor<'de> for Elements<'_> {
 }
 
 impl RequestTensor {
+    /// A tensor whose bytes, `length` of them, come separately.
+    pub fn of_bytes(name: String, shape: Vec<usize>, datatype: String, length: usize) -> Self {
+        let parameters = Map::from_iter([("binary_data_size".to_owned(), length.into())]);
+        Self { name, shape, datatype, parameters, data: None }
+    }
+
     /// Takes its bytes from the front of `binary`, if it has any there.
     fn take_binary(&self, binary: &mut Bytes) -> Result<Option<Bytes>, BadTensor> {
         let Some(size) = self.parameters.get("binary_data_size") else { return Ok(None) };

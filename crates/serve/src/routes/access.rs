@@ -9,6 +9,9 @@ use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Paths of calls over gRPC begin so.
+const GRPC_SERVICE: &str = "/inference.GRPCInferenceService/";
+
 /// Lets a request through if its token allows it, counts it, and adds headers that every answer has.
 pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let started = Instant::now();
@@ -29,7 +32,11 @@ fn check(app: &App, request: &Request) -> Result<(), ApiError> {
     check_origin(request.headers())?;
     let is_get = method == Method::GET || method == Method::HEAD;
     // The page holds no data, and probes carry no token.
-    let is_open = is_get && (path.starts_with("/v2/health/") || ["/", "/page.css", "/page.js"].contains(&path));
+    let is_probe = ["ServerLive", "ServerReady", "ModelReady"]
+        .iter()
+        .any(|call| path.strip_prefix(GRPC_SERVICE).is_some_and(|rest| rest == *call));
+    let is_open =
+        is_probe || is_get && (path.starts_with("/v2/health/") || ["/", "/page.css", "/page.js"].contains(&path));
     if is_open {
         return Ok(());
     }

@@ -152,7 +152,7 @@ async fn answer(app: &Arc<App>, stream: Option<String>, headers: &HeaderMap, bod
     Ok(response)
 }
 
-fn describe(app: &App, model: &str, version: Option<&str>) -> Result<Json<Value>, ApiError> {
+pub fn describe(app: &App, model: &str, version: Option<&str>) -> Result<Json<Value>, ApiError> {
     check_model(app, model, version)?;
     let inputs = match &app.preparation {
         Some(preparation) => {
@@ -177,7 +177,7 @@ fn describe(app: &App, model: &str, version: Option<&str>) -> Result<Json<Value>
     })))
 }
 
-fn check_model(app: &App, model: &str, version: Option<&str>) -> Result<(), ApiError> {
+pub fn check_model(app: &App, model: &str, version: Option<&str>) -> Result<(), ApiError> {
     let shortened = |text: &str| text.chars().take(64).collect::<String>();
     if model != app.config.model_name {
         let (found, known) = (shortened(model), &app.config.model_name);

@@ -1,6 +1,11 @@
 //! Routes, and what holds for all of them.
 
 mod access;
+#[cfg(feature = "grpc")]
+mod grpc;
+#[cfg(not(feature = "grpc"))]
+#[path = "grpc_left_out.rs"]
+mod grpc;
 mod inference;
 mod labels;
 mod page;
@@ -39,6 +44,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v2/models/{model}/versions/{version}", get(inference::model_version))
         .route("/v2/models/{model}/versions/{version}/ready", get(inference::model_version_ready))
         .route("/v2/models/{model}/versions/{version}/infer", post(inference::infer_version))
+        .merge(grpc::routes())
         .layer(from_fn_with_state(app.clone(), access::guard))
         .with_state(app)
 }

@@ -3,6 +3,9 @@
 mod access;
 mod browser;
 mod fixture;
+mod fuzz;
+#[cfg(feature = "grpc")]
+mod grpc;
 mod inference;
 mod labels;
 mod limits;
