@@ -98,4 +98,5 @@ def main():
     raise SystemExit(1 if lost or twice or gaps else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -108,7 +108,7 @@ def connections(server, count):
 def burst(args, images, senders=48):
     """More images than can be predicted, as fast as they can be sent."""
     folder = tempfile.mkdtemp(prefix="flipcast-burst-")
-    server = start(args, folder, folder, "--queue", "64", "--max-body", "8")
+    server = start(args, folder, folder, "--queue", "16", "--max-body", "8")
     body, headers = request(256, "burst")
     statuses, peak = {}, [server.memory()]
     left = [images // 256]
@@ -135,7 +135,8 @@ def burst(args, images, senders=48):
     counted = server.get("/streams/burst")["images"]
     print(f"a burst of {images} images from {senders} senders: {time.time() - started:.0f} s, answers {statuses}, memory {mib(before)} before and {mib(max(peak))} at most; "
           f"{counted} counted, {256 * statuses.get(200, 0)} acknowledged", flush=True)
-    assert counted == 256 * statuses.get(200, 0)
+    # What was answered too late is counted all the same.
+    assert 0 <= counted - 256 * statuses.get(200, 0) <= 256 * statuses.get(504, 0)
     server.stop()
 
 
@@ -203,4 +204,5 @@ def main():
         full_disk(args)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -2,14 +2,19 @@
 
 use crate::ApiError;
 use crate::server::App;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-/// Reads a body, and takes its part of the queue. Where the queue is full, the body is not even read.
+/// How long a refused client may go on sending.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Reads a body, and takes its part of the queue. Where the queue is full, nothing of the body is kept.
 pub async fn read_body(
     app: &Arc<App>,
     headers: &HeaderMap,
@@ -28,12 +33,24 @@ pub async fn read_body(
     if length > limits.body_bytes {
         return Err(too_large());
     }
-    let permit = reserve(app, length)?;
+    let permit = match reserve(app, length) {
+        Ok(permit) => permit,
+        Err(busy) => {
+            drain(body).await;
+            return Err(busy);
+        }
+    };
     let bytes = timeout(Duration::from_secs(limits.seconds), to_bytes(body, limits.body_bytes)).await;
     let slow = |_| {
         ApiError::new(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive in {} seconds", limits.seconds))
     };
     Ok((bytes.map_err(slow)?.map_err(|_| too_large())?, permit))
+}
+
+/// Takes a body and throws it away piece by piece: a client that is still sending would not see the answer.
+async fn drain(mut body: Body) {
+    let all = async { while let Some(Ok(_)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {} };
+    let _ = timeout(DRAIN, all).await;
 }
 
 /// Takes `bytes` of the queue, if they are free.

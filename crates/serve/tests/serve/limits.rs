@@ -4,6 +4,10 @@ use crate::fixture::{call, config, get, log_response, logits, outputs_server, se
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use flipcast_serve::{Limits, ServeConfig};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 #[tokio::test]
 async fn bodies_and_requests_beyond_the_limits_are_refused() {
@@ -19,7 +23,7 @@ async fn bodies_and_requests_beyond_the_limits_are_refused() {
 }
 
 #[tokio::test]
-async fn a_full_queue_says_come_again_and_reads_no_body() {
+async fn a_full_queue_says_come_again_once_the_sender_has_sent() {
     let folder = tempfile::tempdir().unwrap();
     let limits = Limits { body_bytes: 8 << 20, queue_bytes: 8 << 20, seconds: 1, ..Limits::default() };
     let router = server(ServeConfig { limits, ..config(folder.path()) }).router();
@@ -34,6 +38,12 @@ async fn a_full_queue_says_come_again_and_reads_no_body() {
     let refused = send(&router, "a", 0, 1, "").await;
     assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.headers["retry-after"], "1");
+    // A client that still sends when it is answered sees a broken connection instead of the answer.
+    let taken = Arc::new(AtomicUsize::new(0));
+    let body = Body::from_stream(Pieces(5, taken.clone()));
+    let request = Request::post("/v2/models/stripes/infer").header("content-length", 5).body(body).unwrap();
+    assert_eq!(call(&router, request).await.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(taken.load(Ordering::SeqCst), 5);
     assert_eq!(slow.await.unwrap(), StatusCode::REQUEST_TIMEOUT);
     assert_eq!(send(&router, "a", 0, 1, "").await.status, StatusCode::OK);
 }
@@ -58,16 +68,29 @@ async fn idle_streams_go_to_disk_and_come_back_as_they_were() {
     }
 }
 
+/// A body in so many pieces, which counts those that were taken.
+struct Pieces(usize, Arc<AtomicUsize>);
+
+impl futures_core::Stream for Pieces {
+    type Item = Result<axum::body::Bytes, std::io::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.0 == 0 {
+            return Poll::Ready(None);
+        }
+        self.0 -= 1;
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Poll::Ready(Some(Ok(axum::body::Bytes::from_static(b"x"))))
+    }
+}
+
 /// A body of which nothing ever comes.
 fn futures_forever() -> impl futures_core::Stream<Item = Result<axum::body::Bytes, std::io::Error>> {
     struct Never;
     impl futures_core::Stream for Never {
         type Item = Result<axum::body::Bytes, std::io::Error>;
-        fn poll_next(
-            self: std::pin::Pin<&mut Self>,
-            _: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<Option<Self::Item>> {
-            std::task::Poll::Pending
+        fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            Poll::Pending
         }
     }
     Never
