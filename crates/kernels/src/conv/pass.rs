@@ -37,10 +37,26 @@ pub(crate) struct Class {
     pub taps: Vec<Tap>,
 }
 
+/// How far apart weights lie: those of the next group, source channel and target channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    Forward,
-    Backward,
+struct WeightSteps {
+    group: usize,
+    source: usize,
+    target: usize,
+}
+
+impl WeightSteps {
+    /// Weights are stored by output channel, then input channel of its group, then tap.
+    fn forward(shape: &ConvShape) -> Self {
+        let taps = shape.kernel[0] * shape.kernel[1];
+        let target = shape.in_channels / shape.groups * taps;
+        Self { group: shape.out_channels / shape.groups * target, source: taps, target }
+    }
+
+    fn backward(shape: &ConvShape) -> Self {
+        let Self { group, source, target } = Self::forward(shape);
+        Self { group, source: target, target: source }
+    }
 }
 
 /// A convolution in one direction.
@@ -53,7 +69,7 @@ pub(crate) struct Pass {
     pub classes: Vec<Class>,
     pub groups: usize,
     kernel: [usize; 2],
-    direction: Direction,
+    weight_steps: WeightSteps,
 }
 
 impl Pass {
@@ -74,7 +90,7 @@ impl Pass {
             classes: vec![Class { start: [0, 0], taps }],
             groups: shape.groups,
             kernel: shape.kernel,
-            direction: Direction::Forward,
+            weight_steps: WeightSteps::forward(shape),
         }
     }
 
@@ -110,7 +126,7 @@ impl Pass {
             classes,
             groups: shape.groups,
             kernel: shape.kernel,
-            direction: Direction::Backward,
+            weight_steps: WeightSteps::backward(shape),
         }
     }
 
@@ -120,19 +136,12 @@ impl Pass {
     }
 
     /// The weight between a source channel and a target channel of the same group, both counted inside the group.
+    #[inline]
     pub fn weight(&self, weights: &[f32], group: usize, source: usize, target: usize, tap: &Tap) -> f32 {
-        let (out, into, into_channels) = match self.direction {
-            Direction::Forward => {
-                let out = group * (self.target.channels / self.groups) + target;
-                (out, source, self.source.channels)
-            }
-            Direction::Backward => {
-                let out = group * (self.source.channels / self.groups) + source;
-                (out, target, self.target.channels)
-            }
-        };
-        let per_group = into_channels / self.groups;
-        weights[((out * per_group + into) * self.kernel[0] + tap.ky) * self.kernel[1] + tap.kx]
+        // Packing asks for every weight, so that a division here would be most of its time.
+        let steps = &self.weight_steps;
+        let start = group * steps.group + source * steps.source + target * steps.target;
+        weights[start + tap.ky * self.kernel[1] + tap.kx]
     }
 
     pub fn is_depthwise(&self) -> bool {

@@ -83,7 +83,7 @@ impl Winograd {
         for start in (0..targets).step_by(Packed::PANELS) {
             let columns = start..targets.min(start + Packed::PANELS);
             let filters = &mut filters[..POINTS * sources * columns.len()];
-            transform_filters(pass, weights, columns.clone(), filters);
+            isa.run(Filters { pass, weights, targets: columns.clone(), to: &mut *filters });
             for (packed, filter) in packed.iter_mut().zip(filters.chunks_exact(sources * columns.len())) {
                 packed.fill(columns.clone(), isa.lanes(), |k, out| filter[(out - start) * sources + k]);
             }
@@ -157,26 +157,39 @@ fn stride(channels: usize) -> usize {
     if channels < 256 { channels } else { channels + SKEW }
 }
 
-/// The filters of some target channels at every point: `[point][target channel][source channel]`.
-fn transform_filters(pass: &Pass, weights: &[f32], targets: Range<usize>, filters: &mut [f32]) {
-    let sources = pass.source.channels;
-    let taps = &pass.classes[0].taps;
-    let matrix = filter_matrix();
-    let factors: [[f64; POINTS]; 9] = std::array::from_fn(|tap| {
-        std::array::from_fn(|point| matrix[point / IN][tap / 3] * matrix[point % IN][tap % 3])
-    });
-    let pairs = sources * targets.len();
-    for pair in 0..pairs {
-        let (target, source) = (targets.start + pair / sources, pair % sources);
-        let mut sums = [0.0; POINTS];
-        for (factors, tap) in factors.iter().zip(taps) {
-            let weight = f64::from(pass.weight(weights, 0, source, target, tap));
-            for (sum, factor) in sums.iter_mut().zip(factors) {
-                *sum += factor * weight;
+/// The filter transform of some target channels: `[point][target channel][source channel]`.
+struct Filters<'a> {
+    pass: &'a Pass,
+    weights: &'a [f32],
+    targets: Range<usize>,
+    to: &'a mut [f32],
+}
+
+impl Task for Filters<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let Self { pass, weights, targets, to } = self;
+        let sources = pass.source.channels;
+        let taps = &pass.classes[0].taps;
+        let matrix = filter_matrix();
+        let factors: [[f64; POINTS]; 9] = std::array::from_fn(|tap| {
+            std::array::from_fn(|point| matrix[point / IN][tap / 3] * matrix[point % IN][tap % 3])
+        });
+        let pairs = sources * targets.len();
+        for pair in 0..pairs {
+            let (target, source) = (targets.start + pair / sources, pair % sources);
+            let mut sums = [0.0; POINTS];
+            for (factors, tap) in factors.iter().zip(taps) {
+                let weight = f64::from(pass.weight(weights, 0, source, target, tap));
+                for (sum, factor) in sums.iter_mut().zip(factors) {
+                    *sum += factor * weight;
+                }
             }
-        }
-        for (point, sum) in sums.into_iter().enumerate() {
-            filters[point * pairs + pair] = sum as f32;
+            for (point, sum) in sums.into_iter().enumerate() {
+                to[point * pairs + pair] = sum as f32;
+            }
         }
     }
 }
