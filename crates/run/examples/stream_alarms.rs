@@ -1,7 +1,7 @@
 //! How soon a monitor notices shifts, and how often it is wrong where there is none, on images of a real model.
 //!
-//! `cargo run --release -p flipcast-run --example stream_alarms -- MODEL CALIBRATION DATA [IMAGES]` predicts DATA as it is and with every corruption of
-//! CIFAR-10-C at severities 1, 3 and 5, then draws streams from these predictions: unchanged ones of IMAGES images, and ones that change after 5,120.
+//! `cargo run --release -p flipcast-run --example stream_alarms -- MODEL CALIBRATION DATA [IMAGES [STREAMS]]` predicts DATA as it is and with every corruption of
+//! CIFAR-10-C at severities 1, 3 and 5, then draws streams from these predictions: STREAMS unchanged ones of IMAGES images, and ones that change after 5,120.
 
 use flipcast_corrupt::CorruptionSet;
 use flipcast_corrupt::registry::names;
@@ -24,8 +24,6 @@ const BEFORE: usize = 5120;
 const AFTER: usize = 10_240;
 /// Streams for every change.
 const STREAMS: u64 = 5;
-/// Unchanged streams.
-const UNCHANGED: u64 = 10;
 
 /// Predictions of a dataset in batches of 64: logits with own statistics, with those of the batch, and the answers.
 struct Predicted(Vec<(Outputs, Outputs, Vec<usize>)>);
@@ -33,9 +31,10 @@ struct Predicted(Vec<(Outputs, Outputs, Vec<usize>)>);
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [model, calibration, data, rest @ ..] = &arguments[..] else {
-        return Err("expected MODEL CALIBRATION DATA [IMAGES]".into());
+        return Err("expected MODEL CALIBRATION DATA [IMAGES [STREAMS]]".into());
     };
     let long: usize = rest.first().map_or(Ok(1_000_000), |text| text.parse())?;
+    let unchanged: u64 = rest.get(1).map_or(Ok(10), |text| text.parse())?;
     let model = ModelRequest::new(model.as_ref()).open()?;
     let calibration = Calibration::load(calibration.as_ref())?;
     let basis = Arc::new(MonitorBasis::new(&calibration, &model)?);
@@ -71,11 +70,11 @@ fn main() -> Result<()> {
     };
     let clean = predict(data.request(), 3)?;
     println!(
-        "unchanged: {UNCHANGED} streams of {long} images, false alarms at most {} of them",
+        "unchanged: {unchanged} streams of {long} images, false alarms at most {} of them",
         MonitorConfig::default().false_alarms
     );
     let mut false_alarms = 0;
-    for stream in 0..UNCHANGED {
+    for stream in 0..unchanged {
         let mut monitor =
             Monitor::new(basis.clone(), MonitorConfig { seed: stream, kept_windows: 8, ..Default::default() })?;
         send(&mut monitor, &clean, long, &mut SplitMix64::new(stream))?;
@@ -84,11 +83,11 @@ fn main() -> Result<()> {
             println!("  stream {stream}: {} at image {}", alarm.kind.name(), alarm.image);
         }
     }
-    println!("  {false_alarms} of {UNCHANGED} streams raised an alarm\n");
+    println!("  {false_alarms} of {unchanged} streams raised an alarm\n");
     println!(
-        "| change | accuracy | noticed | images until the first alarm, median | by | estimate off by, points | interval held |"
+        "| change | accuracy | alarms before | noticed | images until the first alarm, median | by | estimate off by, points | interval held |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     let mut unseen = names(CorruptionSet::CifarC);
     unseen.retain(|name| !HELD_OUT.contains(name));
     for name in unseen {
@@ -109,6 +108,7 @@ fn main() -> Result<()> {
 /// One line of the table: what happens after images of `clean` turn into those of `changed`.
 fn row(name: &str, basis: &Arc<MonitorBasis>, clean: &Predicted, changed: &Predicted) -> Result<()> {
     let accuracy = changed.accuracy();
+    let mut early = 0;
     let (mut delays, mut kinds, mut errors, mut held, mut windows) = (Vec::new(), Vec::new(), 0.0, 0, 0);
     for stream in 0..STREAMS {
         let mut monitor = Monitor::new(basis.clone(), MonitorConfig { seed: 100 + stream, ..Default::default() })?;
@@ -116,8 +116,9 @@ fn row(name: &str, basis: &Arc<MonitorBasis>, clean: &Predicted, changed: &Predi
         send(&mut monitor, clean, BEFORE, &mut random)?;
         send(&mut monitor, changed, AFTER, &mut random)?;
         let first = monitor.alarms().iter().find(|alarm| alarm.image as usize >= BEFORE);
+        early += usize::from(monitor.alarms().iter().any(|alarm| (alarm.image as usize) < BEFORE));
         delays.extend(first.map(|alarm| alarm.image as usize - BEFORE));
-        kinds.extend(monitor.alarms().iter().map(|alarm| alarm.kind));
+        kinds.extend(monitor.alarms().iter().filter(|alarm| alarm.image as usize >= BEFORE).map(|alarm| alarm.kind));
         for window in monitor.report()?.windows.iter().filter(|window| window.first_image as usize >= BEFORE) {
             if let Some(estimate) = window.best() {
                 errors += (estimate.accuracy - accuracy).abs();
@@ -135,7 +136,7 @@ fn row(name: &str, basis: &Arc<MonitorBasis>, clean: &Predicted, changed: &Predi
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
     println!(
-        "| {name} | {:.1}% | {} of {STREAMS} | {median} | {} | {:.1} | {:.0}% |",
+        "| {name} | {:.1}% | {early} of {STREAMS} | {} of {STREAMS} | {median} | {} | {:.1} | {:.0}% |",
         100.0 * accuracy,
         delays.len(),
         by.join(", "),
