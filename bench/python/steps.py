@@ -34,6 +34,8 @@ def tent(model):
             module.requires_grad_(True)
             module.track_running_stats, module.running_mean, module.running_var = False, None, None
             parameters += [module.weight, module.bias]
+        if isinstance(module, torch.nn.Dropout):
+            module.eval()
     optimizer = torch.optim.SGD(parameters, lr=0.00025, momentum=0.9)
 
     def step(batch):

@@ -1,4 +1,4 @@
-use super::{ClassMap, DecisionRule, LabelRule, OpenError, labels};
+use super::{ClassMap, DecisionRule, LabelMatchError, LabelRule, OpenError, labels};
 use crate::adapt::DataIdentity;
 use crate::{CellRequest, MEMORY_LIMIT, Scope};
 use flipcast_corrupt::{CorruptionRequest, CorruptionStep, DataSpec};
@@ -94,7 +94,7 @@ impl<'a> DataRequest<'a> {
                 let (dataset, space) = map.apply(dataset, model).map_err(|source| OpenError::Labels {
                     data: spec.path.clone(),
                     model: model.name().to_owned(),
-                    source: source.into(),
+                    source: LabelMatchError::ClassMap(Box::new(source)),
                 })?;
                 (dataset, Scope::new(model.num_classes(), Some(space)))
             }

@@ -116,7 +116,7 @@ pub enum LabelMatchError {
     },
     /// The class map cannot be used.
     #[error("the class map cannot be used")]
-    ClassMap(#[from] ClassMapError),
+    ClassMap(#[source] Box<ClassMapError>),
     /// The class space cannot be used.
     #[error("the class space cannot be used")]
     Space(#[from] LabelError),
@@ -142,7 +142,8 @@ impl Hint for LabelMatchError {
             Self::UnknownNames { .. } => {
                 "map the classes; if only the names differ, match by number; or ignore the labels"
             }
-            Self::OtherOutputs { .. } | Self::ClassMap(_) | Self::Space(_) => return None,
+            Self::ClassMap(source) => return source.hint(),
+            Self::OtherOutputs { .. } | Self::Space(_) => return None,
         };
         Some(text.to_owned())
     }
