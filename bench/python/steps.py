@@ -88,7 +88,7 @@ def main():
             for key, times in found.items():
                 told[key] = {"processor_s": statistics.median(t[0] for t in times), "wall_s": statistics.median(t[1] for t in times)}
             benches = {"imported": [], "built_in": []}
-            for _ in range(max(3, rounds // 2)):
+            for _ in range(3):
                 benches["imported"].append(bench(path, 224))
                 benches["built_in"].append(bench(name, 224))
             for key, times in benches.items():

@@ -71,7 +71,7 @@ fn the_engine_equals_transformers() {
         let mut engine = Network::new(model.graph(), model.params(), &options).unwrap();
         let logits = engine.forward(&batch).unwrap();
         let found: Vec<f64> = logits.values().iter().map(|&value| f64::from(value)).collect();
-        let error = relative_l2(&found, &expected.values("logits").unwrap());
+        let error = relative_l2(&found, expected.values("logits").unwrap());
         println!("{network}: {error:.1e}");
         assert!(error < LOGITS, "{network}: {error}");
     }
