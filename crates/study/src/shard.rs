@@ -15,7 +15,7 @@ impl Shard {
 
     /// Its units, in their order. All units of a plan are sorted by model and key and cut into `count` parts of equal size, so that units of one model lie
     /// in as few parts as can be, and few parts load its weights; within a model keys mix long and short units.
-    pub fn take<'a>(self, units: &'a [Unit]) -> Vec<&'a Unit> {
+    pub fn take(self, units: &[Unit]) -> Vec<&Unit> {
         let mut order: Vec<usize> = (0..units.len()).collect();
         order.sort_by_key(|&place| (units[place].model, &units[place].key));
         let cut = |part: u64| (u128::from(part) * units.len() as u128 / u128::from(self.count)) as usize;

@@ -126,7 +126,7 @@ fn a_network_that_was_in_use_during_a_panic_is_not_kept() {
 
 #[test]
 fn cells_of_networks_that_were_used_before_are_those_of_new_ones() {
-    let pixels = |index: usize| (0..3 * SIDE * SIDE).map(move |at| (at * (at / 3 + 7 * index + 1) >> 4) as u8);
+    let pixels = |index: usize| (0..3 * SIDE * SIDE).map(move |at| ((at * (at / 3 + 7 * index + 1)) >> 4) as u8);
     let pictures = (0..11).map(|index| (Image::new(SIDE, SIDE, pixels(index).collect()).unwrap(), Label::Class(0)));
     let images = Images::open(Arc::new(InMemory::new(pictures)), LoaderConfig::new(preprocess()), 0).unwrap();
     let mut protocol = FlipProtocol::named("flipcast").unwrap();

@@ -7,6 +7,7 @@ use super::{Files, NEVER, RETRIES, SOME_FAILED, Submission};
 /// the next one out.
 pub fn ray(submission: &Submission) -> Files {
     let memory = submission.resources.memory.map(|mib| format!(", memory={mib} << 20")).unwrap_or_default();
+    let finish: Vec<String> = submission.finish.iter().map(list).collect();
     let text = format!(
         r#""""Runs a study of flipcast in {shards} shards on Ray: python3 driver.py [ADDRESS]
 
@@ -21,7 +22,7 @@ import ray
 
 PROGRAM = {program}
 RUN = {run}
-FINISH = {finish}
+FINISH = [{finish}]
 WORK = {work}
 SHARDS = {shards}
 SOME_FAILED, NEVER = {SOME_FAILED}, {NEVER}
@@ -61,7 +62,7 @@ if __name__ == "__main__":
 "#,
         program = double(&submission.program),
         run = list(&submission.run),
-        finish = format!("[{}]", submission.finish.iter().map(list).collect::<Vec<_>>().join(", ")),
+        finish = finish.join(", "),
         work = double(&submission.work.display().to_string()),
         shards = submission.shards,
         cpus = submission.resources.cpus,
