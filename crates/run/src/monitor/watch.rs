@@ -38,7 +38,7 @@ pub(super) const ASKABLE_WINDOWS: usize = 2;
 /// let clean = LabelledOutputs::clean(outputs(3.0, 1)?, labels.clone())?;
 /// let mut shifted = Vec::new();
 /// for (i, noise) in [4.0, 5.0, 6.0, 7.0].into_iter().enumerate() {
-///     shifted.push(LabelledOutputs::shifted(&format!("noise:{i}"), outputs(noise, 2 + i)?, labels.clone())?);
+///     shifted.push(LabelledOutputs::shifted(&format!("noise_{i}:1"), outputs(noise, 2 + i)?, labels.clone())?);
 /// }
 /// let calibration = OutputsCalibration::fit(&clean, &shifted, ScoreOptions::default(), 0, &mut Unwatched)?;
 ///
