@@ -1,13 +1,13 @@
 //! How often a monitor is wrong where nothing changes, and how soon it notices shifts, on images of a real model.
 //!
-//! `cargo run --release -p flipcast-run --example stream_alarms -- MODEL DATA [STREAMS [cpu|cuda]]` splits DATA at random: half of it calibrates, the other half is
-//! for streams. No stream holds an image twice, or one that its tests know already: a stream drawn with replacement from a few thousand images has those
-//! images as its source and not the source of the calibration's, which is a change, if a small one, and the tests are right to see it.
+//! `cargo run --release -p flipcast-run --example stream_alarms -- MODEL CALIBRATION DATA KNOWN [STREAMS [cpu|cuda]]`; the first KNOWN images of DATA are those of the
+//! calibration. No stream holds an image twice, or one that its tests know already: a stream drawn with replacement from a few thousand images has those
+//! images as its source and not the source of the calibration's, which is a change, if a small one, and tests are right to see it.
 //!
 //! - Unchanged streams: all images are predicted in batches of 64, several times in other batches. Every stream deals these batches anew into
 //!   the images that its tests know and those that come. Dealing makes them exchangeable, so that alarms are false and at most as frequent as promised.
-//! - For comparison, the same number of streams drawn with replacement from one half, tested against the other.
-//! - Changed streams: half of the images for streams as they are, then the others corrupted, or without half of the classes.
+//! - For comparison, the same number of streams drawn with replacement from the images that the calibration does not know.
+//! - Changed streams: half of these images as they are, then the others corrupted, or without half of the classes.
 
 use flipcast_corrupt::CorruptionSet;
 use flipcast_corrupt::registry::names;
@@ -18,10 +18,7 @@ use flipcast_images::dataset::Subset;
 use flipcast_images::loader::Order;
 use flipcast_run::monitor::{AlarmKind, Monitor, MonitorBasis, MonitorConfig};
 use flipcast_run::open::{DataRequest, ModelRequest};
-use flipcast_run::{
-    Calibration, CalibrationJob, CellRequest, Device, FlipProtocol, HELD_OUT, Images, Ledger, Setting, Unwatched,
-    calibrate, corrupted,
-};
+use flipcast_run::{Calibration, CellRequest, Device, HELD_OUT, Images, corrupted};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
@@ -32,7 +29,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// Batches that an unchanged stream has; its tests know the others.
 const UNCHANGED: usize = 80;
 /// Times that all images are predicted, each time in other batches.
-const DEALS: u64 = 8;
+const DEALS: u64 = 4;
 /// Streams for every change.
 const STREAMS: u64 = 10;
 /// Probabilities of a false alarm at which unchanged streams are counted.
@@ -48,9 +45,10 @@ struct Watched {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [model, data, rest @ ..] = &arguments[..] else {
-        return Err("expected MODEL DATA [STREAMS [cpu|cuda]]".into());
+    let [model, calibration, data, known, rest @ ..] = &arguments[..] else {
+        return Err("expected MODEL CALIBRATION DATA KNOWN [STREAMS [cpu|cuda]]".into());
     };
+    let known: usize = known.parse()?;
     let unchanged: u64 = rest.first().map_or(Ok(300), |text| text.parse())?;
     let device = match rest.get(1).map(String::as_str) {
         None | Some("cpu") => Device::cpu(0),
@@ -59,17 +57,13 @@ fn main() -> Result<()> {
     };
     let model = ModelRequest::new(model.as_ref()).open()?;
     let data = DataRequest::new(data).open(&model)?;
-    let mut indices: Vec<usize> = (0..data.dataset.len()).collect();
-    SplitMix64::new(7).shuffle(&mut indices);
-    let (known, fresh) = indices.split_at(indices.len() / 2);
-    let subset = |indices: &[usize]| -> Result<CellRequest> {
-        Ok(CellRequest { dataset: Arc::new(Subset::new(data.dataset.clone(), indices.to_vec())?), ..data.request() })
+    let calibration = Calibration::load(calibration.as_ref())?;
+    let subset = |indices: Vec<usize>| -> Result<CellRequest> {
+        Ok(CellRequest { dataset: Arc::new(Subset::new(data.dataset.clone(), indices)?), ..data.request() })
     };
-    let (known, fresh) = (subset(known)?, subset(fresh)?);
-    let protocol = FlipProtocol::for_network("statistics", model.graph())?;
-    let setting = Setting { model: &model, protocol: &protocol, device };
-    eprintln!("calibrating");
-    let calibration = calibrate(&CalibrationJob::new(setting, known), &mut Ledger::default(), &mut Unwatched)?;
+    let mut fresh: Vec<usize> = (known..data.dataset.len()).collect();
+    SplitMix64::new(7).shuffle(&mut fresh);
+    let (first, then) = fresh.split_at(fresh.len() / 2);
     let predict = |request: CellRequest, deal: u64| -> Result<Vec<Predicted>> {
         let images = Images::open(request.dataset, request.config, request.memory_limit)?;
         let mut nets = Vec::new();
@@ -96,7 +90,7 @@ fn main() -> Result<()> {
     };
     eprintln!("predicting {DEALS} deals");
     let deals = (0..DEALS).map(|deal| predict(data.request(), deal)).collect::<Result<Vec<_>>>()?;
-    let clean = predict(fresh.clone(), 0)?;
+    let clean = predict(subset(fresh.clone())?, 0)?;
     eprintln!("unchanged streams");
     let dealt = in_parallel(unchanged, |stream| {
         let mut random = SplitMix64::new(stream);
@@ -121,42 +115,24 @@ fn main() -> Result<()> {
         "| change | accuracy before, after | alarms before | noticed | images until the first alarm: median, most | by | estimate off by, points | interval held |"
     );
     println!("|---|---|---|---|---|---|---|---|");
+    let before = predict(subset(first.to_vec())?, 0)?;
+    let changing = subset(then.to_vec())?;
     let mut unseen = names(CorruptionSet::CifarC);
     unseen.retain(|name| !HELD_OUT.contains(name));
     for name in unseen {
         for severity in [1, 3, 5] {
             eprintln!("{name}:{severity}");
-            let changed = predict(corrupted(&fresh, &format!("cifar-c/{name}:{severity}"))?, 0)?;
-            row(&format!("{name}:{severity}"), &whole, &clean, |stream| {
-                // The same images in the same batches, so that those of other places are other images.
-                let mut places: Vec<usize> = (0..clean.len()).collect();
-                SplitMix64::new(stream).shuffle(&mut places);
-                let (before, after) = places.split_at(places.len() / 2);
-                (before.iter().map(|at| &clean[*at]).collect(), after.iter().map(|at| &changed[*at]).collect())
-            })?;
+            let after = predict(corrupted(&changing, &format!("cifar-c/{name}:{severity}"))?, 0)?;
+            row(&format!("{name}:{severity}"), &whole, &before, &after)?;
         }
     }
     // Half of the classes no longer come: the images of the others as they are.
-    let mut labels = Vec::new();
-    for index in 0..fresh.dataset.len() {
-        labels.push(fresh.dataset.label(index)?.class().map_or(usize::MAX, |class| class as usize));
+    let mut kept = Vec::new();
+    for index in then {
+        let class = data.dataset.label(*index)?.class();
+        kept.extend(class.filter(|class| (*class as usize) < model.num_classes() / 2).map(|_| *index));
     }
-    let half = labels.len() / 2;
-    let part = |indices: Vec<usize>| -> Result<CellRequest> {
-        Ok(CellRequest { dataset: Arc::new(Subset::new(fresh.dataset.clone(), indices)?), ..fresh.clone() })
-    };
-    let before = predict(part((0..half).collect())?, 0)?;
-    let kept = (half..labels.len()).filter(|index| labels[*index] < model.num_classes() / 2).collect();
-    let after = predict(part(kept)?, 0)?;
-    row("half of the classes", &whole, &before, |stream| {
-        let shuffled = |batches: &'_ [Predicted], seed: u64| -> Vec<usize> {
-            let mut places: Vec<usize> = (0..batches.len()).collect();
-            SplitMix64::new(seed).shuffle(&mut places);
-            places
-        };
-        let (first, then) = (shuffled(&before, stream), shuffled(&after, stream));
-        (first.iter().map(|at| &before[*at]).collect(), then.iter().map(|at| &after[*at]).collect())
-    })
+    row("half of the classes", &whole, &before, &predict(subset(kept)?, 0)?)
 }
 
 /// What a monitor knows if `known` are the calibration's images.
@@ -245,15 +221,15 @@ fn clopper_pearson(hits: usize, trials: usize) -> (f64, f64) {
     (low, if hits == trials { 1.0 } else { solve(hits, 0.025) })
 }
 
-/// One line of the table: what happens in streams of batches before and after a change.
-fn row<'a>(
-    name: &str,
-    basis: &Arc<MonitorBasis>,
-    clean: &[Predicted],
-    deal: impl Fn(u64) -> (Vec<&'a Predicted>, Vec<&'a Predicted>) + Sync,
-) -> Result<()> {
+/// One line of the table: what happens in streams whose images turn from those of `before` into those of `after`.
+fn row(name: &str, basis: &Arc<MonitorBasis>, before: &[Predicted], after: &[Predicted]) -> Result<()> {
     let streams = in_parallel(STREAMS, |stream| {
-        let (before, after) = deal(stream);
+        let mut random = SplitMix64::new(1000 + stream);
+        let [before, after] = [before, after].map(|batches| {
+            let mut batches: Vec<&Predicted> = batches.iter().collect();
+            random.shuffle(&mut batches);
+            batches
+        });
         let mut monitor = Monitor::new(basis.clone(), MonitorConfig { seed: 100 + stream, ..Default::default() })?;
         let change = (FLIP_BATCH * before.len()) as u64;
         for (source, second, _) in before.iter().chain(&after) {
@@ -287,7 +263,7 @@ fn row<'a>(
     let by: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     println!(
         "| {name} | {:.1}%, {:.1}% | {early} of {STREAMS} | {} of {STREAMS} | {}, {} | {} | {:.1} | {held} of {} |",
-        100.0 * accuracy(&clean.iter().collect::<Vec<_>>()),
+        100.0 * accuracy(&before.iter().collect::<Vec<_>>()),
         100.0 * truth,
         delays.len(),
         text(delays.get(delays.len() / 2)),
