@@ -49,12 +49,6 @@ pub enum StudyError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A shard that cannot be.
-    #[error("the shard is `{found}`, expected `I/N` with I from 1 to N, such as `2/8`")]
-    Shard {
-        /// What was given.
-        found: String,
-    },
     /// A unit could not be described.
     #[error("the settings cannot be recorded")]
     Protocol(#[from] ProtocolError),

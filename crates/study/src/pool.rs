@@ -60,6 +60,7 @@ impl<'a, T> Iterator for Queue<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flipcast_run::RunError;
 
     #[test]
     fn everything_is_done_once_and_an_error_ends_it() {
@@ -73,7 +74,7 @@ mod tests {
             for_each(jobs, &items, count).unwrap();
             assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 1));
             let fail = |item: &usize| match item {
-                5 => Err(StudyError::Shard { found: "x".into() }),
+                5 => Err(RunError::NoImages.into()),
                 _ => Ok(()),
             };
             assert!(for_each(jobs, &items, fail).is_err());

@@ -3,6 +3,7 @@
 use crate::estimates::{calibration_protocol, estimates_protocol};
 use crate::pool::{for_each, share_out};
 use crate::progress::Within;
+use crate::shard::start_of;
 use crate::unit::least;
 use crate::{CalibrationEntry, DataRef, Failure, StudyError, StudyJob, StudyWatcher, Unit};
 use flipcast_ground::with_causes;
@@ -120,7 +121,7 @@ impl ModelRun<'_> {
             cells.extend(self.shifted_cells(task, basis)?);
         }
         // Shards that start at different places find each other's cells instead of making all of them twice.
-        let start = self.job.shard.start(cells.len());
+        let start = start_of(self.job.shard, cells.len());
         cells.rotate_left(start);
         share_out(jobs, &cells, |queue| self.make_shifted(queue))?;
         for_each(jobs, &tasks, |task| self.settle(task, || self.fit(task)))?;

@@ -13,7 +13,9 @@ use crate::table::grouped;
 use anyhow::{Context, Result};
 use flipcast_record::{RecordError, RecordFolder, RecordStore, write_atomically};
 use flipcast_run::Ledger;
-use flipcast_study::{Failure, Outcome, Shard, StudyJob, Unit, find_missing, read_status, run_refits, run_study};
+use flipcast_study::{
+    Failure, Outcome, Shard, StudyJob, Unit, find_missing, read_status, run_refits, run_study, shard_units,
+};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -80,7 +82,7 @@ pub fn run(args: &Args) -> Result<()> {
     let device = args.device.device(threads)?;
     let loaded = args.plan.load()?;
     let asked = |unit: &&Unit| args.plan.asks_for(unit, &loaded.plan);
-    let units: Vec<Unit> = shard.take(&loaded.units).into_iter().filter(asked).cloned().collect();
+    let units: Vec<Unit> = shard_units(shard, &loaded.units).into_iter().filter(asked).cloned().collect();
     if args.dry_run {
         return list(&loaded, &units);
     }
