@@ -18,7 +18,7 @@ use flipcast_report::ReportError;
 use flipcast_run::adapt::AffineError;
 use flipcast_run::monitor::MonitorError;
 use flipcast_run::open::{ClassMapError, LabelMatchError, OpenError};
-use flipcast_run::{LabelFileError, OutputsError, RunError};
+use flipcast_run::{LabelFileError, OutputsError, PartError, RunError};
 use std::error::Error;
 
 /// Asks one kind of error for advice; `None` if it is of another kind.
@@ -48,6 +48,7 @@ const ADVISERS: &[Adviser] = &[
     ask::<MonitorError>,
     ask::<OpenError>,
     ask::<OutputsError>,
+    ask::<PartError>,
     ask::<PlanError>,
     ask::<PredictionError>,
     ask::<RecordError>,

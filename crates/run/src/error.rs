@@ -1,5 +1,6 @@
 use crate::few_labels::LabelFileError;
 use crate::outputs::OutputsError;
+use crate::parts::PartError;
 use flipcast_adapt::AdaptError;
 use flipcast_corrupt::CorruptError;
 use flipcast_estimate::EstimateError;
@@ -151,6 +152,9 @@ pub enum RunError {
     /// Outputs do not fit each other or their calibration.
     #[error("the outputs cannot be used")]
     Outputs(#[from] OutputsError),
+    /// Parts of an estimate cannot be made or joined.
+    #[error("the parts cannot be used")]
+    Part(#[from] PartError),
     /// Batch norms could not be restored.
     #[error("the batch norms cannot be restored")]
     Restore(#[from] RestoreError),

@@ -3,7 +3,7 @@
 use crate::RunError;
 use crate::basis::Basis;
 use crate::cell::{Observation, Setting};
-use crate::flips::STARVED;
+use crate::flips::{FlipEvidence, STARVED};
 use crate::head::head_of;
 use flipcast_estimate::{Anchor, Evidence, Flag, Learned, Outputs, Probe, Scores};
 
@@ -25,16 +25,7 @@ pub(crate) fn score_source(look: &Observation, setting: &Setting, basis: &Basis)
         classes: rows.iter().map(|&row| predicted[row]).collect(),
         confidences: rows.iter().map(|&row| confidences[row]).collect(),
     };
-    // Without running statistics the two anchors are one: no flips before the first step, and the same ones after the last.
-    let has_statistics = setting.model.graph().has_batch_norm();
-    let mut probe = Probe { source: Some(source), ..look.probe() };
-    if !has_statistics {
-        probe.batch = None;
-        probe.flags.push(Flag::NoRunningStatistics);
-    }
-    if setting.protocol.last_stop() > 0 && look.is_starved() {
-        probe.flags.push(Flag::FilterStarved);
-    }
+    let probe = look.flips.probe_from(source, setting);
     let warm = basis.warm(outputs);
     let shares = basis.shares(&warm)?;
     let seen = Evidence {
@@ -49,8 +40,8 @@ pub(crate) fn score_source(look: &Observation, setting: &Setting, basis: &Basis)
 pub(crate) fn score_without_basis(look: &Observation) -> Result<Scores, RunError> {
     let outputs = &look.source.outputs;
     let classes = outputs.classes();
-    let mut probe = look.probe();
-    if look.is_starved() {
+    let mut probe = look.flips.probe();
+    if look.flips.is_starved() {
         probe.flags.push(Flag::FilterStarved);
     }
     let seen = Evidence {
@@ -69,16 +60,14 @@ pub(crate) fn score_adapted(look: &Observation, basis: &Basis) -> Result<Scores,
     let Some(stop) = look.flips.stops.last() else {
         return Ok(Scores::new());
     };
-    let warm = basis.warm(&stop.outputs);
-    let shares = basis.shares(&warm)?;
-    Ok(basis.evidence(&warm, &shares, Some(&look.probe())).scores(|_| true)?)
+    score_outputs(&stop.outputs, Some(&look.flips.probe()), basis)
 }
 
-/// Scores of the estimators that need outputs alone.
-pub(crate) fn score_outputs(outputs: &Outputs, basis: &Basis) -> Result<Scores, RunError> {
+/// Scores of the estimators that need nothing but outputs and a probe.
+pub(crate) fn score_outputs(outputs: &Outputs, probe: Option<&Probe>, basis: &Basis) -> Result<Scores, RunError> {
     let warm = basis.warm(outputs);
     let shares = basis.shares(&warm)?;
-    Ok(basis.evidence(&warm, &shares, None).scores(|_| true)?)
+    Ok(basis.evidence(&warm, &shares, probe).scores(|_| true)?)
 }
 
 impl Basis {
@@ -90,16 +79,30 @@ impl Basis {
     }
 }
 
-impl Observation {
+impl FlipEvidence {
     /// The probe from batch statistics before adapting, as published, to the last stop.
-    fn probe(&self) -> Probe {
-        let initial = &self.flips.initial;
+    pub(crate) fn probe(&self) -> Probe {
+        let initial = &self.initial;
         let batch = Anchor { classes: initial.classes_predicted(), confidences: initial.confidences() };
-        let adapted = self.flips.stops.last().map(|stop| stop.outputs.classes_predicted());
+        let adapted = self.stops.last().map(|stop| stop.outputs.classes_predicted());
         Probe { source: None, batch: Some(batch), adapted, flags: Vec::new() }
     }
 
+    /// The same from the source model's predictions as well, for its accuracy.
+    pub(crate) fn probe_from(&self, source: Anchor, setting: &Setting) -> Probe {
+        let mut probe = Probe { source: Some(source), ..self.probe() };
+        // Without running statistics the two anchors are one: no flips before the first step, and the same ones after the last.
+        if !setting.model.graph().has_batch_norm() {
+            probe.batch = None;
+            probe.flags.push(Flag::NoRunningStatistics);
+        }
+        if setting.protocol.last_stop() > 0 && self.is_starved() {
+            probe.flags.push(Flag::FilterStarved);
+        }
+        probe
+    }
+
     fn is_starved(&self) -> bool {
-        self.flips.adaptation.used_share() < STARVED
+        self.adaptation.used_share() < STARVED
     }
 }

@@ -13,9 +13,9 @@ use flipcast_models::Model;
 use flipcast_record::results::CellSample;
 
 /// Images that are looked at twice, at most.
-const PROBE: usize = 1000;
+pub(crate) const PROBE: usize = 1000;
 /// Images that share batch statistics.
-const BATCH: usize = FLIP_BATCH;
+pub(crate) const BATCH: usize = FLIP_BATCH;
 /// Sizes of samples, in turn; the last is all images.
 const SAMPLE_IMAGES: [usize; 5] = [50, 100, 300, 1000, usize::MAX];
 /// A sample with fewer images than this says too little.
@@ -61,8 +61,7 @@ impl<'a> SecondLook<'a> {
         basis: &Basis,
     ) -> Result<Self, RunError> {
         let condition = if setting.model.graph().has_batch_norm() {
-            let mut net = setting.device.network(setting.model, Purpose::Predict, BATCH.min(images.len()))?;
-            net.set_norm_mode(NormMode::Batch)?;
+            let net = batch_statistics_network(setting, images.len())?;
             Condition::BatchStatistics { net, images, source, scope }
         } else {
             let head = head_of(setting.model, source.embeddings.dims())?.filter(|_| scope.keeps_logits());
@@ -144,7 +143,8 @@ impl<'a> SecondLook<'a> {
         let probe = &rows[..rows.len().min(PROBE)];
         Ok(match &mut self.condition {
             Condition::BatchStatistics { net, images, source, scope } => {
-                let logits = predict_in_batches(&mut **net, images, source, probe)?;
+                let order = probe.iter().map(|&row| source.indices[row]).collect();
+                let logits = predict_in_batches(&mut **net, images, order)?;
                 scope.project(logits)?.scaled(self.temperature)
             }
             Condition::Recentred { head, clean_mean, source, scope } => {
@@ -179,18 +179,24 @@ pub(crate) fn expected_images(model: &Model, images: usize) -> usize {
     images.min(PROBE) + ClassShares::ALL.len() * sample / SAMPLE_IMAGES.len()
 }
 
-/// Logits of the images at `rows`, in batches of equal size: a short last one is filled with the images before it.
-fn predict_in_batches(
+/// The network whose norms use the statistics of the batch, for the second look at some of `images` images.
+pub(crate) fn batch_statistics_network(setting: &Setting, images: usize) -> Result<PooledNetwork, RunError> {
+    let mut net = setting.device.network(setting.model, Purpose::Predict, BATCH.min(images))?;
+    net.set_norm_mode(NormMode::Batch)?;
+    Ok(net)
+}
+
+/// Logits of the images with these indices in the dataset, in batches of equal size: a short last one is filled with the images before it.
+pub(crate) fn predict_in_batches(
     net: &mut dyn Executor,
     images: &Images,
-    source: &SourcePass,
-    rows: &[usize],
+    mut order: Vec<usize>,
 ) -> Result<Vec<f32>, RunError> {
-    let batch = BATCH.min(rows.len());
-    let mut order: Vec<usize> = rows.iter().map(|&row| source.indices[row]).collect();
-    let last = rows.len() % batch;
+    let rows = order.len();
+    let batch = BATCH.min(rows);
+    let last = rows % batch;
     if last > 0 {
-        let full = rows.len() - last;
+        let full = rows - last;
         order.extend_from_within(full - (batch - last)..full);
     }
     let mut pass = images.pass_over(&order, batch)?;
@@ -199,6 +205,6 @@ fn predict_in_batches(
         logits.extend_from_slice(net.forward(&loaded.batch)?.values());
         pass.recycle(loaded.batch);
     }
-    logits.truncate(logits.len() / order.len() * rows.len());
+    logits.truncate(logits.len() / order.len() * rows);
     Ok(logits)
 }

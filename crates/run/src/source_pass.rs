@@ -24,6 +24,44 @@ pub struct SourcePass {
     pub embeddings: Embeddings,
 }
 
+/// What the source model says about a few images.
+pub(crate) struct PredictedBatch<'a> {
+    /// Each image's index in the dataset.
+    pub indices: Vec<usize>,
+    /// Each image's label.
+    pub labels: Vec<Label>,
+    /// The network's logits.
+    pub logits: Vec<f32>,
+    /// The input of the head.
+    pub embeddings: &'a [f32],
+}
+
+/// Predicts all of `images` with the source model and hands over batch by batch, in stored order.
+pub(crate) fn predict_source(
+    model: &Model,
+    images: &Images,
+    device: Device,
+    watcher: &mut dyn Watcher,
+    mut seen: impl FnMut(PredictedBatch) -> Result<(), RunError>,
+) -> Result<(), RunError> {
+    let mut net = device.network(model, Purpose::Predict, BATCH.min(images.len()))?;
+    let mut pass = images.pass(Order::Stored, None, BATCH)?;
+    let mut predicted = 0;
+    while let Some(loaded) = pass.next_batch()? {
+        let logits = net.forward(&loaded.batch)?.values().to_vec();
+        let embedding = net.tap("embedding")?;
+        predicted += loaded.indices.len();
+        let (indices, labels) = (loaded.indices, loaded.labels);
+        seen(PredictedBatch { indices, labels, logits, embeddings: embedding.values() })?;
+        watcher.predicted(predicted, images.len());
+        pass.recycle(loaded.batch);
+    }
+    if predicted == 0 {
+        return Err(RunError::NoImages);
+    }
+    Ok(())
+}
+
 /// Predicts all of `images` with the source model.
 pub fn run_source(
     model: &Model,
@@ -32,23 +70,16 @@ pub fn run_source(
     device: Device,
     watcher: &mut dyn Watcher,
 ) -> Result<SourcePass, RunError> {
-    let mut net = device.network(model, Purpose::Predict, BATCH.min(images.len()))?;
-    let mut pass = images.pass(Order::Stored, None, BATCH)?;
     let (mut indices, mut labels) = (Vec::new(), Vec::new());
-    let (mut logits, mut embeddings, mut width) = (Vec::new(), Vec::new(), 0);
-    while let Some(loaded) = pass.next_batch()? {
-        logits.extend_from_slice(net.forward(&loaded.batch)?.values());
-        let embedding = net.tap("embedding")?;
-        width = embedding.values().len() / loaded.batch.images();
-        embeddings.extend_from_slice(embedding.values());
-        indices.extend(loaded.indices);
-        labels.extend(loaded.labels);
-        watcher.predicted(indices.len(), images.len());
-        pass.recycle(loaded.batch);
-    }
-    if indices.is_empty() {
-        return Err(RunError::NoImages);
-    }
+    let (mut logits, mut embeddings) = (Vec::new(), Vec::new());
+    predict_source(model, images, device, watcher, |batch| {
+        logits.extend_from_slice(&batch.logits);
+        embeddings.extend_from_slice(batch.embeddings);
+        indices.extend(batch.indices);
+        labels.extend(batch.labels);
+        Ok(())
+    })?;
+    let width = embeddings.len() / indices.len();
     Ok(SourcePass { indices, labels, outputs: scope.project(logits)?, embeddings: Embeddings::new(embeddings, width)? })
 }
 

@@ -7,8 +7,8 @@ use flipcast_images::{Image, Label};
 use flipcast_models::Model;
 use flipcast_run::open::OpenedData;
 use flipcast_run::{
-    Calibration, CalibrationJob, CalibrationShift, Cell, CleanImages, Device, FlipProtocol, Ledger, Setting, Unwatched,
-    calibrate,
+    Calibration, CalibrationJob, CalibrationShift, Cell, CleanImages, Device, FlipProtocol, Ledger, Merged, Part,
+    PartError, PartPlan, RunError, Setting, Unwatched, calibrate, merge_parts,
 };
 
 const CLASSES: usize = 4;
@@ -121,4 +121,155 @@ fn few_images_are_flagged_and_have_no_narrower_intervals() {
     let (few, many) = (estimate(20), estimate(160));
     assert!(few.flags.contains(&Flag::TooFewImages) && !many.flags.contains(&Flag::TooFewImages));
     assert!(few.high - few.low >= many.high - many.low, "{few:?} {many:?}");
+}
+
+/// The parts of `count` shards of `images` pictures, and what they are called in errors.
+fn parts(
+    setting: &Setting,
+    made: &Calibration,
+    data: &OpenedData,
+    count: u64,
+    sample: usize,
+) -> Result<Vec<(String, Part)>, RunError> {
+    let part = |index: u64| {
+        let name = format!("{index}/{count}");
+        let plan = PartPlan { shard: name.parse().expect("a shard"), sample };
+        Ok((name, setting.make_part(made, &data.request(), plan, &mut Unwatched)?))
+    };
+    (1..=count).map(part).collect()
+}
+
+#[test]
+fn joined_parts_see_what_one_run_sees() {
+    let model = model();
+    let (made, protocol) = calibrated(&model);
+    let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
+    let data = OpenedData::new("new", pictures(150, |i| i % CLASSES), &model).expect("opens");
+    let whole = setting.cell("estimate", &data.request(), &made.basis, &mut Ledger::default(), &mut Unwatched);
+    let whole = whole.expect("looks");
+    let folder = tempfile::tempdir().expect("a folder");
+    for count in [1, 3] {
+        let made_parts = parts(&setting, &made, &data, count, 1000).expect("looks");
+        let stored = made_parts.iter().map(|(name, part)| {
+            let path = folder.path().join(part.shard().file_part());
+            part.save(&path).expect("writes");
+            (name.clone(), Part::load(&path).expect("reads"))
+        });
+        let stored: Vec<(String, Part)> = stored.collect();
+        assert_eq!(stored, made_parts);
+        let merged = merge_parts(&stored, &made, None, 0.9).expect("joins");
+        assert!(merged.is_complete());
+        assert_eq!((merged.sample, merged.looked_twice, merged.skipped), (150, 150, 0));
+        assert_eq!(merged.sums.answers.iter().sum::<u64>(), 150);
+        assert_eq!((merged.cell.accuracy, merged.cell.images), (whole.accuracy, whole.images));
+        for name in ["ac", "atc_mc", "atc_ne", "cot", "cott", "doc", "im", "mano", "mde", "nuclear_norm"] {
+            assert_eq!(merged.cell.source.get(name), whole.source.get(name), "{name} of {count}");
+        }
+        let (joined, alone) = (merged.cell.signals.expect("measured"), whole.signals.expect("measured"));
+        // The rows are summed in another order.
+        assert!((joined.confidence - alone.confidence).abs() < 1e-12);
+        assert!((joined.cross - alone.cross).abs() < 0.05, "{joined:?} {alone:?}");
+        assert!((joined.transport - alone.transport).abs() < 1e-12);
+        assert_eq!(joined.images, alone.images);
+        assert!(merged.cell.source.contains_key("statistics_flips") && !merged.estimates.adapted.is_empty());
+        let mean = merged.cell.source["ac"].value;
+        assert!((merged.sums.mean_confidence() - mean).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn the_sample_does_not_depend_on_the_number_of_shards_and_intervals_count_it() {
+    let model = model();
+    let (made, protocol) = calibrated(&model);
+    let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
+    let data = OpenedData::new("new", pictures(400, |i| i % CLASSES), &model).expect("opens");
+    let merged = |count: u64, sample: usize| {
+        let parts = parts(&setting, &made, &data, count, sample).expect("looks");
+        merge_parts(&parts, &made, None, 0.9).expect("joins")
+    };
+    let (one, four) = (merged(1, 60), merged(4, 60));
+    assert_eq!((one.sample, four.sample, one.is_complete()), (60, 60, false));
+    assert_eq!((one.sums.images, &one.sums.answers), (400, &four.sums.answers));
+    for name in ["ac", "cot", "nuclear_norm"] {
+        assert_eq!(one.cell.source[name], four.cell.source[name], "{name}");
+    }
+    // What chance moves is told of 60 images, and not of 400.
+    let error = |merged: &Merged| merged.cell.source["ac"].standard_error.expect("a mean over images");
+    assert!(error(&four) > 2.0 * error(&merged(4, 1000)));
+    assert_eq!(four.cell.signals.expect("measured").images, 60);
+}
+
+#[test]
+fn a_network_without_batch_norms_is_recentred_by_the_mean_of_all_shards() {
+    let model = Model::random("vit_tiny_p8", CLASSES, 3).expect("a known architecture");
+    let model = model.with_preprocess(Preprocess::normalise_only(Normalise::half()));
+    let pictures = |count: usize| {
+        let picture = |i: usize| {
+            let rgb = (0..64 * 64 * 3).map(|j| ((j * (i % CLASSES + 2) / 3 + i * 31) % 256) as u8).collect();
+            (Image::new(64, 64, rgb).expect("sizes match"), Label::Class((i % CLASSES) as u32))
+        };
+        InMemory::new((0..count).map(picture))
+    };
+    let mut protocol = FlipProtocol::for_network("flipcast", model.graph()).expect("a known protocol");
+    protocol.stops = vec![0];
+    let labelled = OpenedData::new("labelled", pictures(12), &model).expect("opens");
+    let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
+    let shifts = CalibrationShift::parse_list("solarize:3,banding:3").expect("known shifts");
+    let job = CalibrationJob { shifts, ..CalibrationJob::new(setting, labelled.request()) };
+    let made = calibrate(&job, &mut Ledger::default(), &mut Unwatched).expect("calibrates");
+    let data = OpenedData::new("new", pictures(15), &model).expect("opens");
+    let whole = setting.cell("estimate", &data.request(), &made.basis, &mut Ledger::default(), &mut Unwatched);
+    let alone = whole.expect("looks").signals.expect("measured");
+    let parts = parts(&setting, &made, &data, 3, 1000).expect("looks");
+    let joined = merge_parts(&parts, &made, None, 0.9).expect("joins").cell.signals.expect("measured");
+    // The mean of all embeddings is the same up to the rounding of single precision.
+    assert!((joined.reverse - alone.reverse).abs() < 1e-5, "{joined:?} {alone:?}");
+    assert!((joined.cross - alone.cross).abs() < 1e-5, "{joined:?} {alone:?}");
+}
+
+#[test]
+fn parts_that_do_not_belong_together_are_refused() {
+    let model = model();
+    let (made, protocol) = calibrated(&model);
+    let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
+    let open =
+        |name: &str, count: usize| OpenedData::new(name, pictures(count, |i| i % CLASSES), &model).expect("opens");
+    let make = |data: &OpenedData, sample: usize| parts(&setting, &made, data, 3, sample).expect("looks");
+    let good = make(&open("new", 60), 1000);
+    let refused = |parts: Vec<(String, Part)>, expected: &str| {
+        let error = merge_parts(&parts, &made, None, 0.9).expect_err(expected);
+        let RunError::Part(error) = error else { panic!("{expected}: {error:?}") };
+        assert!(error.to_string().contains(expected), "{expected}: {error}");
+    };
+    let [one, two, three] = [0, 1, 2].map(|at| good[at].clone());
+    refused(vec![], "no part is given");
+    refused(vec![one.clone(), three.clone()], "1 of 3 shards are missing: 2/3");
+    refused(vec![one.clone(), two.clone(), two.clone(), three.clone()], "shard 2/3 is in");
+    refused(vec![one.clone(), two.clone(), make(&open("new", 60), 500)[2].clone()], "`sample` is 1000");
+    refused(vec![one.clone(), two.clone(), make(&open("new", 61), 1000)[2].clone()], "`images` is 60");
+    refused(vec![one.clone(), two.clone(), make(&open("other", 60), 1000)[2].clone()], "`data` is \"new\"");
+    let other = Calibration { seed: 9, ..made.clone() };
+    let error = merge_parts(&good, &other, None, 0.9).expect_err("another calibration");
+    assert!(matches!(error, RunError::Part(PartError::Calibration { .. })));
+
+    // Shards that no image belongs to are empty parts.
+    let few = open("few", 2);
+    let few = parts(&setting, &made, &few, 8, 1000).expect("looks");
+    let merged = merge_parts(&few, &made, None, 0.9).expect("joins");
+    assert_eq!((merged.sums.images, merged.sample, merged.shards), (2, 2, 8));
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("part");
+    one.1.save(&path).expect("writes");
+    let bytes = std::fs::read(&path).expect("reads");
+    for damage in [0, 20, bytes.len() / 2, bytes.len() - 1] {
+        let mut damaged = bytes.clone();
+        damaged[damage] ^= 1;
+        std::fs::write(&path, damaged).expect("writes");
+        assert!(matches!(Part::load(&path), Err(PartError::Format { .. })), "{damage}");
+    }
+    for length in [0, 13, 30, bytes.len() - 1] {
+        std::fs::write(&path, &bytes[..length]).expect("writes");
+        assert!(matches!(Part::load(&path), Err(PartError::Format { .. })), "{length}");
+    }
 }

@@ -1,8 +1,11 @@
 //! `flipcast estimate`: how accurate is the model on images nobody labelled?
 
 mod labels;
+mod merge;
+mod shard;
 
 use self::labels::{LabelArgs, Told};
+use self::shard::ShardArgs;
 use super::inputs::{DataArgs, ModelArgs, PreprocessArgs};
 use super::outputs::{self, LogitsArgs};
 use super::scoring::{ScoringArgs, check_level, check_writable, parse_marginal};
@@ -11,6 +14,7 @@ use crate::failure::Advised;
 use crate::output::print;
 use crate::table::{counted, grouped, percent, render};
 use anyhow::{Context, Result, bail};
+use clap::Subcommand;
 use flipcast_estimate::{Estimate, Flag};
 use flipcast_ground::nearest_quoted;
 use flipcast_images::table::write_npy;
@@ -29,16 +33,21 @@ use std::path::{Path, PathBuf};
 /// labels of your own (--labelled) add an estimate that assumes nothing about the shift.
 ///
 /// Without a network, --logits estimates from outputs alone, with a calibration that was made so.
+///
+/// Images too many for one machine are estimated in shards: --shard I/N --part FILE on each, then `flipcast estimate merge`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
     #[command(flatten)]
     model: Option<ModelArgs>,
     #[command(flatten)]
     preprocess: PreprocessArgs,
     /// What `flipcast calibrate` wrote for this model; or one of the paper's own
     /// fits: `paper-resnet50`, `paper-cifar100`, `paper-cifar10`
-    #[arg(long, value_name = "FILE")]
-    calibration: PathBuf,
+    #[arg(long, value_name = "FILE", required = true)]
+    calibration: Option<PathBuf>,
     #[command(flatten)]
     images: Option<DataArgs>,
     #[command(flatten)]
@@ -63,9 +72,25 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     logits_out: Option<PathBuf>,
     #[command(flatten)]
+    shards: ShardArgs,
+    #[command(flatten)]
     few_labels: LabelArgs,
     #[command(flatten)]
     scoring: ScoringArgs,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Action {
+    /// Join the parts of all shards to the estimate of the whole
+    Merge(merge::Args),
+}
+
+/// How estimates are shown.
+#[derive(Clone, Copy)]
+struct Shown {
+    level: f64,
+    /// Every estimator, not the main ones alone.
+    all: bool,
 }
 
 /// The estimators a reader sees first.
@@ -74,38 +99,49 @@ const MAIN: [&str; 9] =
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    match (&args.model, &args.images, &args.outputs.logits) {
-        (_, _, Some(logits)) => estimate_outputs(args, logits),
-        (Some(model), Some(images), None) => estimate_network(args, model, images),
+    if let Some(Action::Merge(args)) = &args.action {
+        return merge::run(args);
+    }
+    let calibration = args.calibration.as_deref().context("--calibration is required")?;
+    match (&args.model, &args.images, &args.outputs.logits, args.shards.asked()) {
+        (_, _, Some(logits), _) => estimate_outputs(args, calibration, logits),
+        (Some(model), Some(images), None, Some(shard)) => shard::run(args, calibration, model, images, shard),
+        (Some(model), Some(images), None, None) => estimate_network(args, calibration, model, images),
         _ => bail!("neither --logits nor --model and --data are given"),
     }
 }
 
+impl Args {
+    fn shown(&self) -> Shown {
+        Shown { level: self.level, all: self.all }
+    }
+}
+
 /// Estimates from a file of logits.
-fn estimate_outputs(args: &Args, logits: &Path) -> Result<()> {
+fn estimate_outputs(args: &Args, calibration: &Path, logits: &Path) -> Result<()> {
     args.scoring.end_on_interrupt()?;
     check_level(args.level)?;
-    check_calibration(&args.calibration)?;
-    let (cell, estimates) = args.outputs.estimate(logits, &args.calibration, args.marginal.as_deref(), args.level)?;
+    check_calibration(calibration)?;
+    let (cell, estimates) = args.outputs.estimate(logits, calibration, args.marginal.as_deref(), args.level)?;
     let spec = logits.display().to_string();
     print(&match args.json {
         true => outputs::to_json(&spec, &cell, &estimates, args.level).to_string() + "\n",
-        false => to_text(&spec, &cell, &estimates, &Told::default(), args),
+        false => to_text(&spec, &cell, &estimates, &Told::default(), args.shown()),
     })
 }
 
 /// Estimates with a model and images.
-fn estimate_network(args: &Args, model: &ModelArgs, data: &DataArgs) -> Result<()> {
+fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &DataArgs) -> Result<()> {
     let threads = thread_count(args.scoring.threads)?;
     let device = args.scoring.device.device(threads)?;
     args.scoring.end_on_interrupt()?;
     check_level(args.level)?;
-    let published = args.calibration.to_str().and_then(PaperFit::find);
+    let published = artefact.to_str().and_then(PaperFit::find);
     let calibration = match published {
         Some(_) => None,
         None => {
-            check_calibration(&args.calibration)?;
-            Some(Calibration::load(&args.calibration)?)
+            check_calibration(artefact)?;
+            Some(Calibration::load(artefact)?)
         }
     };
     if let Some(path) = &args.logits_out {
@@ -184,7 +220,7 @@ fn estimate_network(args: &Args, model: &ModelArgs, data: &DataArgs) -> Result<(
                     told.add_to(&mut object);
                     return Ok(object.to_string() + "\n");
                 }
-                Ok(to_text(spec, &cell, &estimates, &told, args))
+                Ok(to_text(spec, &cell, &estimates, &told, args.shown()))
             };
             let text = make().with_context(|| failed(spec))?;
             telling.print(&text)
@@ -242,24 +278,29 @@ fn to_json(spec: &str, cell: &Cell, estimates: &CellEstimates, protocol: &FlipPr
     }))
 }
 
-fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, told: &Told, args: &Args) -> String {
+fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, told: &Told, shown: Shown) -> String {
     let mut text = format!("{spec}: {}", counted(cell.images, "image"));
     if cell.skipped > 0 {
         text += &format!(", {} unreadable", grouped(cell.skipped));
     }
-    text += "\n";
+    text + "\n" + &tables(cell, estimates, shown) + "\n" + &told.to_text(shown.level)
+}
+
+/// What is estimated of both models, and what flags mean.
+fn tables(cell: &Cell, estimates: &CellEstimates, shown: Shown) -> String {
+    let mut text = String::new();
     let mut flags = BTreeSet::new();
     let parts = [
         ("source model", &estimates.source, cell.accuracy),
         ("adapted model", &estimates.adapted, cell.adapted_accuracy),
     ];
     for (what, estimates, truth) in parts.into_iter().filter(|(_, e, _)| !e.is_empty()) {
-        text += &part(what, estimates, truth, args, &mut flags);
+        text += &part(what, estimates, truth, shown, &mut flags);
     }
     for sentence in &estimates.explanation {
         text += &format!("  {sentence}\n");
     }
-    text + &tell_flags(flags) + "\n" + &told.to_text(args.level)
+    text + &tell_flags(flags)
 }
 
 /// What each flag means, a line each.
@@ -269,9 +310,9 @@ pub(super) fn tell_flags(flags: impl IntoIterator<Item = Flag>) -> String {
 }
 
 /// The table of one of the two numbers.
-fn part(what: &str, estimates: &Estimates, truth: Option<f64>, args: &Args, flags: &mut BTreeSet<Flag>) -> String {
+fn part(what: &str, estimates: &Estimates, truth: Option<f64>, shown: Shown, flags: &mut BTreeSet<Flag>) -> String {
     let mut names: Vec<&str> = MAIN.into_iter().filter(|n| estimates.contains_key(*n)).collect();
-    if args.all {
+    if shown.all {
         let others = estimates.keys().map(String::as_str).filter(|n| !MAIN.contains(n));
         names.extend(others);
     }
@@ -289,7 +330,7 @@ fn part(what: &str, estimates: &Estimates, truth: Option<f64>, args: &Args, flag
         ]);
     }
     let truth = truth.map_or_else(String::new, |truth| format!(", truth {}", percent(truth)));
-    let interval = format!(">{:.0}% interval", 100.0 * args.level);
+    let interval = format!(">{:.0}% interval", 100.0 * shown.level);
     let header = ["estimator", ">accuracy", interval.as_str(), ">error", "flags"];
     format!("\n{what}{truth}\n{}", render(&header, &rows))
 }

@@ -393,3 +393,44 @@ fn a_run_killed_in_the_middle_goes_on_where_it_was() {
     assert_eq!(run(&args).expect(0, &[]).stdout, first, "from the records alone");
     assert_eq!(lines(), 8);
 }
+
+#[test]
+fn parts_of_all_shards_give_the_estimate_of_the_whole() {
+    let scratch = Scratch::new("shards");
+    let data = format!("{ASSETS}@gaussian_noise:3");
+    let whole = objects(&run(&estimate_args(&data)).expect(0, &[]).stdout).remove(0);
+    let part = |index: usize| scratch.path(&format!("{index}.part"));
+    for index in 1..=3 {
+        let shard = ["--shard".into(), format!("{index}/3"), "--part".into(), part(index)];
+        let made = objects(&run(&[estimate_args(&data), shard.to_vec()].concat()).expect(0, &[]).stdout).remove(0);
+        assert_eq!(made["shard"], json!(format!("{index}/3")));
+        assert!(made["images"].as_u64().is_some_and(|images| (30..110).contains(&images)), "{made}");
+    }
+    let merge = |indices: &[usize], more: &[&str]| {
+        let calibration = asset("calibration.json");
+        let fixed = ["estimate", "merge", "--calibration", &calibration].map(str::to_owned);
+        let parts = indices.iter().map(|&index| part(index));
+        run(&fixed.into_iter().chain(parts).chain(more.iter().map(|word| (*word).to_owned())).collect::<Vec<_>>())
+    };
+    let merged = objects(&merge(&[3, 1, 2], &["--json"]).expect(0, &[]).stdout).remove(0);
+    for key in ["images", "truth", "skipped"] {
+        assert_eq!(merged[key], whole[key], "{key}");
+    }
+    assert_eq!(merged["sample"]["is_complete"], json!(true));
+    for name in ["ac", "doc", "atc_mc"] {
+        assert_eq!(merged["estimates"][name]["accuracy"], whole["estimates"][name]["accuracy"], "{name}");
+    }
+    let combined = |seen: &Value, key: &str| seen["estimates"]["combined"][key].as_f64().expect("a number");
+    let (low, high) = (combined(&whole, "low"), combined(&whole, "high"));
+    assert!((low..=high).contains(&combined(&merged, "accuracy")), "{merged}");
+    merge(&[1, 2, 3], &[]).expect(0, &[]).prints(&["200 images in 3 shards", "exact, over all images", "combined"]);
+
+    merge(&[1, 3], &[]).expect(2, &["1 of 3 shards are missing: 2/3", "make the missing parts"]);
+    merge(&[1, 2, 2, 3], &[]).expect(2, &["shard 2/3 is in"]);
+    fs::write(part(2), b"flipcast part").expect("writable");
+    merge(&[1, 2, 3], &[]).expect(2, &["is not a part that this version can read"]);
+    let args = |more: &[&str]| [estimate_args(&data), more.iter().map(|word| (*word).to_owned()).collect()].concat();
+    run(&args(&["--shard", "4/3", "--part", &part(4)])).expect(2, &["expected `I/N`"]);
+    run(&args(&["--shard", "1/3"])).expect(2, &["--part"]);
+    run(&args(&["--shard", "1/3", "--part", &part(4), "--by-class"])).expect(2, &["--by-class"]);
+}

@@ -247,7 +247,7 @@ fn plain_cell(outputs: &Outputs, basis: &Basis) -> Result<Cell, RunError> {
         skipped: 0,
         accuracy: None,
         adapted_accuracy: None,
-        source: summarise(score_outputs(outputs, basis)?),
+        source: summarise(score_outputs(outputs, None, basis)?),
         adapted: BTreeMap::new(),
         probe_images: 0,
         adaptation: Adaptation::default(),
