@@ -1,7 +1,7 @@
 //! Data a plan needs and does not find.
 
 use crate::{DataRef, Plan, Unit, Variables};
-use flipcast_images::dataset::{Part, expand_shards};
+use flipcast_images::dataset::{Part, expand_shards, is_address, local_path};
 use flipcast_images::registry::find;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -72,7 +72,11 @@ fn images_place(template: &str, published: Option<&str>, split: Option<&str>, va
         Err(name) => return Some(unset(&name, template)),
         Ok(path) => path,
     };
-    let root = without_parts(&path);
+    let root = without_parts(local_path(&path));
+    // What a store holds shows when it is opened.
+    if is_address(root) {
+        return None;
+    }
     if !Path::new(root).exists() {
         let shards = expand_shards(root).unwrap_or_default();
         let first = shards.first().filter(|_| root.contains('{'));

@@ -17,6 +17,31 @@ pub enum DataError {
         #[source]
         source: std::io::Error,
     },
+    /// An object store does not give what was asked for.
+    #[error("`{object}` cannot be read, after {attempts} attempts")]
+    Store {
+        /// The object or prefix.
+        object: String,
+        /// How often it was asked for; the store's client asks several times for each.
+        attempts: u32,
+        /// What the store said last.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// An object store, in a build that reads none.
+    #[error("`{address}` lies in an object store, which this build does not read: it lacks the feature `objects`")]
+    NoObjects {
+        /// What was asked for.
+        address: String,
+    },
+    /// An address of no known kind.
+    #[error(
+        "`{address}` is no address of images: `s3://`, `gs://` or `az://` with a bucket, or `file:///` with a path was expected"
+    )]
+    BadAddress {
+        /// What was asked for.
+        address: String,
+    },
     /// No reader fits.
     #[error(
         "`{path}` is no dataset: {found}, but an image folder, list, tar, zip, Parquet, npy, npz, idx or CIFAR file was expected"
@@ -270,6 +295,12 @@ impl Hint for DataError {
             Self::NotAFile { found: "a pipe or device", .. } => {
                 Some("a list of image paths can come from standard input: name `-`".into())
             }
+            Self::Store { .. } => Some(
+                "check the address, the connection and the credentials in the environment, then run again: no image is left out because a store \
+                 did not answer"
+                    .into(),
+            ),
+            Self::NoObjects { .. } => Some("build the program with the Cargo feature `objects`".into()),
             Self::OnlyIgnored { ignored, .. } => ignored.hint(),
             Self::Label { source, .. } => source.hint(),
             _ => None,

@@ -6,6 +6,7 @@ use flate2::read::DeflateDecoder;
 
 use super::bytes_at::{FileAt, check_size, read_file};
 use super::classes::ClassTable;
+use super::objects::Objects;
 use super::{ClassRule, DataError, Dataset, Ignored, Layout, Payload, Sample};
 use crate::Label;
 
@@ -25,9 +26,13 @@ pub struct ImageFiles {
     layout: Layout,
     images: Vec<StoredImage>,
     archives: Vec<FileAt>,
+    objects: Option<Objects>,
     classes: Vec<String>,
     ignored: Ignored,
 }
+
+/// Objects of a store that are asked for at once: the answers take long, and little work while they are waited for.
+const OBJECTS_AT_ONCE: usize = 64;
 
 /// One image of the dataset.
 pub(super) struct StoredImage {
@@ -43,6 +48,9 @@ pub(super) enum Place {
     ById,
     /// In a file whose name is not UTF-8.
     File(PathBuf),
+    /// In the object that its id names below the address, of so many bytes.
+    #[cfg_attr(not(feature = "objects"), expect(dead_code, reason = "only object stores have objects"))]
+    Object { size: u64 },
     /// In an archive.
     Packed { archive: u32, offset: u64, stored: u64, packing: Packing },
 }
@@ -120,12 +128,18 @@ impl ImageFiles {
         };
         let images = images.into_iter().filter_map(stored).collect();
         let classes = table.map_or_else(Vec::new, ClassTable::into_names);
-        Ok(Self { root: root.into(), layout, images, archives, classes, ignored })
+        Ok(Self { root: root.into(), layout, images, archives, objects: None, classes, ignored })
+    }
+
+    /// The same images, which lie in an object store.
+    pub(super) fn in_store(self, objects: Objects) -> Self {
+        Self { objects: Some(objects), ..self }
     }
 
     /// The images of a list, whose paths are relative to `root`.
     pub(super) fn listed(root: PathBuf, images: Vec<StoredImage>, classes: Vec<String>) -> Self {
-        Self { root, layout: Layout::List, images, archives: Vec::new(), classes, ignored: Ignored::none() }
+        let (archives, ignored) = (Vec::new(), Ignored::none());
+        Self { root, layout: Layout::List, images, archives, objects: None, classes, ignored }
     }
 
     /// Orders images by label and then by id.
@@ -138,6 +152,10 @@ impl ImageFiles {
         match &image.place {
             Place::ById => read_file(&self.root.join(&image.id)),
             Place::File(path) => read_file(path),
+            Place::Object { size } => match &self.objects {
+                Some(objects) => objects.read(&image.id, *size),
+                None => Err(DataError::NoImages { path: self.root.clone() }),
+            },
             Place::Packed { archive, offset, stored, packing } => {
                 let archive = &self.archives[*archive as usize];
                 match *packing {
@@ -197,5 +215,9 @@ impl Dataset for ImageFiles {
 
     fn ignored(&self) -> &Ignored {
         &self.ignored
+    }
+
+    fn reads_at_once(&self) -> usize {
+        if self.objects.is_some() { OBJECTS_AT_ONCE } else { 1 }
     }
 }

@@ -3,7 +3,8 @@ use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
 use super::files::{Found, ImageFiles, Listing, Place, is_image_name};
-use super::{ClassRule, DataError, Layout};
+use super::objects::Objects;
+use super::{Address, ClassRule, DataError, Layout};
 use crate::registry::is_corruption;
 
 /// Deepest nesting that is followed.
@@ -14,6 +15,17 @@ pub(super) fn open_images(root: &Path, rule: &ClassRule) -> Result<ImageFiles, D
     let mut listing = Listing::default();
     let mut parents = vec![root.canonicalize().map_err(DataError::io(root))?];
     list(root, "", true, &mut parents, &mut listing)?;
+    by_folders(root, listing, rule)
+}
+
+/// The images of an object store: below `address`, as if it were a folder.
+pub(super) fn open_objects(address: &Address, rule: &ClassRule) -> Result<ImageFiles, DataError> {
+    let objects = Objects::open(address)?;
+    let listing = objects.list()?;
+    Ok(by_folders(Path::new(address.text.trim_end_matches('/')), listing, rule)?.in_store(objects))
+}
+
+pub(super) fn by_folders(root: &Path, listing: Listing, rule: &ClassRule) -> Result<ImageFiles, DataError> {
     check_one_split(root, &listing)?;
     let flat = listing.images.iter().all(|image| image.class().is_none());
     let layout = if flat { Layout::FlatFolder } else { Layout::ClassFolders };
@@ -91,7 +103,8 @@ fn check_one_split(root: &Path, listing: &Listing) -> Result<(), DataError> {
         let below: Option<BTreeSet<&str>> = images.iter().map(|path| Some(path.split_once('/')?.0)).collect();
         below.is_some_and(|below| below.len() > 1 || (is_corruption(folder) && are_severities(below.iter().copied())))
     };
-    let own_name = root.canonicalize().ok().and_then(|root| Some(root.file_name()?.to_str()?.to_owned()));
+    let resolved = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    let own_name = resolved.file_name().and_then(|name| Some(name.to_str()?.to_owned()));
     let severities = own_name.is_some_and(|name| is_corruption(&name)) && are_severities(folders.keys().copied());
     if !folders.is_empty() && (severities || folders.iter().all(is_split)) {
         let names: Vec<&str> = folders.keys().copied().take(5).collect();

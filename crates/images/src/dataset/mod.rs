@@ -5,8 +5,11 @@
 //! [`open`] finds out the layout of a path; a [`Part`] behind it chooses training or test images, or a half, as in
 //! `cifar10#train#first-half:7`. [`Subset`] takes any list of images, and [`InMemory`] those a program has made.
 //!
+//! `s3://bucket/prefix`, `gs://` and `az://` are read as folders are, in builds with the feature `objects`.
+//!
 //! Files are taken as hostile: declared lengths are compared with what is there before memory is taken.
 
+mod address;
 mod archive;
 mod arrays;
 mod bytes_at;
@@ -25,6 +28,11 @@ mod list;
 mod npy;
 mod npy_header;
 mod npz;
+#[cfg(feature = "objects")]
+mod objects;
+#[cfg(not(feature = "objects"))]
+#[path = "objects_left_out.rs"]
+mod objects;
 mod open;
 mod parquet;
 mod parquet_columns;
@@ -39,6 +47,8 @@ mod tar_index;
 mod webdataset;
 mod zip_index;
 
+use address::Address;
+pub use address::{is_address, local_path};
 pub use arrays::ImageArray;
 pub(crate) use bytes_at::{FileAt, open_regular};
 pub use classes::{ClassRule, are_numbers};

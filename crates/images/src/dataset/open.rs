@@ -4,7 +4,7 @@ use super::archive::holds_class_folders;
 use super::bytes_at::{FileAt, read_pipe, read_text};
 use super::cifar::{is_cifar_folder, open_cifar};
 use super::files::{ImageFiles, Listing};
-use super::folder::{name_of, open_images, read_dir};
+use super::folder::{name_of, open_images, open_objects, read_dir};
 use super::idx::{image_file, open_idx};
 use super::list::open_list;
 use super::npy::open_npy;
@@ -14,7 +14,10 @@ use super::png_rows::{is_png_rows_folder, open_png_rows};
 use super::tar_index::TarFile;
 use super::webdataset::looks_like_samples;
 use super::zip_index::{names_in, open_zip, read_zip};
-use super::{ClassRule, DataError, Dataset, Layout, Parquet, Part, Severity, WebDataset, expand_shards};
+use super::{
+    Address, ClassRule, DataError, Dataset, Layout, Parquet, Part, Severity, WebDataset, expand_shards, is_address,
+    local_path,
+};
 
 /// The name under which a list of images is read from standard input.
 const STANDARD_INPUT: &str = "-";
@@ -61,10 +64,19 @@ pub fn open(spec: &str) -> Result<Box<dyn Dataset>, DataError> {
 
 /// The same with `options`.
 pub fn open_with(spec: &str, options: &OpenOptions) -> Result<Box<dyn Dataset>, DataError> {
+    let spec = local_path(spec);
     let path = Path::new(spec);
     if spec == STANDARD_INPUT {
         let text = read_pipe(path, std::io::stdin().lock())?;
         return Ok(Box::new(open_list(path, Path::new(""), &text, &options.classes)?));
+    }
+    if is_address(spec) {
+        if let Some((whole, part)) = Part::split_off(spec) {
+            return open_part(whole, part, options);
+        }
+        if let Some(address) = Address::parse(spec)? {
+            return Ok(Box::new(open_objects(&address, &options.classes)?));
+        }
     }
     // A path that exists is taken as it is, braces and hashes in its name included.
     if !path.exists() {
@@ -108,8 +120,8 @@ fn open_part(whole: &str, part: Part, options: &OpenOptions) -> Result<Box<dyn D
 
 /// The folder of that name below `whole`, or the split of a layout that stores both.
 fn open_split(whole: &str, split: Split, options: &OpenOptions) -> Result<Box<dyn Dataset>, DataError> {
-    let below = Path::new(whole).join(split.name());
-    if below.is_dir() {
+    let below = Path::new(local_path(whole)).join(split.name());
+    if below.is_dir() || is_address(whole) {
         return open_with(&below.to_string_lossy(), options);
     }
     let options = OpenOptions { split, ..options.clone() };

@@ -72,6 +72,10 @@ impl Dataset for Relabelled {
         self.dataset.ignored()
     }
 
+    fn reads_at_once(&self) -> usize {
+        self.dataset.reads_at_once()
+    }
+
     fn is_stream(&self) -> bool {
         self.dataset.is_stream()
     }

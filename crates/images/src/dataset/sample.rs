@@ -72,6 +72,11 @@ pub trait Dataset: Send + Sync {
         &NONE
     }
 
+    /// How many samples are worth reading at once, where reading is mostly waiting.
+    fn reads_at_once(&self) -> usize {
+        1
+    }
+
     /// Whether the stored order is part of the data, so that shuffling would change what is measured.
     fn is_stream(&self) -> bool {
         false

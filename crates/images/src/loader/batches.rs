@@ -7,7 +7,7 @@ use super::queue::{Outcome, Queue};
 use super::worker::{Prepared, PreparedPixels, work};
 use super::{BadImage, BadImageCause, LoadError, LoaderConfig, OnBadImage, Order};
 use crate::Label;
-use crate::dataset::Dataset;
+use crate::dataset::{DataError, Dataset};
 use crate::preprocess::Size;
 
 /// Most bad images that are named; more are only counted.
@@ -67,7 +67,7 @@ impl Loader {
         let (batch_size, on_bad_image) = (config.batch_size, config.on_bad_image);
         let size = config.preprocess.fixed_size();
         let scale = config.preprocess.byte_scale().map(Arc::new);
-        let threads = config.threads.min(samples);
+        let threads = config.threads.max(dataset.reads_at_once()).min(samples);
         let config = Arc::new(config);
         let worker = |_| {
             let (dataset, config, queue) = (dataset.clone(), config.clone(), queue.clone());
@@ -156,6 +156,11 @@ impl Loader {
 
     /// Counts a bad image, or stops with it and those already prepared behind it.
     fn note(&mut self, index: usize, cause: BadImageCause) -> Result<(), LoadError> {
+        // A store that does not answer says nothing about its images; leaving these out would change what is measured.
+        if let BadImageCause::Read(source @ DataError::Store { .. }) = cause {
+            self.finished = true;
+            return Err(LoadError::Lost { source });
+        }
         self.count(index, cause);
         if self.on_bad_image == OnBadImage::Skip {
             return Ok(());

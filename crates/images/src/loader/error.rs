@@ -86,6 +86,13 @@ pub enum LoadError {
     /// A stream was to be shuffled.
     #[error("the order of a stream is part of the data, but shuffling was asked for")]
     ShuffledStream,
+    /// An image that a store did not give, whether bad images are skipped or not.
+    #[error("an image is there but did not arrive")]
+    Lost {
+        /// Why.
+        #[source]
+        source: DataError,
+    },
     /// Bad images, and they were not to be skipped.
     #[error("{count} unusable images, such as {}", first_of(bad))]
     BadImages {
@@ -111,7 +118,7 @@ impl Hint for LoadError {
                 Some(cause.unwrap_or_else(|| "repair or remove the files, or skip images that cannot be read".into()))
             }
             Self::ShuffledStream => Some("read it in stored order".into()),
-            Self::Preprocess { .. } | Self::OutOfRange { .. } => None,
+            Self::Preprocess { .. } | Self::OutOfRange { .. } | Self::Lost { .. } => None,
         }
     }
 }

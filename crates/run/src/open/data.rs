@@ -2,7 +2,9 @@ use super::{ClassMap, DecisionRule, LabelMatchError, LabelRule, OpenError, label
 use crate::adapt::DataIdentity;
 use crate::{CellRequest, MEMORY_LIMIT, Scope};
 use flipcast_corrupt::{CorruptionRequest, CorruptionStep, DataSpec};
-use flipcast_images::dataset::{DataError, Dataset, OpenOptions, Split, are_numbers, open_with, take_evenly};
+use flipcast_images::dataset::{
+    DataError, Dataset, OpenOptions, Split, are_numbers, is_address, local_path, open_with, take_evenly,
+};
 use flipcast_images::labelspace::Rule;
 use flipcast_images::loader::LoaderConfig;
 use flipcast_images::preprocess::Preprocess;
@@ -133,6 +135,10 @@ impl<'a> DataRequest<'a> {
         let Some(split) = self.split else {
             return Ok((path.to_owned(), options));
         };
+        if is_address(path) {
+            return Ok((format!("{}/{split}", path.trim_end_matches('/')), options));
+        }
+        let path = local_path(path);
         let below = Path::new(path).join(split);
         let array = Path::new(path).join(format!("{split}.npy"));
         let place = match split {
