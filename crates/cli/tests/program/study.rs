@@ -359,3 +359,39 @@ fn a_submission_is_shown_before_it_is_made() {
     flipcast(&["study", "submit", "table1", "--engine", "slurm", "--shards", "0", "--out", &out])
         .expect(2, &["0 is not in"]);
 }
+
+/// Programs of Slurm that write down how they are called; `sbatch` refuses what `REFUSE` names.
+#[cfg(unix)]
+fn pretend_slurm(scratch: &Scratch) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    for (name, answer) in [("sbatch", "echo 17"), ("scontrol", "true"), ("scancel", "true")] {
+        let script = format!(
+            "#!/bin/sh\necho {name} \"$@\" >> {}\ncase \"$*\" in *$REFUSE*) echo refused >&2; exit 1;; esac\n{answer}\n",
+            scratch.path("calls")
+        );
+        scratch.write(&format!("bin/{name}"), script.as_bytes());
+        let path = scratch.path(&format!("bin/{name}"));
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("owned");
+    }
+    format!("{}:/usr/bin:/bin", scratch.path("bin"))
+}
+
+#[cfg(unix)]
+#[test]
+fn an_array_of_slurm_is_held_until_what_joins_it_is_in_the_queue() {
+    let scratch = Scratch::new("study-slurm");
+    let path = pretend_slurm(&scratch);
+    let calls = || fs::read_to_string(scratch.path("calls")).expect("called");
+    let submit = |refuse: &str| {
+        let _ = fs::remove_file(scratch.path("calls"));
+        let out = scratch.path("out");
+        let args = ["study", "submit", "table1", "--engine", "slurm", "--shards", "2", "--out", &out];
+        crate::run::flipcast_with(&args, &[("PATH", &path), ("REFUSE", refuse)])
+    };
+    submit("nothing").expect(0, &[]).prints(&["2 shards submitted as Slurm job 17"]);
+    let words: Vec<String> =
+        calls().lines().map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(words, ["sbatch --parsable --hold", "sbatch --parsable --dependency=afterok:17", "scontrol release 17"]);
+    submit("finish.sbatch").expect(3, &["`sbatch` refused the study: refused"]);
+    assert!(calls().ends_with("scancel 17\n"), "{}", calls());
+}

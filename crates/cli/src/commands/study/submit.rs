@@ -209,11 +209,17 @@ fn ask(program: &str, arguments: &[&str]) -> Result<String> {
 
 fn submit_slurm(submission: &Submission) -> Result<()> {
     let file = |name: &str| submission.files.join(name).display().to_string();
-    let printed = ask("sbatch", &["--parsable", &file("shards.sbatch")])?;
+    // Held until what joins it is in the queue: whatever happens in between, no array runs that nobody joins.
+    let printed = ask("sbatch", &["--parsable", "--hold", &file("shards.sbatch")])?;
     // A cluster's name may follow the number.
     let array = printed.split(';').next().unwrap_or_default().to_owned();
     let after = format!("--dependency=afterok:{array}");
-    let finish = ask("sbatch", &["--parsable", &after, "--kill-on-invalid-dep=yes", &file("finish.sbatch")])?;
+    let joined = ask("sbatch", &["--parsable", &after, "--kill-on-invalid-dep=yes", &file("finish.sbatch")]);
+    let released = joined.and_then(|finish| ask("scontrol", &["release", &array]).map(|_| finish));
+    let finish = released.inspect_err(|_| {
+        // What depends on the array goes with it.
+        let _ = ask("scancel", &[&array]);
+    })?;
     print(&format!(
         "{} shards submitted as Slurm job {array}, joined by job {finish}; logs in {}\n",
         submission.shards,
