@@ -32,6 +32,7 @@ enum Command {
     Data(commands::data::Args),
     Calibrate(commands::calibrate::Args),
     Estimate(commands::estimate::Args),
+    Advise(commands::advise::Args),
     Agree(commands::agree::Args),
     /// Write a corrupted copy of a dataset in the layout of ImageNet-C and its relatives
     Corrupt(commands::corrupt::Args),
@@ -80,6 +81,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Data(args) => commands::data::run(&args),
         Command::Calibrate(args) => commands::calibrate::run(&args),
         Command::Estimate(args) => commands::estimate::run(&args),
+        Command::Advise(args) => commands::advise::run(&args),
         Command::Agree(args) => commands::agree::run(&args),
         Command::Corrupt(args) => commands::corrupt::run(&args),
         Command::Adapt(args) => commands::adapt::run(&args),

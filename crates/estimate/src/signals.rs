@@ -154,7 +154,7 @@ pub(crate) fn log_odds(share: f64) -> f64 {
 }
 
 /// How much more often two of the images have the same answer than under uniform shares, as a logarithm.
-fn concentration(counts: &[f64]) -> f64 {
+pub(crate) fn concentration(counts: &[f64]) -> f64 {
     let images: f64 = counts.iter().sum();
     if images < 2.0 {
         return 0.0;

@@ -105,6 +105,26 @@ impl Model {
         Self { graph: Arc::new(graph), params: Arc::new(params), derived: Arc::default(), ..self.clone() }
     }
 
+    /// The same model with other start values of the vector that adapts, laid out as [`Graph::affine_table`] says.
+    ///
+    /// # Errors
+    /// When there are not as many values, or one is not finite.
+    pub fn with_affine(&self, affine: &[f32]) -> Result<Self, ModelError> {
+        let table = self.graph.affine_table();
+        if affine.len() != table.len() {
+            let (found, expected) = (affine.len(), table.len());
+            return Err(ModelError::AffineLength { model: self.name.clone(), found, expected });
+        }
+        let mut params = HashMap::clone(&self.params);
+        for (name, range) in table.names() {
+            if let Some(param) = params.get_mut(&name) {
+                param.values_mut().copy_from_slice(&affine[range]);
+            }
+        }
+        check_values(&self.graph, &params)?;
+        Ok(self.with_layers(Graph::clone(&self.graph), params))
+    }
+
     pub(crate) fn with_architecture(self, architecture: &Architecture) -> Self {
         self.with_input_size(&architecture.name, Size::square(architecture.input_size))
     }

@@ -162,6 +162,16 @@ pub enum ModelError {
         /// Names given.
         found: usize,
     },
+    /// Scales and shifts of another network.
+    #[error("{found} scales and shifts were given for `{model}`, expected {expected}")]
+    AffineLength {
+        /// The model.
+        model: String,
+        /// Scales and shifts of its norm layers.
+        expected: usize,
+        /// Those given.
+        found: usize,
+    },
     /// Nothing says how images are prepared for these weights.
     #[error("the preprocessing of `{model}` is not known")]
     NoPreprocess {
@@ -242,7 +252,11 @@ impl Hint for ModelError {
             }
             Self::OtherClasses { .. } => "correct the number of classes, in the model card if it is there".into(),
             Self::NotAProgram { .. } => "save one with `torch.export.save`".into(),
-            Self::Graph { .. } | Self::NotFinite { .. } | Self::NegativeVariance { .. } | Self::ClassNames { .. } => {
+            Self::Graph { .. }
+            | Self::NotFinite { .. }
+            | Self::NegativeVariance { .. }
+            | Self::ClassNames { .. }
+            | Self::AffineLength { .. } => {
                 return None;
             }
         })

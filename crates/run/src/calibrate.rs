@@ -135,6 +135,7 @@ pub fn calibrate(
         storage: job.first_storage()?,
         accuracy: fit_accuracy(&cells)?,
         shift,
+        advice: None,
         basis,
         cells,
         source,

@@ -1,5 +1,6 @@
 //! The calibration artefact: everything an estimate needs beside the model and the images.
 
+use crate::advise::AdviceFit;
 use crate::basis::Basis;
 use crate::error::RunError;
 use crate::flip_protocol::FlipProtocol;
@@ -75,6 +76,9 @@ pub struct Calibration {
     /// What clean images look like to tests that watch a stream; an artefact of an earlier version has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shift: Option<ShiftReference>,
+    /// What candidates gain, for advice on adapting; only where it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<AdviceFit>,
     /// The cells.
     pub cells: Vec<CalibrationCell>,
     /// For the source model's accuracy.

@@ -10,7 +10,7 @@ use flipcast_ground::Hint;
 use flipcast_images::dataset::DataError;
 use flipcast_images::labelspace::LabelError;
 use flipcast_images::loader::LoadError;
-use flipcast_models::RestoreError;
+use flipcast_models::{ModelError, RestoreError};
 use flipcast_record::predictions::PredictionError;
 use flipcast_record::{ProtocolError, RecordError};
 use std::path::PathBuf;
@@ -114,6 +114,9 @@ pub enum RunError {
         /// Here.
         expected: String,
     },
+    /// A model could not be changed.
+    #[error("the model cannot be used")]
+    Model(#[from] ModelError),
     /// The images could not be read.
     #[error("the images cannot be loaded")]
     Load(#[from] LoadError),

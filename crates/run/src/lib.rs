@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adapt;
+pub mod advise;
 mod agreement;
 pub mod analysis;
 mod artefact;
@@ -28,6 +29,7 @@ mod flips;
 mod head;
 mod image_memory;
 mod images;
+mod layer_statistics;
 mod ledger;
 mod load_calibration;
 pub mod monitor;

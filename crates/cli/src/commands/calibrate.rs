@@ -15,6 +15,7 @@ use flipcast_estimate::AccuracyFit;
 use flipcast_ground::is_special;
 use flipcast_models::{Model, ModelCard, RestoredNorms};
 use flipcast_record::write_atomically;
+use flipcast_run::advise::learn_advice;
 use flipcast_run::open::{LabelRule, OpenedData};
 use flipcast_run::{
     Basis, Calibration, CalibrationCost, CalibrationJob, CalibrationShift, Fits, FlipProtocol, OutputsCalibration,
@@ -73,6 +74,10 @@ pub struct Args {
     /// size if not given
     #[arg(long, value_name = "STEP")]
     storage: Option<Storage>,
+    /// Learn too what methods of adaptation gain, for `flipcast advise`: tries about twenty of them on up to 2,048 images of every shift, which may take longer than the
+    /// rest
+    #[arg(long)]
+    advise: bool,
     /// Leave a network as it is whose batch norms were folded into its convolutions; otherwise they are restored from the
     /// clean images, in a file beside the network
     #[arg(long)]
@@ -164,11 +169,22 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     if !scoring.progress.quiet {
         eprintln!("{}", describe_cost(&cost, scoring.record.as_deref()));
     }
-    let calibration = calibrate(&job, &mut ledger, &mut scoring.watcher("calibrate")).with_context(cannot)?;
+    let mut calibration = calibrate(&job, &mut ledger, &mut scoring.watcher("calibrate")).with_context(cannot)?;
+    if args.advise {
+        let learned = learn_advice(&job, &calibration.basis, &mut ledger, &mut scoring.watcher("advise"));
+        calibration.advice = Some(learned.with_context(cannot)?);
+    }
     let text = calibration.to_json()?;
     write_atomically(&args.out, text.as_bytes())?;
-    let Calibration { basis, source, accuracy, .. } = &calibration;
+    let Calibration { basis, source, accuracy, advice, .. } = &calibration;
     print(&summary(model.name(), basis, Some(source), accuracy.as_ref()))?;
+    if let Some(advice) = advice {
+        print(&format!(
+            "\nthe gain of {} is told to {:.2} points on kinds of shift unseen\n",
+            format_args!("{} ways to adapt", advice.candidates.len() - 1),
+            100.0 * advice.whole.mae(),
+        ))?;
+    }
     if !model.graph().has_batch_norm() {
         print(
             "\nno batch norm, hence no running statistics: both anchors of flips coincide, and nothing flips before the first step\n",

@@ -230,7 +230,7 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
 }
 
 /// Refuses a file that is not there, with the names that resemble it: files of its folder, and the paper's fits.
-fn check_calibration(path: &Path) -> Result<()> {
+pub(super) fn check_calibration(path: &Path) -> Result<()> {
     if path.exists() {
         return Ok(());
     }

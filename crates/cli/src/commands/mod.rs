@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 pub mod adapt;
+pub mod advise;
 pub mod agree;
 pub mod analyse;
 pub mod bench;

@@ -1,0 +1,7 @@
+//! What an adapted model gains over the source model, without labels.
+
+mod fit;
+mod signals;
+
+pub use fit::{GainFit, GainSample};
+pub use signals::{GainSignals, Lineup};

@@ -1,0 +1,16 @@
+//! Should this model be adapted to these images, how, and for how long?
+//!
+//! [`learn_advice`] tries every [`Candidate`] on labelled calibration cells and learns what its outputs say of its gain; [`advise`] tries them on images
+//! nobody labelled: all on the first quarter, the best few on the rest.
+
+mod anchor;
+mod candidate;
+mod learn;
+mod race;
+mod trial;
+
+pub use anchor::{ANCHOR_IMAGES, Anchors, models_of};
+pub use candidate::{Candidate, candidates};
+pub use learn::{ADVICE_IMAGES, AdviceFit, CellTrials, TrialSample, learn_advice};
+pub use race::{Advice, AdviceJob, AdviceOrder, FINALISTS, LEAST_GAIN, Phase, TriedCandidate, advise};
+pub use trial::{TRIAL_BATCH, Trial, TrialSetting, start_trials};
