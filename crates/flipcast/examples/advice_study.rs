@@ -8,6 +8,8 @@
 //!     --weights resnet26.cifar100.safetensors --data cifar100_test.tar --bar cifar-c-bar --device cuda > rows.csv
 //! ```
 //!
+//! `--plain FILE` also runs the candidates with anchored norms without anchors, on cells in random order at severity 3, and writes what they gain.
+//!
 //! `judge` learns from the rows that teach and follows the advice on the others:
 //!
 //! ```text
@@ -124,6 +126,13 @@ fn make_rows(arguments: &[String]) -> Outcome<()> {
     let setting = TrialSetting { temperature, ..setting };
     let tried = candidates(&model, TRIAL_BATCH)?;
     let models = models_of(&model, anchors.as_ref(), &tried)?;
+    let mut plain_out = match option("--plain") {
+        Some(path) => Some(std::fs::File::create(path)?),
+        None => None,
+    };
+    if let Some(out) = &mut plain_out {
+        writeln!(out, "shift,severity,candidate,gain")?;
+    }
 
     let mut out = std::io::stdout().lock();
     writeln!(out, "{HEADER}")?;
@@ -174,10 +183,21 @@ fn make_rows(arguments: &[String]) -> Outcome<()> {
                     s.batch_concentration,
                     s.source_batch_concentration,
                 ];
-                let numbers: Vec<String> = numbers.iter().map(|number| format!("{number:.5}")).collect();
+                let numbers: Vec<String> = numbers.iter().map(|number| format!("{number:.4}")).collect();
                 let Cell { role, shift, severity, order, .. } = &cell;
                 let (name, numbers) = (&candidate.name, numbers.join(","));
                 writeln!(out, "{role},{shift},{severity},{order},{name},{part},{count},{numbers}")?;
+            }
+        }
+        let compared = cell.role == "test" && cell.order == "random" && matches!(cell.severity, 0 | 3);
+        if let Some(out) = plain_out.as_mut().filter(|_| compared) {
+            for candidate in tried.iter().filter(|candidate| candidate.anchored && !candidate.is_forward_only()) {
+                let answers = trial.run(candidate, &model, trial.len())?.classes_predicted();
+                let is_right = |image: &usize| answers[*image] == labels[rows[*image]];
+                let share = (0..answers.len()).filter(is_right).count() as f64 / answers.len() as f64;
+                let gain = share - right(0, trial.len());
+                let name = candidate.name.replace(" anchored", "");
+                writeln!(out, "{},{},{name},{gain:.4}", cell.shift, cell.severity)?;
             }
         }
         eprintln!("{} {}:{} {}", cell.role, cell.shift, cell.severity, cell.order);
@@ -252,6 +272,7 @@ fn judge(files: &[String]) -> Outcome<()> {
         "| network | order | cells | regret | 95th percentile | below the source by more than 1 | always source | always `bn` | always RDumb | gain off | held |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    let mut signs = Vec::new();
     for file in files {
         let cells = read_rows(file)?;
         let mut kinds: Vec<&str> = cells.values().map(|cell| cell.1[0].shift.as_str()).collect();
@@ -269,6 +290,7 @@ fn judge(files: &[String]) -> Outcome<()> {
             GainFit::fit(&samples)
         };
         let (screening, whole) = (taught(|cell| &cell.0)?, taught(|cell| &cell.1)?);
+        signs.push(sign_without_others(&cells)?);
         let name = Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         for order in ORDERS.into_iter().chain(["all"]) {
             let asked =
@@ -277,7 +299,30 @@ fn judge(files: &[String]) -> Outcome<()> {
             println!("| {name} | {order} | {} |", summary(&followed));
         }
     }
+    let signs: Vec<String> = signs.iter().map(|share| format!("{:.0}%", 100.0 * share)).collect();
+    println!(
+        "\nsign of the gain right without other candidates, first quarter, gains of a point and more: {}",
+        signs.join(", ")
+    );
     Ok(())
+}
+
+/// How often a fit without other candidates, as `adapt --method auto` uses it, tells a gain from a loss on the first quarter of the images.
+fn sign_without_others(cells: &Cells) -> Outcome<f64> {
+    let rows = || cells.values().flat_map(|cell| &cell.0);
+    let mut kinds: Vec<&str> = rows().map(|row| row.shift.as_str()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let sample = |row: &Row| {
+        let kind = kinds.iter().position(|kind| *kind == row.shift).unwrap_or(0);
+        GainSample { signals: row.signals, gain: row.gain, kind }.alone()
+    };
+    let taught: Vec<GainSample> = rows().filter(|row| row.role == "fit").map(sample).collect();
+    let fit = GainFit::fit(&taught)?;
+    let asked: Vec<GainSample> =
+        rows().filter(|row| row.role == "test" && row.gain.abs() >= 0.01).map(sample).collect();
+    let right = asked.iter().filter(|sample| (fit.gain(&sample.signals) > 0.0) == (sample.gain > 0.0)).count();
+    Ok(right as f64 / asked.len().max(1) as f64)
 }
 
 /// What came of the advice on a cell, in points.
@@ -325,6 +370,16 @@ fn summary(followed: &[Followed]) -> String {
     regrets.sort_by(f64::total_cmp);
     let high = regrets.get((0.95 * regrets.len() as f64) as usize).copied().unwrap_or(f64::NAN);
     let told: Vec<(f64, bool)> = followed.iter().filter_map(|one| one.told).collect();
+    if told.is_empty() {
+        return format!(
+            "{} | {:.2} | {high:.2} | 0.0% | {:.2} | {:.2} | {:.2} | - | -",
+            followed.len(),
+            mean(&|one| one.regret),
+            mean(&|one| one.best),
+            mean(&|one| one.bn),
+            mean(&|one| one.rdumb),
+        );
+    }
     let off = 100.0 * told.iter().map(|(error, _)| error.abs()).sum::<f64>() / told.len().max(1) as f64;
     let held = 100.0 * told.iter().filter(|(_, held)| *held).count() as f64 / told.len().max(1) as f64;
     format!(

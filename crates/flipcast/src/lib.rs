@@ -10,6 +10,7 @@
 //! | a network and batches | [`MethodConfig::build`], [`Adapter::step`] | predictions while the norm layers adapt |
 //! | labelled clean images | [`calibrate`] | a [`Calibration`] of this model |
 //! | images without labels | [`Setting::cell`], [`Calibration::estimate`] | an accuracy, an interval, warnings ([`Estimate`]) |
+//! | images, and ways to adapt to them | [`run::advise::learn_advice`], [`run::advise::advise`] | what each would gain, and what to do |
 //! | images that keep coming | [`Monitor::update`], [`Monitor::report`] | the same by windows, and alarms |
 //! | logits and labels, and no network | [`OutputsCalibration::fit`], [`OutputsCalibration::estimate`] | the same from outputs alone |
 //! | clean images | [`corrupt`] | the published corruptions of them |

@@ -114,6 +114,9 @@ pub enum RunError {
         /// Here.
         expected: String,
     },
+    /// The source model was told not to predict.
+    #[error("the source model does not predict, but anchored norms and estimated gains compare with it")]
+    NeedsSource,
     /// A model could not be changed.
     #[error("the model cannot be used")]
     Model(#[from] ModelError),

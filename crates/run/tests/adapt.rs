@@ -82,6 +82,8 @@ fn job<'a>(model: &'a Model, method: &'a MethodConfig, images: usize) -> AdaptJo
         guard: GuardConfig::off(),
         source: SourceRule::Predict,
         start: None,
+        anchored: None,
+        gain: None,
         clean: Vec::new(),
         device: Device::cpu(1),
         predictions: None,

@@ -1,7 +1,7 @@
 use crate::commands::inputs::{BadImages, DataArgs, ModelArgs, PreprocessArgs};
 use crate::commands::scoring::check_writable;
 use crate::commands::{DeviceArgs, thread_count};
-use crate::failure::{Advised, Fired};
+use crate::failure::{Advised as WithHint, Fired};
 use crate::interrupt::{Interrupted, StopRequest};
 use crate::output::print;
 use crate::progress::ProgressArgs;
@@ -19,10 +19,12 @@ use flipcast_tensor::Batch;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+mod auto;
 mod live;
 pub(super) mod method;
 mod text;
 
+use auto::Advised;
 use live::Live;
 use method::MethodArgs;
 use text::{Finished, describe};
@@ -36,9 +38,12 @@ pub struct Args {
     #[command(flatten)]
     images: DataArgs,
     /// How the model adapts: source, bn, bn_cumulative, tent, rpl, cpl, eta, eata, rdumb, sar, cotta, roid,
-    /// deyo, come or asr
+    /// deyo, come or asr; auto follows `flipcast advise`, estimates the gain while it runs, and lets the source model predict where there is none
     #[arg(long)]
     method: String,
+    /// What `flipcast calibrate --advise` wrote for this model, for `--method auto`
+    #[arg(long, value_name = "FILE")]
+    calibration: Option<PathBuf>,
     #[command(flatten)]
     settings: MethodArgs,
     /// Which norm layers adapt, in place of the method's own rule: all-norm, batch-norm, sar (all but the last stage) or
@@ -136,8 +141,14 @@ pub fn run(args: &Args) -> Result<()> {
     let device = args.device.device(threads)?;
     let spec = args.images.only()?;
     let model = args.model.open(&args.preprocess)?;
-    let method = method(args, &model)?;
     let data = args.images.open(spec, &model, args.seed)?;
+    let Advised { method, anchored, gain } = match args.method.as_str() {
+        "auto" => auto::follow_advice(args, &model, &data, device)?,
+        _ => {
+            ensure!(args.calibration.is_none(), "--calibration is given, but only `--method auto` makes use of it");
+            Advised { method: method(args, &model)?, anchored: None, gain: None }
+        }
+    };
     let start = match &args.affine {
         Some(path) => Some(load_affine(path, &model)?),
         None => None,
@@ -166,6 +177,8 @@ pub fn run(args: &Args) -> Result<()> {
         guard: guard(args.guard, model.num_classes()),
         source: if args.no_source { SourceRule::Skip } else { SourceRule::Predict },
         start,
+        anchored,
+        gain,
         clean,
         device,
         predictions: None,
@@ -282,7 +295,7 @@ fn guard(choice: GuardChoice, num_classes: usize) -> GuardConfig {
 fn clean_batches(args: &Args, model: &Model, method: &MethodConfig) -> Result<Vec<Batch>> {
     let Some(spec) = &args.clean else {
         if method.needs_clean() {
-            return Err(Advised {
+            return Err(WithHint {
                 problem: format!("`{}` measures something on clean images, but none were given", method.name()),
                 hint: "give some with `--clean DATA`, or use `eta`, which needs none".to_owned(),
             }

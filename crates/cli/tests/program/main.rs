@@ -1,6 +1,7 @@
 //! The program as a user meets it: arguments in; text, files and exit codes out.
 
 mod adapt;
+mod advising;
 mod agreeing;
 mod analysing;
 mod corrupt;

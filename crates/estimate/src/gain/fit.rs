@@ -21,6 +21,13 @@ pub struct GainSample {
     pub kind: usize,
 }
 
+impl GainSample {
+    /// The same as if there had been no other candidates.
+    pub fn alone(&self) -> Self {
+        Self { signals: GainSignals { panel_cross: 0.0, panel_source: 0.0, ..self.signals }, ..*self }
+    }
+}
+
 /// The gain of an adapted model over the source model, from [`GainSignals`].
 ///
 /// *Idea.* Two models differ in accuracy only by images on which their answers differ. On those, the probability that the source model, the candidate

@@ -51,4 +51,19 @@ pub struct AdaptSummary<E = Value> {
     pub guard_events: Vec<E>,
     /// The batch from which on the source model predicted, if the guard fell back to it.
     pub source_since: Option<usize>,
+    /// Where the source model's predictions began to count, or ceased to, because of the gain that was estimated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<Switch>,
+}
+
+/// From one model's predictions to the other's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Switch {
+    /// The first batch for which it holds.
+    pub batch: usize,
+    /// Whether the source model's predictions count from there on.
+    pub to_source: bool,
+    /// The gain of the adapting model over the window before.
+    pub gain: f64,
 }

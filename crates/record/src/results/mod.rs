@@ -23,7 +23,7 @@ mod phases;
 mod refit;
 mod toy;
 
-pub use adapt::{AdaptSummary, Ending};
+pub use adapt::{AdaptSummary, Ending, Switch};
 pub use by_class::ByClassResult;
 pub use calibration::{CalibrationCell, CalibrationResult, Fits};
 pub use cell::{Adaptation, Cell, CellSample, ScoreSummary, Seconds};

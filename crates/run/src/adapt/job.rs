@@ -1,4 +1,4 @@
-use super::DataIdentity;
+use super::{DataIdentity, GainWatch};
 use crate::{Device, RunError};
 use flipcast_adapt::{GuardConfig, MethodConfig};
 use flipcast_exec::NormMode;
@@ -46,6 +46,10 @@ pub struct AdaptJob<'a> {
     pub source: SourceRule,
     /// The affine vector to start from, in place of the weights' own.
     pub start: Option<Vec<f32>>,
+    /// The model that adapts, where its norms are anchored ([`Anchors`](crate::advise::Anchors)); `model` is still the source.
+    pub anchored: Option<Model>,
+    /// Chooses between the source model's predictions and the adapting model's; needs [`SourceRule::Predict`].
+    pub gain: Option<GainWatch>,
     /// Clean batches for methods that measure something before the first step.
     pub clean: Vec<Batch>,
     /// Where the network runs.
@@ -71,6 +75,9 @@ impl AdaptJob<'_> {
         self.guard.check()?;
         let table = self.model.graph().affine_table();
         self.method.check_network(&table)?;
+        if (self.anchored.is_some() || self.gain.is_some()) && self.source == SourceRule::Skip {
+            return Err(RunError::NeedsSource);
+        }
         if let Some(start) = &self.start {
             let expected = table.len();
             if start.len() != expected {

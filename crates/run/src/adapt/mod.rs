@@ -5,6 +5,7 @@
 
 mod affine;
 mod batches;
+mod gain_watch;
 mod identity;
 mod job;
 mod protocol;
@@ -15,6 +16,8 @@ mod tally;
 mod watch;
 
 pub use affine::{AffineError, load_affine, save_affine};
+pub use flipcast_record::results::Switch;
+pub use gain_watch::GainWatch;
 pub use identity::DataIdentity;
 pub use job::{AdaptJob, SourceRule};
 pub use protocol::ADAPT_VERSION;

@@ -57,6 +57,12 @@ struct AdaptationPart<'a> {
     source_predicts: bool,
     /// SHA-256 of the vector it starts from, if that is not the weights' own.
     start: Option<String>,
+    /// SHA-256 of the anchored vector, if norms are anchored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anchored: Option<String>,
+    /// Whether the estimated gain chooses between two models' predictions.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    watches_gain: bool,
     /// SHA-256 of the clean batches, for methods that measure something on them.
     clean: Option<String>,
 }
@@ -100,6 +106,8 @@ impl AdaptJob<'_> {
             guard: self.guard.enabled.then_some(&self.guard),
             source_predicts: self.source == SourceRule::Predict,
             start: self.start.as_deref().map(|start| value_digest([start])),
+            anchored: self.anchored.as_ref().map(|model| value_digest([model.affine().as_slice()])),
+            watches_gain: self.gain.is_some(),
             clean: (!self.clean.is_empty()).then(|| value_digest(self.clean.iter().map(Batch::values))),
         };
         let protocol = Protocol::new("adapt")

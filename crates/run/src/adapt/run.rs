@@ -1,7 +1,7 @@
 use super::batches::Batches;
 use super::rows::rows;
 use super::tally::{Seen, Step, Tally};
-use super::{AdaptJob, AdaptSummary, Ending, Flow, GuardEvent, SourceRule, StepWatcher};
+use super::{AdaptJob, AdaptSummary, Ending, Flow, GainWatch, GuardEvent, SourceRule, StepWatcher};
 use crate::RunError;
 use flipcast_adapt::{Guard, GuardAction, GuardReport, GuardState, Observation, entropies};
 use flipcast_exec::{Executor, Logits, NormMode};
@@ -26,7 +26,7 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
     let mut adapter = job.method.build(job.seed)?;
     let mut batches = Batches::new(&job, job.smallest_batch(job.method.norm_mode()))?;
     let largest = batches.largest().max(most_images(&job.clean));
-    let mut net = job.device.network(job.model, Purpose::Adapt, largest)?;
+    let mut net = job.device.network(job.anchored.as_ref().unwrap_or(job.model), Purpose::Adapt, largest)?;
     let mut source = match job.source {
         SourceRule::Predict => Some(job.device.network(job.model, Purpose::Predict, largest)?),
         SourceRule::Skip => None,
@@ -38,6 +38,7 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
         net.affine_mut().copy_from_slice(start);
     }
     let mut guard = Watch::new(Guard::new(job.guard, job.model.num_classes())?);
+    let mut gain = job.gain.take();
     let mut tally = Tally::default();
     let total = batches.total();
     let mut ending = Ending::Complete;
@@ -52,10 +53,15 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
         let source_logits = source_logits.as_ref().map(Kept::logits);
         let source_classes = source_logits.map(|logits| logits.argmax());
         let adapting = tally.source_since.is_none();
+        let mut switched = None;
         let seen = if adapting {
             let output = adapter.step(&mut *net, &loaded.batch)?;
+            let on_source = gain.as_ref().is_some_and(GainWatch::is_on_source);
+            if let (Some(gain), Some(source)) = (&mut gain, source_logits) {
+                switched = gain.observe(source, output.logits.values(), tally.batches + 1)?;
+            }
             Seen {
-                logits: output.logits,
+                logits: source_logits.filter(|_| on_source).unwrap_or(output.logits),
                 mean_entropy: output.mean_entropy,
                 source: source_logits,
                 step: Some(Step { reliable: output.reliable, used: output.used, reset: output.reset }),
@@ -91,6 +97,14 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
                     }
                     _ => {}
                 }
+            }
+        }
+        if let Some(switch) = switched {
+            watcher.switched(&switch);
+            tally.switches.push(switch);
+            // What led away from the source model is not to be followed again.
+            if switch.to_source {
+                adapter.reset(&mut *net)?;
             }
         }
         if watcher.batch(&tally.progress(total, guard.state)) == Flow::Stop {

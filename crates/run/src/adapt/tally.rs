@@ -6,6 +6,7 @@ use flipcast_exec::Logits;
 use flipcast_images::Label;
 use flipcast_images::labelspace::{ClassSpace, Rule};
 use flipcast_images::loader::LoadedBatch;
+use flipcast_record::results::Switch;
 
 /// Steps before that is judged.
 const STARVED_STEPS: usize = 50;
@@ -50,6 +51,7 @@ pub(super) struct Tally {
     source_right: usize,
     pub guard_events: Vec<GuardEvent>,
     pub source_since: Option<usize>,
+    pub switches: Vec<Switch>,
 }
 
 impl Tally {
@@ -136,6 +138,7 @@ impl Tally {
             source_accuracy: share(self.source_right, self.source_labelled),
             guard_events: self.guard_events,
             source_since: self.source_since,
+            switches: self.switches,
         }
     }
 }

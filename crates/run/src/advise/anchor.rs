@@ -185,8 +185,9 @@ mod tests {
         };
         assert!(far(&logits(&model, NormMode::Batch)) > 0.05, "they differ without anchors");
         let anchored = anchors.apply(&model, NormMode::Batch).unwrap();
-        // Measured 3e-6: sums in another order.
-        assert!(far(&logits(&anchored, NormMode::Batch)) < 1e-5, "{}", far(&logits(&anchored, NormMode::Batch)));
+        let found = far(&logits(&anchored, NormMode::Batch));
+        // Measured 5e-7: sums in another order.
+        assert!(found < 2e-6, "{found}");
     }
 
     #[test]

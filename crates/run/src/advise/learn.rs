@@ -34,6 +34,8 @@ pub struct AdviceFit {
     pub screening: GainFit,
     /// Gains on all of them.
     pub whole: GainFit,
+    /// Gains on as many images as the first part has, where a candidate runs alone.
+    pub alone: GainFit,
 }
 
 /// How images of a calibration cell come.
@@ -126,7 +128,14 @@ pub fn learn_advice(
             whole.push(GainSample { signals: trial.whole, gain: trial.gain, kind });
         }
     }
-    Ok(AdviceFit { candidates: tried, anchors, screening: GainFit::fit(&screening)?, whole: GainFit::fit(&whole)? })
+    let alone: Vec<GainSample> = screening.iter().map(|sample| sample.alone()).collect();
+    Ok(AdviceFit {
+        candidates: tried,
+        anchors,
+        screening: GainFit::fit(&screening)?,
+        whole: GainFit::fit(&whole)?,
+        alone: GainFit::fit(&alone)?,
+    })
 }
 
 /// What defines the trials of a cell.

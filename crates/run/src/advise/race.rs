@@ -16,7 +16,7 @@ pub const FINALISTS: usize = 4;
 pub const LEAST_GAIN: f64 = 0.005;
 /// Parts of the images by which gains are followed.
 const PARTS: usize = 4;
-/// A gain that falls by less than this is level.
+/// A gain that falls by less than this is level, however many images speak for it.
 const LEVEL: f64 = 0.01;
 
 /// What to advise on.
@@ -170,7 +170,9 @@ pub fn advise(job: &AdviceJob, watcher: &mut dyn Watcher) -> Result<Advice, RunE
         };
         let truth =
             trial.accuracy(&screened[place], trial.len()).zip(source_accuracy).map(|(own, source)| own - source);
-        let phase = phase_of(&curve);
+        // By chance alone, gains of two parts differ by about this much.
+        let chance = (2.0 * signals.flips / part.max(1) as f64).sqrt();
+        let phase = phase_of(&curve, chance.max(LEVEL));
         tried.push(judge(&fit.candidates[place], &fit.whole, &signals, job.level, (curve, phase, truth)));
     }
     let rest = (1..cut.len()).filter(|place| !finalists.contains(place));
@@ -217,13 +219,13 @@ fn judge(candidate: &Candidate, fit: &GainFit, signals: &GainSignals, level: f64
     }
 }
 
-/// Where a run with this `curve` is at its end.
-fn phase_of(curve: &[f64]) -> Option<Phase> {
+/// Where a run with this `curve` is at its end, differences below `level` aside.
+fn phase_of(curve: &[f64], level: f64) -> Option<Phase> {
     let (&last, before) = curve.split_last()?;
     let (best, first) = (before.iter().copied().fold(f64::NEG_INFINITY, f64::max), before.first().copied()?);
-    Some(if last < best - LEVEL {
+    Some(if last < best - level {
         Phase::Falling
-    } else if last > first + LEVEL {
+    } else if last > first + level {
         Phase::Growing
     } else {
         Phase::Level
@@ -241,10 +243,11 @@ mod tests {
 
     #[test]
     fn phases_are_told_by_the_end_of_the_curve() {
-        assert_eq!(phase_of(&[0.01, 0.03, 0.05, 0.06]), Some(Phase::Growing));
-        assert_eq!(phase_of(&[0.05, 0.055, 0.05, 0.052]), Some(Phase::Level));
-        assert_eq!(phase_of(&[0.02, 0.06, 0.05, 0.01]), Some(Phase::Falling));
-        assert_eq!(phase_of(&[0.01]), None);
-        assert_eq!(phase_of(&[]), None);
+        assert_eq!(phase_of(&[0.01, 0.03, 0.05, 0.06], 0.01), Some(Phase::Growing));
+        assert_eq!(phase_of(&[0.05, 0.055, 0.05, 0.052], 0.01), Some(Phase::Level));
+        assert_eq!(phase_of(&[0.02, 0.06, 0.05, 0.01], 0.01), Some(Phase::Falling));
+        assert_eq!(phase_of(&[0.02, 0.06, 0.05, 0.01], 0.06), Some(Phase::Level));
+        assert_eq!(phase_of(&[0.01], 0.01), None);
+        assert_eq!(phase_of(&[], 0.01), None);
     }
 }

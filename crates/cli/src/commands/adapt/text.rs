@@ -4,7 +4,7 @@ use crate::progress::duration;
 use crate::table::{grouped, percent};
 use anyhow::Result;
 use flipcast_adapt::GuardState;
-use flipcast_run::adapt::{AdaptSummary, Ending, GuardEvent};
+use flipcast_run::adapt::{AdaptSummary, Ending, GuardEvent, Switch};
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
@@ -70,6 +70,9 @@ impl Finished<'_> {
             line("flips", format!("{} against the source model", percent(flips)));
         }
         line("guard", guard(summary));
+        if let Some(switches) = switches(summary) {
+            line("predicts", switches);
+        }
         let files = [("predictions", self.out), ("affine", self.affine), ("record", self.record)];
         for (what, path) in files {
             let Some(path) = path else { continue };
@@ -119,6 +122,16 @@ fn images(summary: &AdaptSummary) -> String {
         Ending::Collapsed => ", stopped by the guard",
     };
     text
+}
+
+/// When which model's predictions counted; nothing where it was the adapting model's all along.
+fn switches(summary: &AdaptSummary) -> Option<String> {
+    let tell = |switch: &Switch| {
+        let model = if switch.to_source { "the source model" } else { "the adapted model" };
+        format!("{model} from batch {} on (gain {:+.1})", grouped(switch.batch), 100.0 * switch.gain)
+    };
+    let told: Vec<String> = summary.switches.iter().map(tell).collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 fn guard(summary: &AdaptSummary) -> String {

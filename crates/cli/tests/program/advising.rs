@@ -1,0 +1,51 @@
+//! `flipcast advise`, and `flipcast adapt --method auto`, which follows it.
+
+use crate::run::flipcast;
+use crate::scratch::{Scratch, picture};
+use crate::tiny_model::{NAMES, write_model};
+use serde_json::{Value, json};
+
+const ASSETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo");
+
+#[test]
+fn advice_is_learned_given_and_followed() {
+    let scratch = Scratch::new("advice");
+    for number in 0..12 {
+        let class = NAMES[number % 2];
+        scratch.write(&format!("data/{class}/{number}.jpg"), &picture(32, 11 * number));
+    }
+    let model = write_model(&scratch, "net", 5, &json!(NAMES));
+    let (data, calibration, out) = (scratch.path("data"), scratch.path("cal.json"), scratch.path("advice.json"));
+    let shifts = ["--shifts", "fog:1,brightness:2", "--quick", "--advise"];
+    let args = ["calibrate", "--model", &model, "--data", &data, "--out", &calibration, "--progress", "never"];
+    flipcast(&[&args[..], &shifts].concat()).expect(0, &[]).prints(&["19 ways to adapt"]);
+
+    let args = ["advise", "--model", &model, "--data", &data, "--calibration", &calibration, "--progress", "never"];
+    flipcast(&[&args[..], &["--out", &out]].concat()).expect(0, &[]).prints(&[
+        "tried on 12 images",
+        "way to adapt",
+        "bn half anchored",
+        "adaptations to these images",
+    ]);
+    let written: Value = serde_json::from_slice(&std::fs::read(&out).expect("it was written")).expect("JSON");
+    let printed: Value =
+        serde_json::from_str(&flipcast(&[&args[..], &["--json"]].concat()).expect(0, &[]).stdout).expect("JSON");
+    assert_eq!(written, printed);
+    assert_eq!((&written["flipcast_advice"], &written["advice"]["images"]), (&json!(1), &json!(12)));
+
+    let args = ["adapt", "--method", "auto", "--model", &model, "--data", &data, "--progress", "never"];
+    flipcast(&[&args[..], &["--calibration", &calibration]].concat()).expect(0, &["note: "]).prints(&["method"]);
+    flipcast(&args).expect(2, &["`--method auto`", "hint: give `--calibration FILE`"]);
+    let other = ["--calibration", &calibration, "--batch-size", "8"];
+    flipcast(&[&args[..], &other].concat()).expect(2, &["--batch-size is 8", "64"]);
+}
+
+#[test]
+fn a_calibration_without_trials_says_how_to_make_one_with_them() {
+    let (model, calibration) =
+        (format!("{ASSETS}/resnet20.fashion_mnist.safetensors"), format!("{ASSETS}/calibration.json"));
+    let args = ["--model", &model, "--calibration", &calibration, "--data", ASSETS];
+    let hint = "hint: make it with `flipcast calibrate --advise`";
+    flipcast(&[&["advise"], &args[..]].concat()).expect(2, &["knows nothing of adapting", hint]);
+    flipcast(&[&["adapt", "--method", "auto"], &args[..]].concat()).expect(2, &["knows nothing of adapting", hint]);
+}

@@ -1,0 +1,112 @@
+//! Advice on adapting, from labelled images to a recommendation and a run that follows it.
+
+use flipcast_images::dataset::InMemory;
+use flipcast_images::preprocess::{Normalise, Preprocess};
+use flipcast_images::{Image, Label};
+use flipcast_models::Model;
+use flipcast_run::advise::{Advice, AdviceJob, AdviceOrder, FINALISTS, LEAST_GAIN, advise, learn_advice};
+use flipcast_run::open::OpenedData;
+use flipcast_run::{
+    Calibration, CalibrationJob, CalibrationShift, Device, FlipProtocol, Images, Ledger, RunError, Setting, Unwatched,
+    calibrate,
+};
+
+const CLASSES: usize = 3;
+
+fn model(architecture: &str) -> Model {
+    let model = Model::random(architecture, CLASSES, 4).expect("a known architecture");
+    model.with_preprocess(Preprocess::normalise_only(Normalise::half()))
+}
+
+/// Striped pictures; the stripes tell the class.
+fn pictures(count: usize, model: &Model, labelled: bool) -> OpenedData {
+    let picture = |i: usize| {
+        let rgb = (0..32 * 32 * 3).map(|j| ((i * 31 + j * (1 + i % CLASSES)) % 256) as u8).collect();
+        let label = if labelled { Label::Class((i % CLASSES) as u32) } else { Label::Unknown };
+        (Image::new(32, 32, rgb).expect("as many bytes as pixels"), label)
+    };
+    OpenedData::new("pictures", InMemory::new((0..count).map(picture)), model).expect("pictures")
+}
+
+/// A calibration with advice, and the ledger that keeps its trials.
+fn calibration(model: &Model) -> (Calibration, Ledger) {
+    let data = pictures(40, model, true);
+    let protocol = FlipProtocol::for_network("statistics", model.graph()).expect("a known protocol");
+    let setting = Setting { model, protocol: &protocol, device: Device::cpu(1) };
+    let shifts = CalibrationShift::parse_list("fog:1,brightness:2").expect("known corruptions");
+    let job = CalibrationJob { shifts, ..CalibrationJob::new(setting, data.request()) };
+    let mut ledger = Ledger::in_memory();
+    let mut calibration = calibrate(&job, &mut ledger, &mut Unwatched).expect("labelled pictures");
+    let learned = learn_advice(&job, &calibration.basis, &mut ledger, &mut Unwatched).expect("labelled pictures");
+    let again = learn_advice(&job, &calibration.basis, &mut ledger, &mut Unwatched).expect("kept trials");
+    assert_eq!(learned, again, "what is kept is not made anew");
+    calibration.advice = Some(learned);
+    (calibration, ledger)
+}
+
+fn advice(model: &Model, calibration: &Calibration, labelled: bool) -> Advice {
+    let data = pictures(200, model, labelled);
+    let request = data.request();
+    let images = Images::open(request.dataset.clone(), request.config.clone(), 1 << 24).expect("pictures");
+    let job = AdviceJob {
+        model,
+        device: Device::cpu(1),
+        images: &images,
+        scope: request.scope,
+        fit: calibration.advice.as_ref().expect("it was learned"),
+        temperature: calibration.basis.temperature.value,
+        order: AdviceOrder::Shuffled,
+        limit: 192,
+        seed: 3,
+        level: 0.9,
+    };
+    advise(&job, &mut Unwatched).expect("pictures")
+}
+
+#[test]
+fn the_best_are_tried_on_all_images_and_labels_are_never_looked_at() {
+    let model = model("cifar_resnet8_w4");
+    let (calibration, _) = calibration(&model);
+    let seen = advice(&model, &calibration, true);
+    let mut blind = advice(&model, &calibration, false);
+    assert!(blind.tried.iter().all(|tried| tried.truth.is_none()));
+    for (blind, seen) in blind.tried.iter_mut().zip(&seen.tried) {
+        assert!(seen.truth.is_some());
+        blind.truth = seen.truth;
+    }
+    assert_eq!(blind, seen);
+    assert_eq!((seen.images, seen.tried.len()), (192, 19));
+    // Four candidates only predict.
+    let in_full = seen.tried.iter().take_while(|tried| tried.images == seen.images).count();
+    assert_eq!(in_full, 4 + FINALISTS);
+    let gains: Vec<f64> = seen.tried[..in_full].iter().map(|tried| tried.gain).collect();
+    assert!(gains.is_sorted_by(|a, b| a >= b), "{gains:?}");
+    assert_eq!(seen.recommended.is_some(), gains[0] >= LEAST_GAIN);
+    for tried in &seen.tried {
+        assert!(tried.low <= tried.gain && tried.gain <= tried.high && (0.0..=1.0).contains(&tried.risk));
+    }
+}
+
+#[test]
+fn a_calibration_keeps_its_advice() {
+    let model = model("cifar_resnet8_w4");
+    let (calibration, _) = calibration(&model);
+    let text = calibration.to_json().expect("a calibration can be written");
+    let path = std::env::temp_dir().join(format!("flipcast-advice-{}.json", std::process::id()));
+    std::fs::write(&path, text).expect("a file");
+    let read = Calibration::load(&path).expect("what was written");
+    std::fs::remove_file(&path).expect("the file");
+    assert_eq!(read.advice, calibration.advice);
+}
+
+#[test]
+fn images_without_labels_teach_nothing() {
+    let model = model("cifar_resnet8_w4");
+    let data = pictures(24, &model, false);
+    let protocol = FlipProtocol::for_network("statistics", model.graph()).expect("a known protocol");
+    let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
+    let job = CalibrationJob::new(setting, data.request());
+    let (labelled, _) = calibration(&model);
+    let refused = learn_advice(&job, &labelled.basis, &mut Ledger::default(), &mut Unwatched);
+    assert!(matches!(refused, Err(RunError::Unlabelled { .. })));
+}
