@@ -5,7 +5,7 @@ use crate::error::{raise, refuse};
 use crate::images;
 use crate::model::{Model, parse_device};
 use flipcast::adapt::{Guard, GuardConfig, GuardState, Norms, Observation, Target};
-use flipcast::run::{PooledNetwork, RunError};
+use flipcast::run::{PooledNetwork, RunError, pixel_space};
 use flipcast::{MethodConfig, Purpose};
 use pyo3::exceptions::{PyRuntimeWarning, PyTypeError};
 use pyo3::prelude::*;
@@ -58,6 +58,10 @@ impl Adapter {
         let num_classes = model.num_classes();
         let target = Target { num_classes, norms: Norms::of(&table), batch_size };
         let config = MethodConfig::default_on(method, target).map_err(|error| raise(py, &error))?;
+        let config = match model.preprocess() {
+            Some(preprocess) => config.with_pixels(pixel_space(preprocess)),
+            None => config,
+        };
         let mut config = config.with_published_code(false);
         if let Some(lr) = lr {
             if !(lr.is_finite() && lr > 0.0) {

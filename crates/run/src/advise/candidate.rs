@@ -1,9 +1,8 @@
 //! What may be done with a model.
 
-use crate::RunError;
+use crate::{RunError, pixel_space};
 use flipcast_adapt::{BnConfig, MethodConfig, Norms, OptimizerConfig, PixelSpace, Target};
 use flipcast_exec::NormMode;
-use flipcast_images::preprocess::{Normalise, Preprocess};
 use flipcast_models::Model;
 use serde::{Deserialize, Serialize};
 
@@ -158,14 +157,6 @@ impl Candidate {
             text += ", norms anchored at clean images";
         }
         text
-    }
-}
-
-/// How values of a network with this preprocessing relate to pixels.
-fn pixel_space(preprocess: &Preprocess) -> PixelSpace {
-    match preprocess.normalise {
-        Normalise::MeanStd { mean, std } => PixelSpace::Normalised { mean, std },
-        _ => PixelSpace::AsIs,
     }
 }
 

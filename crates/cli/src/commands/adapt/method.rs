@@ -5,6 +5,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use flipcast_adapt::{MethodConfig, Norms, Recipe, Target};
 use flipcast_models::Model;
+use flipcast_run::pixel_space;
 
 /// A method's settings: flatten into a command's arguments.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,7 +39,14 @@ impl MethodArgs {
     /// The settings of `method` that were asked for, for batches of `batch_size` images of `model`.
     pub fn config(&self, method: &str, model: &Model, batch_size: usize) -> Result<MethodConfig> {
         let norms = Norms::of(&model.graph().affine_table());
-        self.config_on(method, Target { num_classes: model.num_classes(), norms, batch_size })
+        let config = self.config_on(method, Target { num_classes: model.num_classes(), norms, batch_size })?;
+        // Published settings have the pixels of the networks they were published for.
+        Ok(match model.preprocess() {
+            Some(preprocess) if self.recipe == RecipeChoice::Auto && !self.published_code => {
+                config.with_pixels(pixel_space(preprocess))
+            }
+            _ => config,
+        })
     }
 
     fn config_on(&self, method: &str, target: Target) -> Result<MethodConfig> {
@@ -83,6 +91,7 @@ fn recipe_of(num_classes: usize) -> Result<Recipe> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flipcast_images::preprocess::{Normalise, Preprocess};
 
     const PLAIN: MethodArgs = MethodArgs { recipe: RecipeChoice::Auto, published_code: false, lr: None };
 
@@ -100,6 +109,18 @@ mod tests {
         }
         assert!(config(&MethodArgs { lr: Some(0.125), ..PLAIN }, "bn", 10).is_err());
         assert!(config(&MethodArgs { lr: Some(-1.0), ..PLAIN }, "tent", 10).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn images_are_augmented_in_the_pixels_of_the_model() -> Result<()> {
+        let model = Model::random("cifar_resnet8_w4", 7, 1)?;
+        let model = model.with_preprocess(Preprocess::normalise_only(Normalise::half()));
+        let auto = serde_json::to_string(&PLAIN.config("roid", &model, 64)?)?;
+        assert!(auto.contains(r#""mean":[0.5,0.5,0.5]"#), "{auto}");
+        let published = MethodArgs { recipe: RecipeChoice::ImageNet, ..PLAIN };
+        let published = serde_json::to_string(&published.config("roid", &model, 64)?)?;
+        assert!(published.contains(r#""mean":[0.485,"#), "{published}");
         Ok(())
     }
 
