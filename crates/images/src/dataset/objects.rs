@@ -9,7 +9,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use tokio::runtime::Runtime;
 
 use super::address::Scheme;
@@ -19,15 +19,11 @@ use super::{Address, DataError};
 
 /// Folders that are listed at once.
 const LISTS_AT_ONCE: usize = 8;
-/// How often an object is asked for where its bytes do not arrive whole. The store's client tries each of them again by itself, with pauses
-/// that grow, where the server is busy or the connection breaks.
+/// How often an object is asked for where its bytes do not arrive whole. Where the server is busy or the connection breaks, the store's client sends each
+/// request again by itself: ten times with pauses that grow, for three minutes at most.
 const ATTEMPTS: u32 = 4;
 /// Before the second of these; doubled before each later one.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How often the client sends one request that the server was too busy for, or whose answer did not come: within 26 seconds of pauses.
-const RETRIES: usize = 8;
-/// And for how long.
-const RETRY_TIME: Duration = Duration::from_secs(120);
 
 /// The objects below one address.
 pub(super) struct Objects {
@@ -62,12 +58,10 @@ impl Objects {
             }
             Scheme::Gs => GoogleCloudStorageBuilder::from_env()
                 .with_bucket_name(address.bucket)
-                .with_retry(retry())
                 .build()
                 .map(|store| Arc::new(store) as _),
             Scheme::Az => MicrosoftAzureBuilder::from_env()
                 .with_container_name(address.bucket)
-                .with_retry(retry())
                 .build()
                 .map(|store| Arc::new(store) as _),
         };
@@ -169,10 +163,6 @@ impl Objects {
             attempts += 1;
         }
     }
-}
-
-fn retry() -> RetryConfig {
-    RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_TIME, ..RetryConfig::default() }
 }
 
 /// Whether asking again cannot help.

@@ -12,7 +12,3 @@ mod limits;
 mod logged;
 mod port;
 mod state;
-#[cfg(feature = "tls")]
-mod tls;
-mod watch;
-mod webhook;

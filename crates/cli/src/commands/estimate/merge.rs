@@ -107,7 +107,7 @@ fn to_text(merged: &Merged, shown: Shown) -> String {
         true => "  estimates: from the outputs of all images".to_owned(),
         false => format!(
             "  estimates: from a random sample of {} of them, whose size the intervals count",
-            counted(merged.sample, "image")
+            grouped(merged.sample)
         ),
     };
     text += &format!("; second look at {}", grouped(merged.looked_twice));
