@@ -215,8 +215,10 @@ struct Row {
     gain: f64,
 }
 
-/// Rows of a file by cell, screening and whole apart.
-type Cells = BTreeMap<String, (Vec<Row>, Vec<Row>)>;
+/// Rows of a cell: screening, and whole.
+type CellRows = (Vec<Row>, Vec<Row>);
+/// Rows of a file by cell.
+type Cells = BTreeMap<String, CellRows>;
 
 fn read_rows(file: &str) -> Outcome<Cells> {
     let text = std::fs::read_to_string(file)?;
@@ -278,7 +280,7 @@ fn judge(files: &[String]) -> Outcome<()> {
         let mut kinds: Vec<&str> = cells.values().map(|cell| cell.1[0].shift.as_str()).collect();
         kinds.sort_unstable();
         kinds.dedup();
-        let taught = |rows: fn(&(Vec<Row>, Vec<Row>)) -> &Vec<Row>| {
+        let taught = |rows: fn(&CellRows) -> &Vec<Row>| {
             let rows = cells.values().flat_map(rows).filter(|row| row.role == "fit");
             let samples: Vec<GainSample> = rows
                 .map(|row| GainSample {
@@ -337,7 +339,7 @@ struct Followed {
 }
 
 /// The race of `flipcast advise`, on candidates that were all run to the end.
-fn follow(screening: &GainFit, whole: &GainFit, (first, all): &(Vec<Row>, Vec<Row>)) -> Followed {
+fn follow(screening: &GainFit, whole: &GainFit, (first, all): &CellRows) -> Followed {
     let forward = |row: &Row| row.candidate.starts_with("bn");
     let mut ranked: Vec<usize> = (0..all.len()).filter(|&place| !forward(&all[place])).collect();
     let screened = |place: usize| screening.gain(&first[place].signals);
