@@ -1,6 +1,7 @@
 //! Ctrl-C and its relatives: what is known is kept, and the exit code says which signal it was.
 
 use crate::failure::Environment;
+use crate::output::tell;
 use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -16,7 +17,7 @@ pub fn exit_code(signal: i32) -> u8 {
 /// written in one piece, and a torn one is dropped when the file is opened again.
 pub fn end_on_signal(kept: String) -> Result<()> {
     on_signal(move |signal| {
-        eprintln!("\nerror: interrupted\n  hint: {kept}");
+        tell(&format!("\nerror: interrupted\n  hint: {kept}"));
         std::process::exit(i32::from(exit_code(signal)));
     })
 }

@@ -16,3 +16,8 @@ pub fn print(text: &str) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+/// Tells `text` on stderr, in a line. Whoever read it may be gone, which is no reason to end: what is told there is no result.
+pub fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

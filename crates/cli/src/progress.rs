@@ -1,5 +1,6 @@
 //! How far a long piece of work is, on stderr: a line that rewrites itself on a terminal, plain lines elsewhere.
 
+use crate::output::tell;
 use crate::table::grouped;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -113,7 +114,7 @@ impl ProgressLine {
                 // A thread that finds another one writing has nothing newer to say.
                 let Ok(mut due) = due.try_lock() else { return };
                 if Instant::now() >= *due {
-                    eprintln!("{}: {}", self.what, text());
+                    tell(&format!("{}: {}", self.what, text()));
                     *due = Instant::now() + PAUSE;
                 }
             }
@@ -122,7 +123,7 @@ impl ProgressLine {
 
     /// Writes a line that stays, above the one that rewrites itself.
     pub fn tell(&self, text: &str) {
-        self.suspend(|| eprintln!("{text}"));
+        self.suspend(|| tell(text));
     }
 
     /// Does `work`, which writes to the terminal, while the line is out of the way.

@@ -6,7 +6,7 @@ use super::outputs::LabelledLogitsArgs;
 use super::scoring::{ScoringArgs, check_writable, flip_protocol, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
-use crate::output::print;
+use crate::output::{print, tell};
 use crate::progress::duration;
 use crate::table::{counted, grouped, render};
 use anyhow::{Context, Result, bail};
@@ -167,7 +167,7 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     let mut ledger = scoring.ledger()?;
     let cost = measure_cost(&job, &ledger).with_context(cannot)?;
     if !scoring.progress.quiet {
-        eprintln!("{}", describe_cost(&cost, scoring.record.as_deref()));
+        tell(&describe_cost(&cost, scoring.record.as_deref()));
     }
     let mut calibration = calibrate(&job, &mut ledger, &mut scoring.watcher("calibrate")).with_context(cannot)?;
     if args.advise {
@@ -219,7 +219,7 @@ fn restore_folded(
     let norms = restore_norms(&model, clean, options, &mut scoring.watcher("restore"))?;
     let place = RestoredNorms::place_beside(weights);
     write_atomically(&place, &norms.to_bytes())?;
-    eprintln!("{}", restored_text(&norms, &place));
+    tell(&restored_text(&norms, &place));
     Ok(model.with_restored_norms(&norms)?)
 }
 

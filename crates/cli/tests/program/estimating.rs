@@ -264,6 +264,36 @@ fn an_interrupted_calibration_goes_on_from_its_cells_and_ends_the_same() {
     assert_eq!(lines(), fs::read_to_string(scratch.path("undisturbed.cells.jsonl")).expect("kept").lines().count());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_calibration_whose_error_stream_is_closed_ends_at_a_signal() {
+    let scratch = Scratch::new("calibrate-unheard");
+    let (out, cells) = (scratch.path("c.json"), scratch.path("c.cells.jsonl"));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_flipcast"))
+        .args([calibrate_args(&out), vec!["--progress".into(), "plain".into()]].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stderr.take());
+    let lines = || fs::read_to_string(&cells).map_or(0, |text| text.lines().count());
+    let patience = Instant::now() + Duration::from_secs(120);
+    while lines() < 1 && Instant::now() < patience && child.try_wait().expect("a child").is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill is there");
+    let mut ended = None;
+    while ended.is_none() && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(2));
+        ended = child.try_wait().expect("a child");
+    }
+    if ended.is_none() {
+        child.kill().expect("SIGKILL");
+    }
+    assert_eq!(ended.and_then(|status| status.code()), Some(143));
+    assert!(!fs::exists(&out).expect("readable"), "nothing half-written stays");
+}
+
 #[test]
 fn calibrate_does_not_write_over_the_models_own_files() {
     let scratch = Scratch::new("calibrate-over");
