@@ -17,6 +17,7 @@ mod plan;
 mod pool;
 mod progress;
 mod protocol_entry;
+mod recorded;
 mod refit;
 mod refit_entry;
 mod run;
@@ -24,6 +25,7 @@ mod run_model;
 mod shard;
 mod status;
 pub mod submit;
+mod subsets;
 mod unit;
 mod variables;
 

@@ -256,7 +256,7 @@ impl Plan {
             }
         }
         if let RefitEntry::Transfer { from, to, .. } = refit.get_ref() {
-            for name in [from, to] {
+            for name in [from, to].into_iter().flatten() {
                 if !models.contains(&name.as_str()) {
                     let nearest = nearest_quoted(name, models.iter().copied());
                     return Err(unknown("model", name, nearest));

@@ -1,12 +1,13 @@
 //! Curves fitted again from cells that are there: no network is needed.
 
-use crate::estimates::unit_of;
+use crate::recorded::RecordedCells;
+use crate::subsets::EverySubset;
 use crate::{Plan, RefitEntry, RefitGroup, StudyError, Unit};
 use flipcast_estimate::{CurveKind, Direction, fit_curve};
 use flipcast_images::loader::Order;
 use flipcast_record::results::{Refit, Transfer};
 use flipcast_record::{Protocol, RunRecord};
-use flipcast_run::{Calibration, Cell, EstimatesResult, FlipProtocol, Ledger, score_info};
+use flipcast_run::{Cell, FlipProtocol, Ledger, score_info};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -17,6 +18,8 @@ const REFIT_VERSION: u32 = 1;
 /// What became of the refits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RefitOutcome {
+    /// Cells of the plan that were found.
+    pub cells: usize,
     /// Records that were already there.
     pub found: usize,
     /// Records that were made.
@@ -26,9 +29,9 @@ pub struct RefitOutcome {
 }
 
 /// Cells under one model, protocol, calibration and seed.
-struct Series<'a> {
+pub(crate) struct Series<'a> {
     cells: Vec<(&'a Unit, String, Cell)>,
-    calibration: Option<Calibration>,
+    calibration: Vec<Cell>,
     /// The model's identity as records have it.
     model: Value,
     flips: FlipProtocol,
@@ -39,20 +42,28 @@ struct Series<'a> {
 }
 
 /// A cell as a curve sees it.
-struct Point {
-    group: String,
-    score: f64,
-    accuracy: f64,
+#[derive(Clone)]
+pub(crate) struct Point {
+    pub group: String,
+    pub score: f64,
+    pub accuracy: f64,
+    /// Whether nothing was done to its images.
+    pub is_clean: bool,
 }
 
-/// Makes the refits of `plan` from what `ledger` holds, and keeps them there.
-pub fn run_refits(plan: &Plan, units: &[Unit], ledger: &mut Ledger) -> Result<RefitOutcome, StudyError> {
+/// Makes the refits of `plan` from cells among `records`, and keeps them in `ledger`.
+pub fn run_refits(
+    plan: &Plan,
+    units: &[Unit],
+    records: &[RunRecord],
+    ledger: &mut Ledger,
+) -> Result<RefitOutcome, StudyError> {
     let mut outcome = RefitOutcome::default();
     if plan.refits().len() == 0 {
         return Ok(outcome);
     }
-    let records = ledger.records();
-    let all = series(plan, units, &records)?;
+    let all = series(plan, units, records)?;
+    outcome.cells = all.iter().map(|series| series.cells.len()).sum();
     for entry in plan.refits() {
         let mut results = Vec::new();
         match entry {
@@ -73,7 +84,7 @@ pub fn run_refits(plan: &Plan, units: &[Unit], ledger: &mut Ledger) -> Result<Re
                 }
             }
             RefitEntry::Transfer { from, to, estimators, curve } => {
-                for (source, target) in pairs(plan, &all, from, to) {
+                for (source, target) in pairs(plan, &all, from.as_deref(), to.as_deref()) {
                     for estimator in estimators {
                         let curve = curve.unwrap_or_else(|| usual(estimator, &source.flips));
                         let fit = Fit { estimator, curve };
@@ -92,6 +103,8 @@ pub fn run_refits(plan: &Plan, units: &[Unit], ledger: &mut Ledger) -> Result<Re
             }
         }
     }
+    // A score that a network does not have is told once, not for every curve.
+    outcome.skipped.dedup();
     Ok(outcome)
 }
 
@@ -102,21 +115,25 @@ fn collect(made: Result<(Protocol, Value), String>, results: &mut Vec<(Protocol,
     }
 }
 
-/// Series of both models under the same protocol and seed.
+/// Series of two models under the same protocol and seed; of every two different ones where a model is not named.
 fn pairs<'a>(
     plan: &'a Plan,
     all: &'a [Series<'a>],
-    from: &'a str,
-    to: &'a str,
+    from: Option<&'a str>,
+    to: Option<&'a str>,
 ) -> impl Iterator<Item = (&'a Series<'a>, &'a Series<'a>)> {
-    let is = |series: &Series, name: &str| {
-        let first = series.cells.first();
-        first.is_some_and(|(unit, ..)| plan.models[unit.model].name == name)
+    let model = |series: &Series| series.cells.first().map(|(unit, ..)| unit.model);
+    let is = move |series: &Series, name: Option<&str>| {
+        name.is_none_or(|name| model(series).is_some_and(|model| plan.models[model].name == name))
     };
     let sources = all.iter().filter(move |series| is(series, from));
     sources.flat_map(move |source| {
-        let same =
-            move |target: &&Series| is(target, to) && target.variant == source.variant && target.seed == source.seed;
+        let same = move |target: &&Series| {
+            is(target, to)
+                && model(target) != model(source)
+                && target.variant == source.variant
+                && target.seed == source.seed
+        };
         all.iter().filter(same).map(move |target| (source, target))
     })
 }
@@ -132,28 +149,19 @@ fn usual(estimator: &str, flips: &FlipProtocol) -> CurveKind {
 
 /// The cells that are there, in the order of the plan.
 fn series<'a>(plan: &Plan, units: &'a [Unit], records: &[RunRecord]) -> Result<Vec<Series<'a>>, StudyError> {
-    let by_key: BTreeMap<&str, &RunRecord> = records.iter().map(|r| (r.key.as_str(), r)).collect();
-    let by_unit: BTreeMap<&str, &RunRecord> =
-        records.iter().filter_map(|record| Some((unit_of(record)?, record))).collect();
+    let recorded = RecordedCells::new(records);
     let mut all: BTreeMap<(usize, usize, usize, u64), Series> = BTreeMap::new();
     for unit in units.iter().filter(|unit| unit.analysis.is_none()) {
-        let Some(record) = by_unit.get(unit.key.as_str()) else {
+        let Some(found) = recorded.of(plan, unit)? else {
             continue;
         };
-        let result: EstimatesResult = read(record)?;
-        let Some(cell) = by_key.get(result.cell.as_str()) else {
-            continue;
-        };
-        let cell: Cell = read(cell)?;
         let place = (unit.model, unit.protocol, unit.calibration, unit.seed);
         if let Entry::Vacant(free) = all.entry(place) {
-            let key = record.protocol.get("calibration").and_then(Value::as_str);
-            let calibration = key.and_then(|key| by_key.get(key));
             let series = Series {
                 cells: Vec::new(),
-                calibration: calibration.map(|record| read(record)).transpose()?,
-                model: record.protocol.get("model").cloned().unwrap_or_default(),
-                flips: flips(record)?,
+                calibration: recorded.calibration_of(plan, unit, found.record)?,
+                model: found.record.protocol.get("model").cloned().unwrap_or_default(),
+                flips: flips(found.record)?,
                 seed: unit.seed,
                 variant: unit.protocol,
                 name: format!("{} {}", plan.models[unit.model].name, plan.protocols[unit.protocol].name),
@@ -161,7 +169,7 @@ fn series<'a>(plan: &Plan, units: &'a [Unit], records: &[RunRecord]) -> Result<V
             free.insert(series);
         }
         if let Some(series) = all.get_mut(&place) {
-            series.cells.push((unit, result.cell, cell));
+            series.cells.push((unit, found.record.key.clone(), found.cell));
         }
     }
     Ok(all.into_values().collect())
@@ -174,15 +182,10 @@ fn flips(record: &RunRecord) -> Result<FlipProtocol, StudyError> {
     Ok(flips.map_err(|source| flipcast_run::RunError::Record { key: record.key.clone(), source })?)
 }
 
-fn read<T: serde::de::DeserializeOwned>(record: &RunRecord) -> Result<T, StudyError> {
-    let result = serde_json::from_value(record.result.clone());
-    Ok(result.map_err(|source| flipcast_run::RunError::Record { key: record.key.clone(), source })?)
-}
-
 /// A score and the curve it is given.
-struct Fit<'a> {
-    estimator: &'a str,
-    curve: CurveKind,
+pub(crate) struct Fit<'a> {
+    pub estimator: &'a str,
+    pub curve: CurveKind,
 }
 
 impl Fit<'_> {
@@ -232,7 +235,7 @@ impl Fit<'_> {
         Ok(Ok((protocol, result)))
     }
 
-    fn errors(&self, fitted: &[Point], tested: &[Point]) -> Result<Errors, String> {
+    pub(crate) fn errors(&self, fitted: &[Point], tested: &[Point]) -> Result<Errors, String> {
         if tested.is_empty() {
             return Err("no cell with a known accuracy has this score".to_owned());
         }
@@ -284,9 +287,9 @@ impl Fit<'_> {
 }
 
 /// Mean absolute and largest error, as fractions.
-struct Errors {
-    mae: f64,
-    worst: f64,
+pub(crate) struct Errors {
+    pub mae: f64,
+    pub worst: f64,
 }
 
 /// Fits to groups drawn at random and tests on the others.
@@ -312,12 +315,23 @@ fn subsets(
             skipped.push(fit.skipped(series, &problem));
             continue;
         }
+        let Some(draws) = draws else {
+            let every = EverySubset { fit: &fit, groups: *wanted };
+            match every.errors(&points) {
+                Ok(errors) => {
+                    let protocol = fit.protocol("subsets", plan, series)?.with("groups", wanted)?.with("by", by)?;
+                    results.push((protocol, json!(errors)));
+                }
+                Err(problem) => skipped.push(fit.skipped(series, &problem)),
+            }
+            continue;
+        };
         for draw in 0..*draws {
             let order = Order::Shuffled { seed: draw as u64 }.indices(groups.len());
             let drawn: Vec<&str> = order.iter().take(*wanted).map(|&i| groups[i]).collect();
             let is_drawn = |point: &&Point| drawn.contains(&point.group.as_str());
             let (fitted, tested): (Vec<&Point>, Vec<&Point>) = points.iter().partition(is_drawn);
-            let own = |points: Vec<&Point>| points.into_iter().map(Point::copy).collect::<Vec<_>>();
+            let own = |points: Vec<&Point>| points.into_iter().cloned().collect::<Vec<_>>();
             let (fitted, tested) = (own(fitted), own(tested));
             let errors = match fit.errors(&fitted, &tested) {
                 Ok(errors) => errors,
@@ -334,12 +348,6 @@ fn subsets(
     Ok(())
 }
 
-impl Point {
-    fn copy(&self) -> Self {
-        Self { group: self.group.clone(), score: self.score, accuracy: self.accuracy }
-    }
-}
-
 impl Series<'_> {
     /// The cells whose accuracy and score are known.
     fn points(&self, plan: &Plan, estimator: &str, by: RefitGroup) -> Vec<Point> {
@@ -351,20 +359,21 @@ impl Series<'_> {
                 },
                 score: cell.source.get(estimator)?.value,
                 accuracy: cell.accuracy?,
+                is_clean: unit.data.corruption.is_none(),
             })
         };
         self.cells.iter().filter_map(point).collect()
     }
 
     fn calibration_points(&self, estimator: &str) -> Vec<Point> {
-        let cells = self.calibration.iter().flat_map(|c| &c.cells);
-        let point = |cell: &flipcast_run::CalibrationCell| {
+        let point = |(place, cell): (usize, &Cell)| {
             Some(Point {
-                group: cell.group.clone(),
-                score: cell.cell.source.get(estimator)?.value,
-                accuracy: cell.cell.accuracy?,
+                group: String::new(),
+                score: cell.source.get(estimator)?.value,
+                accuracy: cell.accuracy?,
+                is_clean: place == 0,
             })
         };
-        cells.filter_map(point).collect()
+        self.calibration.iter().enumerate().filter_map(point).collect()
     }
 }

@@ -19,10 +19,10 @@ pub enum RefitGroup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum RefitEntry {
-    /// Fit to some of the study's groups, drawn at random, and test on the others.
+    /// Fit to some of the study's groups and test on the others.
     Subsets {
-        /// How often.
-        draws: usize,
+        /// How often groups are drawn at random; without a number every choice of them is looked at, with clean cells beside it.
+        draws: Option<usize>,
         /// Groups to fit to.
         groups: usize,
         /// What a group is.
@@ -42,10 +42,10 @@ pub enum RefitEntry {
     },
     /// Fit to one model's calibration cells and test on another's cells.
     Transfer {
-        /// The model that is fitted to.
-        from: String,
-        /// The model it is tested on.
-        to: String,
+        /// The model that is fitted to; each in turn if not given.
+        from: Option<String>,
+        /// The model it is tested on; every other one if not given.
+        to: Option<String>,
         /// The scores.
         estimators: Vec<String>,
         /// The curve; by default the one the protocol takes.

@@ -3,6 +3,7 @@
 mod merge;
 mod plans;
 mod progress;
+mod refit;
 mod run;
 mod status;
 mod submit;
@@ -35,6 +36,8 @@ enum Action {
     Status(status::Args),
     /// Join the records of several shards or machines into one file
     Merge(merge::Args),
+    /// Fit curves again from cells that are there, without networks and images
+    Refit(refit::Args),
     /// List the plans that come with the program
     Plans,
     /// Print a plan that comes with the program, to start from
@@ -78,6 +81,7 @@ pub fn run(args: &Args) -> Result<()> {
         Action::Submit(args) => submit::run(args),
         Action::Status(args) => status::run(args),
         Action::Merge(args) => merge::run(args),
+        Action::Refit(args) => refit::run(args),
         Action::Plans => plans::list(),
         Action::Plan { name } => plans::print_plan(name),
     }

@@ -206,6 +206,13 @@ fn two_shards_at_once_make_what_one_run_makes() {
     let whole = results(&scratch, "whole/records-1-of-1.jsonl");
     let joined = results(&scratch, "merged.jsonl");
     assert_eq!(joined, whole);
+    // The same curves from the cells alone, without network and images.
+    let (file, refits) = (scratch.path("plan.toml"), scratch.path("refits.jsonl"));
+    let refit = ["study", "refit", &file, "--records", &merged, "--out", &refits];
+    flipcast(&refit).expect(0, &[]).prints(&["20 of the plan's 20 cells found", "1 refits made, 0 were there"]);
+    let again = results(&scratch, "refits.jsonl");
+    assert!(again.iter().all(|(key, record)| whole.get(key) == Some(record)), "{again:?}");
+    flipcast(&refit).expect(0, &[]).prints(&["0 refits made, 1 were there"]);
     for shard in ["1", "2"] {
         let records = results(&scratch, &format!("parts/records-{shard}-of-2.jsonl"));
         let units = kinds(&records)["estimates"];

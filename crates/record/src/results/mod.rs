@@ -6,7 +6,7 @@
 //! | `estimates` | [`EstimatesResult`] |
 //! | `few_labels`, `by_class` | [`FewLabelsResult`], [`ByClassResult`] |
 //! | `calibration` | [`CalibrationResult`] and more that only an estimate needs |
-//! | `refit`, `transfer` | [`Refit`], [`Transfer`] |
+//! | `refit`, `transfer`, `subsets` | [`Refit`], [`Transfer`], [`SubsetErrors`] |
 //! | `adapt` | [`AdaptSummary`] |
 //! | `phases`, `omission`, `flips`, `map`, `toy` | [`Phases`], [`Omission`], [`FlipPoint`], [`EmbeddingMap`], [`Toy`] |
 
@@ -33,5 +33,5 @@ pub use flips::FlipPoint;
 pub use map::{EmbeddingMap, Frame};
 pub use omission::{CurvePoint, Omission};
 pub use phases::{Checkpoint, PhaseChange, Phases};
-pub use refit::{Refit, Transfer};
+pub use refit::{Refit, SubsetErrors, Transfer};
 pub use toy::{Toy, ToyFrame, ToyPanel};

@@ -1,5 +1,6 @@
 use flipcast_estimate::CurveKind;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A curve fitted again from cells that were there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,4 +38,30 @@ pub struct Transfer {
     pub worst: f64,
     /// Cells it was tested on.
     pub cells: usize,
+}
+
+/// Errors of a curve that was fitted to every choice of so many groups, clean cells besides, and tested on the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubsetErrors {
+    /// The score.
+    pub estimator: String,
+    /// The family of the curve.
+    pub curve: CurveKind,
+    /// Groups it was fitted to.
+    pub fitted_to: usize,
+    /// Choices of groups.
+    pub subsets: usize,
+    /// Cells there are.
+    pub cells: usize,
+    /// Mean over the choices of their mean absolute errors, in which every group counts alike.
+    pub mean: f64,
+    /// The mean absolute errors of the choices, from the least in steps of a hundredth of the choices to the largest.
+    pub percentiles: Vec<f64>,
+    /// Mean of the errors of the choices that hold this group.
+    pub with_group: BTreeMap<String, f64>,
+    /// The choice with the least error.
+    pub best: Vec<String>,
+    /// The choice with the largest.
+    pub worst: Vec<String>,
 }

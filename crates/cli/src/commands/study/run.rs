@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use flipcast_record::{RecordError, RecordFolder, RecordStore, write_atomically};
 use flipcast_run::Ledger;
 use flipcast_study::{
-    Failure, Outcome, Shard, StudyJob, Unit, find_missing, read_status, run_refits, run_study, shard_units,
+    Failure, Outcome, RefitOutcome, Shard, StudyJob, Unit, find_missing, read_status, run_refits, run_study, shard_units,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -175,17 +175,22 @@ fn refit(loaded: &Loaded, ledger: &mut Ledger) -> Result<String> {
     let estimates = units.iter().filter(|unit| unit.analysis.is_none());
     let units: Vec<Unit> = estimates.cloned().collect();
     let (lacking, _) = find_missing(plan, &units, variables);
-    let rows = read_status(plan, &units, &lacking, &BTreeSet::new(), &ledger.records());
+    let records = ledger.records();
+    let rows = read_status(plan, &units, &lacking, &BTreeSet::new(), &records);
     let left: usize = rows.iter().map(|row| row.left()).sum();
     if left > 0 {
         return Ok(format!("refits wait for {} cells\n", grouped(left)));
     }
-    let outcome = run_refits(plan, &units, ledger)?;
+    Ok(refit_text(&run_refits(plan, &units, &records, ledger)?))
+}
+
+/// What became of refits.
+pub(super) fn refit_text(outcome: &RefitOutcome) -> String {
     let mut text = format!("{} refits made, {} were there\n", grouped(outcome.made), grouped(outcome.found));
-    for problem in outcome.skipped {
+    for problem in &outcome.skipped {
         text += &format!("  no refit of {problem}\n");
     }
-    Ok(text)
+    text
 }
 
 fn summary(outcome: &Outcome, path: &Path, refits: &str) -> String {
