@@ -28,6 +28,23 @@ pub enum ReportError {
         /// The folder.
         path: PathBuf,
     },
+    /// The file of a paper's items cannot be read.
+    #[error("cannot read `{path}`")]
+    Items {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file of a paper's items is not what it should be.
+    #[error("`{path}` holds no items of a paper: {problem}")]
+    ItemsText {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        problem: String,
+    },
     /// Nothing in the records can be shown.
     #[error("none of the records that were read is of a kind a report shows: {found} in all")]
     NothingToShow {
@@ -104,7 +121,9 @@ impl Hint for ReportError {
                 Some(format!("the nearest are {nearest}"))
             }
             Self::EmptyFigure { command, .. } => Some(format!("`{command}` writes such records")),
+            Self::Items { .. } => Some("give the text file that lists a paper's tables and figures".to_owned()),
             Self::Folder { .. }
+            | Self::ItemsText { .. }
             | Self::Frame { .. }
             | Self::UnknownTable { .. }
             | Self::Size { .. }

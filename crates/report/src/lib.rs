@@ -13,6 +13,7 @@ mod error;
 mod figures;
 mod html;
 mod page;
+mod paper;
 mod sections;
 mod stats;
 mod study;
@@ -20,7 +21,8 @@ mod table;
 
 pub use error::ReportError;
 pub use figures::{FIGURES, FigureInfo, build_figure};
-pub use page::{PageOptions, render_page};
+pub use page::{PageOptions, render_page, render_paper};
+pub use paper::{Paper, render_paper_tables};
 pub use sections::{TableFormat, render_tables};
 pub use study::Study;
 pub use table::{Rank, Table, TableCell};

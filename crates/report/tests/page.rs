@@ -2,7 +2,8 @@
 
 use flipcast_record::{Protocol, RunRecord, Timing};
 use flipcast_report::{
-    FIGURES, PageOptions, Rank, Study, Table, TableCell, TableFormat, build_figure, chart, render_page, render_tables,
+    FIGURES, PageOptions, Paper, Rank, Study, Table, TableCell, TableFormat, build_figure, chart, render_page,
+    render_paper, render_paper_tables, render_tables,
 };
 use std::path::PathBuf;
 
@@ -107,6 +108,64 @@ fn refits_stand_beside_the_paper_s_numbers() {
     assert!(table("curves").starts_with("model,score,linear,quadratic,monotone\n"));
     let subsets = table("fitting-subsets");
     assert!(subsets.contains(",corruption,3,8,"), "{subsets}");
+}
+
+#[test]
+fn every_choice_of_groups_is_summed_up() {
+    let table = |name| render_tables(&study("synthetic.jsonl"), TableFormat::Csv, Some(name)).expect("a table");
+    assert!(table("every-subset").contains("WF,quadratic,5,2,10,2.30,1.50,"), "{}", table("every-subset"));
+    assert!(table("groups-that-fit").contains("\ncontrast,2.30,"), "{}", table("groups-that-fit"));
+}
+
+fn paper(name: &str) -> Paper {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    Paper::load(&path).expect("items")
+}
+
+#[test]
+fn a_paper_s_numbers_stand_beside_those_of_records() {
+    let paper = paper("paper.toml");
+    let table = |name| render_paper_tables(&paper, TableFormat::Csv, Some(name)).expect("a table");
+    let (first, fourth) = (table("table-1"), table("figure-4"));
+    assert!(first.contains("\"WF, error in points\",5.75,"), "{first}");
+    assert!(first.contains("\"WF, linear\",,2.10,22 cells,"), "{first}");
+    assert!(first.contains("\"WF, another network's f\",6.61,7.10,1 other network,"), "{first}");
+    assert!(first.contains("WF of a network that was not run,1.00,,not run,"), "{first}");
+    assert_eq!((first.matches("not run").count(), fourth.matches("not run").count()), (2, 0), "{first}{fourth}");
+    let items = table("items");
+    for row in ["Table 1,in part,", "Figure 4,yes,", "Appendix Z,no,"] {
+        assert!(items.contains(row), "{items}");
+    }
+}
+
+#[test]
+fn a_paper_s_page_says_what_was_not_run() {
+    let page = render_paper(&paper("paper.toml"), None);
+    assert_eq!(page, render_paper(&paper("paper.toml"), None));
+    assert!(page.contains("<h1>A paper &lt;b&gt;item by item&lt;/b&gt;</h1>") && !page.contains("<b>item"));
+    assert!(page.contains("Records that are not there yet: <code>tomorrow/records.jsonl</code>."));
+    assert!(page.contains("Not run: natural rows") && page.contains("--out &lt;folder&gt;</pre>"));
+    for part in ["id=\"table-1\"", "data-figure=\"paper-", "data-figure=\"subsets-", "data-name=\"transfers\""] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn items_that_make_no_sense_are_refused() {
+    let folder = std::env::temp_dir().join(format!("flipcast-items-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("writable");
+    let path = folder.join("items.toml");
+    let item = "[[items]]\nid = 'a'\ntitle = 'A'\nasks = '?'\nverdict = '!'\n";
+    for (text, expected) in [
+        ("title = 1", "line 1"),
+        (&format!("title = 'x'\n{item}figures = ['eror']"), "`errors`"),
+        (&format!("title = 'x'\n{item}colour = 'red'"), "colour"),
+    ] {
+        std::fs::write(&path, text).expect("writable");
+        let error = Paper::load(&path).expect_err("refused").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    std::fs::remove_dir_all(&folder).expect("there");
 }
 
 #[test]

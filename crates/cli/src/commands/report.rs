@@ -4,10 +4,13 @@ use super::places::check_there;
 use super::scoring::check_writable;
 use crate::failure::Advised;
 use crate::output::print;
+use crate::table::grouped;
 use anyhow::Result;
 use clap::ValueEnum;
 use flipcast_record::write_atomically;
-use flipcast_report::{PageOptions, Study, TableFormat, render_page, render_tables};
+use flipcast_report::{
+    PageOptions, Paper, Study, TableFormat, render_page, render_paper, render_paper_tables, render_tables,
+};
 use std::path::{Path, PathBuf};
 
 /// Turn records into a page that opens in a browser, or into tables.
@@ -17,8 +20,11 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Record files, or folders of files that end in `.jsonl`
-    #[arg(required = true)]
+    #[arg(required_unless_present = "paper")]
     runs: Vec<PathBuf>,
+    /// Go through a paper item by item, its numbers beside those of records: a text file that lists both
+    #[arg(long, value_name = "FILE", conflicts_with = "runs")]
+    paper: Option<PathBuf>,
     /// What to write: the page, or all tables
     #[arg(long, value_enum, default_value_t = Format::Html)]
     format: Format,
@@ -65,20 +71,34 @@ pub fn run(args: &Args) -> Result<()> {
         check_writable(out)?;
         refuse_to_overwrite(&args.runs, out)?;
     }
-    let study = load(&args.runs)?;
-    let text = match format {
-        Some(format) => render_tables(&study, format, args.table.as_deref())?,
+    let (text, records) = match &args.paper {
+        Some(items) => {
+            check_there(items, "a text file that lists a paper's items")?;
+            let paper = Paper::load(items)?;
+            let text = match format {
+                Some(format) => render_paper_tables(&paper, format, args.table.as_deref())?,
+                None => render_paper(&paper, args.title.as_deref()),
+            };
+            (text, paper.records())
+        }
         None => {
-            let options = PageOptions { title: args.title.clone(), about: None };
-            render_page(&study, &options)?
+            let study = load(&args.runs)?;
+            let text = match format {
+                Some(format) => render_tables(&study, format, args.table.as_deref())?,
+                None => {
+                    let options = PageOptions { title: args.title.clone(), about: None };
+                    render_page(&study, &options)?
+                }
+            };
+            tell_unshown(&study);
+            (text, study.len())
         }
     };
-    tell_unshown(&study);
     match out {
         None => print(&text),
         Some(out) => {
             write_atomically(&out, text.as_bytes())?;
-            print(&format!("{} records; written to {}\n", study.len(), out.display()))
+            print(&format!("{} records; written to {}\n", grouped(records), out.display()))
         }
     }
 }

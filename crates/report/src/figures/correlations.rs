@@ -5,6 +5,7 @@ use crate::chart::{Axis, AxisFormat, Figure, Mark, Panel};
 use crate::study::{Entry, PAPER_PHASES};
 use flipcast_estimate::{pearson, spearman};
 use flipcast_record::results::{PhaseChange, Phases};
+use std::collections::BTreeMap;
 
 /// How two measures changed over a phase of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,22 +44,32 @@ struct Phase {
     paper: f64,
 }
 
-/// One chart per phase, one point per run.
+/// Per network, one chart per phase, one point per run.
 pub(super) fn build(study: &Study) -> Vec<Shown> {
     let phases: [Phase; 2] = [
         Phase { title: "Phase 1", measure: "change of silhouette", of: phase_1, paper: PAPER_PHASES.phase_1 },
         Phase { title: "Phase 2", measure: "change of shift distance", of: phase_2, paper: PAPER_PHASES.phase_2 },
     ];
-    let panels: Vec<Panel> = phases.into_iter().filter_map(|phase| panel(&study.phases, &phase)).collect();
-    if panels.is_empty() {
-        return Vec::new();
+    let mut networks: BTreeMap<&str, Vec<&Entry<Phases>>> = BTreeMap::new();
+    for entry in &study.phases {
+        networks.entry(&entry.subject.network).or_default().push(entry);
     }
-    let figure =
-        Figure { label: "Changes of clusters and of accuracy in the two phases".to_owned(), columns: 2, panels };
-    vec![Shown::still(String::new(), figure)]
+    let several = networks.len() > 1;
+    let mut shown = Vec::new();
+    for (network, entries) in networks {
+        let panels: Vec<Panel> = phases.iter().filter_map(|phase| panel(&entries, phase)).collect();
+        if panels.is_empty() {
+            continue;
+        }
+        let figure =
+            Figure { label: "Changes of clusters and of accuracy in the two phases".to_owned(), columns: 2, panels };
+        let title = if several { network.to_owned() } else { String::new() };
+        shown.push(Shown::still(title, figure));
+    }
+    shown
 }
 
-fn panel(entries: &[Entry<Phases>], phase: &Phase) -> Option<Panel> {
+fn panel(entries: &[&Entry<Phases>], phase: &Phase) -> Option<Panel> {
     let Phase { title, measure, of, paper } = *phase;
     let families = Series::of(entries.iter().map(|entry| entry.subject.family.as_str()));
     let mut marks = Vec::new();

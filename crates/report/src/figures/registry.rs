@@ -1,4 +1,6 @@
-use super::{calibration, correlations, errors, estimates, flips, intervals, map, omission, phases, splits, toy};
+use super::{
+    calibration, correlations, curves, errors, estimates, flips, intervals, map, omission, phases, splits, subsets, toy,
+};
 use crate::chart::Figure;
 use crate::{ReportError, Study};
 
@@ -62,6 +64,18 @@ pub const FIGURES: &[FigureInfo] = &[
         summary: "curves from score to accuracy, and their errors on corruptions left out",
         command: "flipcast study run",
         build: calibration::build,
+    },
+    FigureInfo {
+        name: "curves",
+        summary: "errors of curves of other shapes, fitted to the same cells",
+        command: "flipcast study refit",
+        build: curves::build,
+    },
+    FigureInfo {
+        name: "subsets",
+        summary: "how the error spreads over all choices of what a curve is fitted to",
+        command: "flipcast study refit",
+        build: subsets::build,
     },
     FigureInfo {
         name: "phases",

@@ -12,6 +12,11 @@ impl Series {
         Self(names.into_iter().map(str::to_owned).collect())
     }
 
+    /// Names in the order they have.
+    pub fn in_order(names: &[String]) -> Self {
+        Self(names.to_vec())
+    }
+
     pub fn number(&self, name: &str) -> usize {
         self.0.iter().position(|known| known == name).unwrap_or(0)
     }

@@ -4,4 +4,4 @@ mod document;
 mod figure;
 mod hash;
 
-pub use document::{PageOptions, render_page};
+pub use document::{PageOptions, render_page, render_paper};

@@ -22,4 +22,5 @@ mod variants;
 
 pub(crate) use answer::answer;
 pub(crate) use section::{Block, Section, all_sections, missing};
+pub(crate) use tables::write_tables;
 pub use tables::{TableFormat, render_tables};

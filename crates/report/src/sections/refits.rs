@@ -3,7 +3,7 @@ use crate::Study;
 use crate::stats::{deviation, mean};
 use crate::study::{Entry, Estimates, Which, estimator_label, estimator_order, paper_transfer, row_error};
 use crate::table::{Table, TableCell};
-use flipcast_record::results::{Refit, Transfer};
+use flipcast_record::results::{Refit, SubsetErrors, Transfer};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A model and the place of an estimator in tables, whose last part is its name.
@@ -15,7 +15,7 @@ const CURVES: [&str; 4] = ["linear", "quadratic", "cubic", "monotone"];
 /// Curves fitted again from cells that were there: other curves, other cells, another model's cells.
 pub(super) fn build(study: &Study) -> Section {
     let mut section = Section::new("refits", "Curves fitted again");
-    if study.refits.is_empty() && study.transfers.is_empty() {
+    if study.refits.is_empty() && study.transfers.is_empty() && study.subsets.is_empty() {
         return section;
     }
     section.say(
@@ -31,6 +31,7 @@ pub(super) fn build(study: &Study) -> Section {
         section.add(transfers);
     }
     section.add(curves(study));
+    section.show(study, "curves");
     let subsets = subsets(study);
     if !subsets.rows.is_empty() {
         section.say(
@@ -39,7 +40,71 @@ pub(super) fn build(study: &Study) -> Section {
         );
         section.add(subsets);
     }
+    let every = every_subset(study);
+    if !every.rows.is_empty() {
+        section.say(
+            "The same with every choice of so many groups instead of some drawn at random; images as they are belong to every fit, and every group \
+             that is tested counts alike.",
+        );
+        section.add(every);
+        section.show(study, "subsets");
+        section.add_or_fold(groups_that_fit(study), "kinds of shift");
+    }
     section
+}
+
+/// How errors spread over all choices of groups.
+fn every_subset(study: &Study) -> Table {
+    let percentile = |errors: &SubsetErrors, share: usize| {
+        let place = share * errors.percentiles.len().saturating_sub(1) / 100;
+        TableCell::percent(errors.percentiles.get(place).copied(), 2)
+    };
+    Table::of(
+        "every-subset",
+        "Curves fitted to every choice of groups and tested on the others: errors in points",
+        study.subsets.iter().map(|entry| (&entry.subject, &entry.result)),
+        &[
+            ("model", &|(subject, _)| TableCell::text(&subject.model)),
+            ("score", &|(_, errors)| TableCell::text(&estimator_label(&errors.estimator))),
+            ("curve", &|(_, errors)| TableCell::text(errors.curve.name())),
+            (">groups", &|(_, errors)| TableCell::count(errors.with_group.len())),
+            (">fitted to", &|(_, errors)| TableCell::count(errors.fitted_to)),
+            (">choices", &|(_, errors)| TableCell::count(errors.subsets)),
+            (">mean", &|(_, errors)| TableCell::percent(Some(errors.mean), 2)),
+            (">least", &|(_, errors)| percentile(errors, 0)),
+            (">median", &|(_, errors)| percentile(errors, 50)),
+            (">95% have at most", &|(_, errors)| percentile(errors, 95)),
+            (">most", &|(_, errors)| percentile(errors, 100)),
+            ("best choice", &|(_, errors)| TableCell::text(&errors.best.join(", "))),
+            ("worst choice", &|(_, errors)| TableCell::text(&errors.worst.join(", "))),
+        ],
+    )
+}
+
+/// What every group is worth to a fit: the mean error of the choices that hold it.
+fn groups_that_fit(study: &Study) -> Table {
+    let groups: BTreeSet<&str> =
+        study.subsets.iter().flat_map(|entry| entry.result.with_group.keys().map(String::as_str)).collect();
+    let mut table = Table::new(
+        "groups-that-fit",
+        "Mean error in points of the choices that hold a kind of shift: what is worth fitting to",
+        &["kind"],
+    );
+    let columns = study.subsets.iter().map(|entry| {
+        let score = estimator_label(&entry.result.estimator);
+        format!(">{}, {score}", entry.subject.model)
+    });
+    table.columns.extend(columns);
+    for group in groups {
+        let mut row = vec![TableCell::text(group)];
+        let errors = study.subsets.iter().map(|entry| entry.result.with_group.get(group).copied());
+        row.extend(errors.map(|error| TableCell::percent(error, 2)));
+        table.rows.push(row);
+    }
+    for column in 1..table.columns.len() {
+        table.mark_least(column);
+    }
+    table
 }
 
 /// The error of a score with the calibration cells of its own model.
@@ -99,6 +164,8 @@ fn transfers(study: &Study) -> Table {
         }
         table.rows.push(row);
     }
+    // Two plans may have asked the same of the same cells.
+    table.rows.dedup();
     table
 }
 

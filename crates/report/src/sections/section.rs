@@ -25,16 +25,16 @@ pub(crate) enum Block {
 /// A part of the page.
 pub(crate) struct Section {
     /// Its anchor.
-    pub id: &'static str,
+    pub id: String,
     /// Its heading.
-    pub title: &'static str,
+    pub title: String,
     /// What it holds; a section without anything is left out.
     pub blocks: Vec<Block>,
 }
 
 impl Section {
-    pub fn new(id: &'static str, title: &'static str) -> Self {
-        Self { id, title, blocks: Vec::new() }
+    pub fn new(id: &str, title: &str) -> Self {
+        Self { id: id.to_owned(), title: title.to_owned(), blocks: Vec::new() }
     }
 
     /// A paragraph of plain text.

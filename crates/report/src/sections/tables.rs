@@ -1,4 +1,4 @@
-use super::{Block, all_sections};
+use super::{Block, Section, all_sections};
 use crate::table::Table;
 use crate::{ReportError, Study};
 
@@ -15,8 +15,17 @@ pub enum TableFormat {
 
 /// All tables of a study, or the one called `only`.
 pub fn render_tables(study: &Study, format: TableFormat, only: Option<&str>) -> Result<String, ReportError> {
+    write_tables(all_sections(study), format, only)
+}
+
+/// All tables of some sections, or the one called `only`.
+pub(crate) fn write_tables(
+    sections: Vec<Section>,
+    format: TableFormat,
+    only: Option<&str>,
+) -> Result<String, ReportError> {
     let mut tables: Vec<Table> = Vec::new();
-    for section in all_sections(study) {
+    for section in sections {
         for block in section.blocks {
             if let Block::Table(table) | Block::Folded(_, table) = block {
                 tables.push(table);

@@ -4,7 +4,7 @@ use super::variant::name_variants;
 use crate::ReportError;
 use flipcast_record::results::{
     AdaptSummary, ByClassResult, CalibrationResult, Cell, EmbeddingMap, EstimatesResult, FewLabelsResult, FlipPoint,
-    Omission, Phases, Refit, Toy, Transfer,
+    Omission, Phases, Refit, SubsetErrors, Toy, Transfer,
 };
 use flipcast_record::{Records, RunRecord, canonical_json};
 use serde::de::DeserializeOwned;
@@ -37,6 +37,7 @@ pub struct Study {
     pub(crate) by_class: Vec<Entry<ByClassResult>>,
     pub(crate) calibrations: Vec<Entry<CalibrationResult>>,
     pub(crate) refits: Vec<Entry<Refit>>,
+    pub(crate) subsets: Vec<Entry<SubsetErrors>>,
     pub(crate) transfers: Vec<Entry<Transfer>>,
     pub(crate) adaptations: Vec<Entry<AdaptSummary>>,
     pub(crate) phases: Vec<Entry<Phases>>,
@@ -127,6 +128,7 @@ impl Study {
             && self.by_class.is_empty()
             && self.calibrations.is_empty()
             && self.refits.is_empty()
+            && self.subsets.is_empty()
             && self.transfers.is_empty()
             && self.adaptations.is_empty()
             && self.phases.is_empty()
@@ -169,6 +171,7 @@ impl Study {
             "map" => keep(subject, record, &mut self.maps, broken),
             "toy" => keep(subject, record, &mut self.toys, broken),
             "estimate" => keep(subject, record, cells, broken),
+            "subsets" => keep(subject, record, &mut self.subsets, broken),
             "refit" => keep(subject, record, &mut self.refits, broken),
             "omission" => keep(subject, record, &mut self.omissions, broken),
             other => *self.ignored.entry(other.to_owned()).or_default() += 1,
