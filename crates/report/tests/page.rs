@@ -112,9 +112,10 @@ fn refits_stand_beside_the_paper_s_numbers() {
 
 #[test]
 fn every_choice_of_groups_is_summed_up() {
-    let table = |name| render_tables(&study("synthetic.jsonl"), TableFormat::Csv, Some(name)).expect("a table");
-    assert!(table("every-subset").contains("WF,quadratic,5,2,10,2.30,1.50,"), "{}", table("every-subset"));
-    assert!(table("groups-that-fit").contains("\ncontrast,2.30,"), "{}", table("groups-that-fit"));
+    let table = |name| render_tables(&study("synthetic.jsonl"), TableFormat::Markdown, Some(name)).expect("a table");
+    let (every, groups) = (table("every-subset"), table("groups-that-fit"));
+    assert!(every.contains("| WF | quadratic | 5 | 2 | 10 | 2.30 | 1.50 |"), "{every}");
+    assert!(groups.contains("\n| contrast | 2.30 |"), "{groups}");
 }
 
 fn paper(name: &str) -> Paper {
@@ -125,15 +126,15 @@ fn paper(name: &str) -> Paper {
 #[test]
 fn a_paper_s_numbers_stand_beside_those_of_records() {
     let paper = paper("paper.toml");
-    let table = |name| render_paper_tables(&paper, TableFormat::Csv, Some(name)).expect("a table");
+    let table = |name| render_paper_tables(&paper, TableFormat::Markdown, Some(name)).expect("a table");
     let (first, fourth) = (table("table-1"), table("figure-4"));
-    assert!(first.contains("\"WF, error in points\",5.75,"), "{first}");
-    assert!(first.contains("\"WF, linear\",,2.10,22 cells,"), "{first}");
-    assert!(first.contains("\"WF, another network's f\",6.61,7.10,1 other network,"), "{first}");
-    assert!(first.contains("WF of a network that was not run,1.00,,not run,"), "{first}");
+    assert!(first.contains("| WF, error in points | 5.75 | 1.44 | 21 cells | less |"), "{first}");
+    assert!(first.contains("| WF, linear | \u{2013} | 2.10 | 22 cells |"), "{first}");
+    assert!(first.contains("network&#39;s f | 6.61 | 7.10 | 1 other network |"), "{first}");
+    assert!(first.contains("| 1.00 | \u{2013} | not run |"), "{first}");
     assert_eq!((first.matches("not run").count(), fourth.matches("not run").count()), (2, 0), "{first}{fourth}");
     let items = table("items");
-    for row in ["Table 1,in part,", "Figure 4,yes,", "Appendix Z,no,"] {
+    for row in ["| Table 1 | in part |", "| Figure 4 | yes |", "| Appendix Z | no |"] {
         assert!(items.contains(row), "{items}");
     }
 }
