@@ -1,5 +1,5 @@
 use super::Shown;
-use super::rows::RowDots;
+use super::rows::{DotRow, RowDots};
 use crate::Study;
 use crate::chart::{AxisFormat, Figure};
 use crate::study::{estimator_label, estimator_order};
@@ -10,23 +10,26 @@ const SHAPES: [&str; 4] = ["linear", "quadratic", "cubic", "monotone"];
 
 /// Errors of curves of every shape, a row for each model and score.
 pub(super) fn build(study: &Study) -> Vec<Shown> {
-    let mut rows: BTreeMap<(&str, (usize, bool, &str)), [Option<f64>; SHAPES.len()]> = BTreeMap::new();
+    let mut rows = BTreeMap::new();
     for entry in study.refits.iter().filter(|entry| entry.result.draw.is_none()) {
         let refit = &entry.result;
         if let Some(shape) = SHAPES.iter().position(|shape| *shape == refit.curve.name()) {
             let row = (entry.subject.model.as_str(), estimator_order(&refit.estimator));
-            rows.entry(row).or_default()[shape] = Some(refit.mae);
+            rows.entry(row).or_insert([None; SHAPES.len()])[shape] = Some(refit.mae);
         }
     }
-    let named = |((model, (.., estimator)), errors): (&(&str, (usize, bool, &str)), &[Option<f64>; SHAPES.len()])| {
-        (format!("{model}: {}", estimator_label(estimator)), errors.to_vec())
-    };
     let dots = RowDots {
         title: "Shapes of the curve".to_owned(),
         measure: "mean absolute error".to_owned(),
         format: AxisFormat::Percent,
         series: SHAPES.map(str::to_owned).to_vec(),
-        rows: rows.iter().map(named).collect(),
+        rows: rows
+            .into_iter()
+            .map(|((model, (.., estimator)), errors)| DotRow {
+                name: format!("{model}: {}", estimator_label(estimator)),
+                values: errors.to_vec(),
+            })
+            .collect(),
     };
     let panel = dots.panel(|error| format!("{:.2} points", 100.0 * error));
     let label = "Errors of curves of other shapes".to_owned();

@@ -21,4 +21,4 @@ pub(crate) use correlations::{Change, phase_1, phase_2, phase_2_silhouette};
 pub(crate) use estimates::{groups, headline};
 pub(crate) use registry::Shown;
 pub use registry::{FIGURES, FigureInfo, build_figure};
-pub(crate) use rows::RowDots;
+pub(crate) use rows::{DotRow, RowDots};

@@ -14,14 +14,22 @@ pub(crate) struct RowDots {
     pub format: AxisFormat,
     /// What the dots of a row are, in the order of the legend.
     pub series: Vec<String>,
-    /// Names of rows, and a number or none for each series.
-    pub rows: Vec<(String, Vec<Option<f64>>)>,
+    /// From top to bottom.
+    pub rows: Vec<DotRow>,
+}
+
+/// A row of dots.
+pub(crate) struct DotRow {
+    /// What stands above them.
+    pub name: String,
+    /// A number or none for each series.
+    pub values: Vec<Option<f64>>,
 }
 
 impl RowDots {
     /// The chart, unless there is no number.
     pub fn panel(&self, text: impl Fn(f64) -> String) -> Option<Panel> {
-        let values: Vec<f64> = self.rows.iter().flat_map(|(_, values)| values.iter().flatten().copied()).collect();
+        let values: Vec<f64> = self.rows.iter().flat_map(|row| row.values.iter().flatten().copied()).collect();
         if values.is_empty() {
             return None;
         }
@@ -35,8 +43,8 @@ impl RowDots {
         panel.width = 620.0;
         panel.height = (90.0 + ROW * rows).max(180.0);
         let start = panel.x.low + 0.01 * (panel.x.high - panel.x.low);
-        for (row, (name, values)) in self.rows.iter().enumerate() {
-            let row = -(row as f64) - 0.65;
+        for (place, DotRow { name, values }) in self.rows.iter().enumerate() {
+            let row = -(place as f64) - 0.65;
             panel.marks.push(Mark::label((start, row + 0.32), name));
             for (number, value) in values.iter().enumerate() {
                 let Some(value) = value else {

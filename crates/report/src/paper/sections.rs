@@ -2,7 +2,7 @@ use super::Paper;
 use super::items::{LoadedItem, Number};
 use super::measure::Found;
 use crate::chart::{AxisFormat, Figure, Panel};
-use crate::figures::{RowDots, Shown};
+use crate::figures::{DotRow, RowDots, Shown};
 use crate::html::{escape, prose};
 use crate::sections::{Block, Section, TableFormat, all_sections, write_tables};
 use crate::table::{Table, TableCell};
@@ -118,15 +118,15 @@ impl LoadedItem {
 
 /// The numbers as charts, one for every unit that some of the paper's have.
 fn beside(found: &[(&Number, Option<Found>)]) -> Option<Shown> {
-    let mut units: BTreeMap<&str, Vec<(String, Vec<Option<f64>>)>> = BTreeMap::new();
+    let mut units: BTreeMap<&str, Vec<DotRow>> = BTreeMap::new();
     for (number, found) in found {
         if let (Some(measure), Some(found)) = (&number.ours, found) {
-            let row = (number.what.clone(), vec![number.paper, Some(found.value)]);
+            let row = DotRow { name: number.what.clone(), values: vec![number.paper, Some(found.value)] };
             units.entry(measure.unit()).or_default().push(row);
         }
     }
-    units.retain(|_, rows| rows.iter().any(|(_, values)| values[0].is_some()));
-    let panel = |(unit, rows): (&str, Vec<(String, Vec<Option<f64>>)>)| {
+    units.retain(|_, rows| rows.iter().any(|row| row.values[0].is_some()));
+    let panel = |(unit, rows): (&str, Vec<DotRow>)| {
         let dots = RowDots {
             title: String::new(),
             measure: unit.to_owned(),
@@ -143,7 +143,7 @@ fn beside(found: &[(&Number, Option<Found>)]) -> Option<Shown> {
 
 /// Where an item's numbers come from, in a sentence.
 fn provenance(study: &Study) -> String {
-    if study.len() == 0 {
+    if study.records.is_empty() {
         return "No records.".to_owned();
     }
     let field = |name: &str| -> Vec<String> {
