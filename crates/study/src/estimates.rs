@@ -63,5 +63,10 @@ pub(crate) fn unit_of(record: &RunRecord) -> Option<&str> {
     let version = record.protocol.get("version").and_then(Value::as_u64);
     let estimates = record.kind == ESTIMATES && version == Some(u64::from(ESTIMATES_VERSION));
     let current = estimates || record.kind == UNIT;
-    current.then(|| record.protocol.get("unit"))?.and_then(Value::as_str)
+    current.then(|| unit_key(record))?
+}
+
+/// The unit that a record of any version says it belongs to.
+pub(crate) fn unit_key(record: &RunRecord) -> Option<&str> {
+    record.protocol.get("unit").and_then(Value::as_str)
 }

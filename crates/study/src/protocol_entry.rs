@@ -51,16 +51,6 @@ impl ProtocolEntry {
         }
     }
 
-    /// Whether nothing is changed about its base.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.method.is_none()
-            && self.stops.is_none()
-            && self.batch_size.is_none()
-            && self.probe_images.is_none()
-            && self.probe_chunk.is_none()
-            && self.image_limit.is_none()
-    }
-
     /// The protocol it stands for, whatever the network. It keeps the name of its base, which chooses the curve.
     pub fn resolve(&self, seed: u64) -> Result<FlipProtocol, StudyError> {
         self.change(FlipProtocol::named(&self.base), seed)

@@ -7,7 +7,7 @@ use flipcast_estimate::{CurveKind, Direction, fit_curve};
 use flipcast_images::loader::Order;
 use flipcast_record::results::{Refit, Transfer};
 use flipcast_record::{Protocol, RunRecord};
-use flipcast_run::{Cell, FlipProtocol, Ledger, score_info};
+use flipcast_run::{CalibrationCell, Cell, FlipProtocol, Ledger, score_info};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -31,7 +31,7 @@ pub struct RefitOutcome {
 /// Cells under one model, protocol, calibration and seed.
 pub(crate) struct Series<'a> {
     cells: Vec<(&'a Unit, String, Cell)>,
-    calibration: Vec<Cell>,
+    calibration: Vec<CalibrationCell>,
     /// The model's identity as records have it.
     model: Value,
     flips: FlipProtocol,
@@ -152,14 +152,14 @@ fn series<'a>(plan: &Plan, units: &'a [Unit], records: &[RunRecord]) -> Result<V
     let recorded = RecordedCells::new(records);
     let mut all: BTreeMap<(usize, usize, usize, u64), Series> = BTreeMap::new();
     for unit in units.iter().filter(|unit| unit.analysis.is_none()) {
-        let Some(found) = recorded.of(plan, unit)? else {
+        let Some(found) = recorded.of(unit)? else {
             continue;
         };
         let place = (unit.model, unit.protocol, unit.calibration, unit.seed);
         if let Entry::Vacant(free) = all.entry(place) {
             let series = Series {
                 cells: Vec::new(),
-                calibration: recorded.calibration_of(plan, unit, found.record)?,
+                calibration: recorded.calibration_of(&found)?,
                 model: found.record.protocol.get("model").cloned().unwrap_or_default(),
                 flips: flips(found.record)?,
                 seed: unit.seed,
@@ -366,11 +366,11 @@ impl Series<'_> {
     }
 
     fn calibration_points(&self, estimator: &str) -> Vec<Point> {
-        let point = |(place, cell): (usize, &Cell)| {
+        let point = |(place, cell): (usize, &CalibrationCell)| {
             Some(Point {
-                group: String::new(),
-                score: cell.source.get(estimator)?.value,
-                accuracy: cell.accuracy?,
+                group: cell.group.clone(),
+                score: cell.cell.source.get(estimator)?.value,
+                accuracy: cell.cell.accuracy?,
                 is_clean: place == 0,
             })
         };
