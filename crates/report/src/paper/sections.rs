@@ -52,7 +52,7 @@ impl LoadedItem {
         let is_whole = there == found.len() && self.item.open.is_none() && self.absent.is_empty();
         match there > 0 || (found.is_empty() && !self.study.is_empty()) {
             true if is_whole => "yes",
-            true => "in part",
+            true => "partly",
             false => "no",
         }
     }
@@ -76,7 +76,7 @@ impl LoadedItem {
             if let Block::Table(table) | Block::Folded(_, table) = block
                 && item.tables.contains(&table.name)
             {
-                section.add_or_fold(table, "rows");
+                section.blocks.push(Block::Folded(table.caption.clone(), table));
             }
         }
         if let Some(open) = &item.open {
