@@ -14,7 +14,8 @@ use anyhow::{Context, Result};
 use flipcast_record::{RecordError, RecordFolder, RecordStore, write_atomically};
 use flipcast_run::Ledger;
 use flipcast_study::{
-    Failure, Outcome, RefitOutcome, Shard, StudyJob, Unit, find_missing, read_status, run_refits, run_study, shard_units,
+    Failure, Outcome, RefitOutcome, Shard, StudyJob, Unit, find_missing, read_status, run_refits, run_study,
+    shard_units,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
