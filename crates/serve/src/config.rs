@@ -29,6 +29,41 @@ pub struct ServeConfig {
     pub keep_images: Option<u64>,
     /// Where alarms are sent.
     pub webhook: Option<Webhook>,
+    /// Folders whose images are counted as they come.
+    pub watch: Vec<WatchedFolder>,
+    /// Certificate and key, for connections that are encrypted.
+    pub tls: Option<TlsFiles>,
+}
+
+/// A folder whose images are counted as they come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedFolder {
+    /// The folder.
+    pub path: PathBuf,
+    /// The stream that its images belong to.
+    pub stream: String,
+}
+
+impl WatchedFolder {
+    /// Reads `DIR` or `DIR=STREAM`; without one, the stream is called as the folder is.
+    pub fn parse(text: &str) -> Self {
+        let (path, stream) = match text.rsplit_once('=') {
+            Some((path, stream)) => (PathBuf::from(path), Some(stream.to_owned())),
+            None => (PathBuf::from(text), None),
+        };
+        let own_name = || path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let stream = stream.unwrap_or_else(own_name);
+        Self { path, stream }
+    }
+}
+
+/// Files that encrypted connections need, as PEM. They are read again when they change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those that vouch for it.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// Tokens that requests must carry; where there is none, anybody may.

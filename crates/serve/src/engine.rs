@@ -37,6 +37,8 @@ pub struct Job {
     pub input: JobInput,
     /// Files to keep, one per image, or none.
     pub files: Vec<Option<KeptFile>>,
+    /// What else is written if its images are counted, and only then.
+    pub writes: Vec<Write>,
     /// Its part of the queue.
     pub permit: Option<OwnedSemaphorePermit>,
     /// Who waits.
@@ -207,6 +209,7 @@ struct Predicted {
     events: Vec<Event>,
     first_image: Option<u64>,
     files: Vec<Option<KeptFile>>,
+    writes: Vec<Write>,
     time: f64,
     permit: Option<OwnedSemaphorePermit>,
     reply: oneshot::Sender<Result<Answer, Refusal>>,
@@ -287,7 +290,7 @@ impl Engine {
         logits: Vec<f32>,
         first_image: Option<u64>,
     ) -> Result<Predicted, (oneshot::Sender<Result<Answer, Refusal>>, String)> {
-        let Job { stream, mut request, time, input, files, permit, reply } = job;
+        let Job { stream, mut request, time, input, files, writes, permit, reply } = job;
         let mut events = Vec::new();
         if let Some(first) = first_image {
             let mut from = 0;
@@ -313,7 +316,7 @@ impl Engine {
             }
             images_until(logits.len() / self.classes.max(1), &mut events);
         }
-        Ok(Predicted { stream, logits, events, first_image, files, time, permit, reply })
+        Ok(Predicted { stream, logits, events, first_image, files, writes, time, permit, reply })
     }
 
     /// Applies what was predicted, and answers once it is on disk.
@@ -321,7 +324,7 @@ impl Engine {
         let mut writes = Vec::new();
         let (mut applied, mut answers) = (Vec::new(), Vec::new());
         let mut streams = self.shared.lock();
-        for Predicted { stream, logits, events, first_image, files, time, permit, reply } in predicted {
+        for Predicted { stream, logits, events, first_image, files, writes: more, time, permit, reply } in predicted {
             let images = (logits.len() / self.classes.max(1)) as u64;
             if events.is_empty() {
                 self.shared.metrics.repeated(images);
@@ -335,6 +338,7 @@ impl Engine {
                 }
                 self.shared.metrics.images(images);
             }
+            writes.extend(more);
             if let Some(first) = first_image {
                 let kept = files.into_iter().enumerate().filter_map(|(place, file)| Some((place, file?)));
                 writes.extend(kept.map(|(place, file)| Write::Image {

@@ -59,6 +59,26 @@ pub enum ServeError {
         /// What differs.
         what: &'static str,
     },
+    /// A folder that cannot be watched.
+    #[error("the folder `{path}` cannot be watched")]
+    Watch {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A certificate or key that cannot be used.
+    #[error("`{path}` cannot be used for encryption: {reason}")]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Encryption is asked for, and this build has none.
+    #[error("this build leaves out encryption")]
+    NoTls,
     /// A stored event that no version wrote.
     #[error("the state holds an event of stream `{stream}` that cannot be read: {reason}")]
     Event {
@@ -94,9 +114,14 @@ impl Hint for ServeError {
             Self::Run(source) => source.hint(),
             Self::Listen { .. } => Some("is another program listening there? Choose another port".to_owned()),
             Self::Model { source } => source.hint(),
-            Self::Setting { .. } | Self::Store { .. } | Self::Folder { .. } | Self::Event { .. } | Self::Thread(_) => {
-                None
-            }
+            Self::NoTls => Some("build it with the feature `tls`, or put a proxy in front".to_owned()),
+            Self::Tls { .. } => Some("certificate and key are PEM files, the key without a password".to_owned()),
+            Self::Setting { .. }
+            | Self::Store { .. }
+            | Self::Folder { .. }
+            | Self::Watch { .. }
+            | Self::Event { .. }
+            | Self::Thread(_) => None,
         }
     }
 }

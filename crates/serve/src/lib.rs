@@ -28,10 +28,16 @@ mod routes;
 mod server;
 mod store;
 mod streams;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "tls_left_out.rs"]
+mod tls;
+mod watch;
 mod webhook;
 mod writer;
 
-pub use config::{Limits, ServeConfig, Tokens, Webhook};
+pub use config::{Limits, ServeConfig, TlsFiles, Tokens, WatchedFolder, Webhook};
 pub use error::ServeError;
 pub use feeder::Feeder;
 pub use log::Log;

@@ -28,6 +28,16 @@ pub struct Metrics {
     version: String,
 }
 
+/// What the metrics tell of the server besides its counters.
+pub struct ServerGauges {
+    /// Streams on disk.
+    pub stored: u64,
+    /// Images that wait, roughly.
+    pub waiting: usize,
+    /// Files of watched folders that wait, and those that cannot be read.
+    pub files: (usize, usize),
+}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
     status: u16,
@@ -93,7 +103,7 @@ impl Metrics {
     }
 
     /// The page that Prometheus reads.
-    pub fn render(&self, streams: &Streams, stored: u64, waiting: usize) -> String {
+    pub fn render(&self, streams: &Streams, server: &ServerGauges) -> String {
         let mut registry = Registry::with_prefix("flipcast");
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("build", "Version of the program", build);
@@ -119,9 +129,12 @@ impl Metrics {
             registry.register(name, help, gauge);
         };
         let names = streams.in_memory();
-        number(&mut registry, "streams", "Streams, idle ones included", stored as f64);
+        number(&mut registry, "streams", "Streams, idle ones included", server.stored as f64);
         number(&mut registry, "streams_in_memory", "Streams in memory", names.len() as f64);
-        number(&mut registry, "queue", "Images that wait for the network", waiting as f64);
+        number(&mut registry, "queue", "Images that wait for the network", server.waiting as f64);
+        let (waiting, unreadable) = server.files;
+        number(&mut registry, "watched_files_waiting", "Files of watched folders that wait", waiting as f64);
+        number(&mut registry, "watched_files_unreadable", "Files there that are no images", unreadable as f64);
         self.register_streams(&mut registry, streams, &names);
         let mut page = String::new();
         // Writing to a string cannot fail.

@@ -120,6 +120,13 @@ impl Preparation {
         12 * self.size.width * self.size.height
     }
 
+    /// Makes an image file ready, or says why it cannot be used.
+    pub fn prepare_file(&self, file: &[u8]) -> Result<Prepared, String> {
+        let options = DecodeOptions { limits: Limits { max_pixels: self.max_pixels }, ..Default::default() };
+        let image = decode_with(file, &options).map_err(|error| with_causes(&error))?;
+        self.prepare_image(image)
+    }
+
     /// Makes images ready, or says which one cannot be used and why.
     pub fn prepare(&self, raw: RawImages) -> Result<Vec<Prepared>, String> {
         let numbered = |(index, result): (usize, Result<Prepared, String>)| {
@@ -127,12 +134,7 @@ impl Preparation {
         };
         match raw {
             RawImages::Encoded(files) => {
-                let options = DecodeOptions { limits: Limits { max_pixels: self.max_pixels }, ..Default::default() };
-                let decode = |file: &Bytes| {
-                    let image = decode_with(file, &options).map_err(|error| with_causes(&error))?;
-                    self.prepare_image(image)
-                };
-                files.iter().map(decode).enumerate().map(numbered).collect()
+                files.iter().map(|file| self.prepare_file(file)).enumerate().map(numbered).collect()
             }
             RawImages::Pixels(tensor) => {
                 let pixels = |image: Option<Image>| self.prepare_image(image.ok_or("its pixels do not fill it")?);

@@ -7,6 +7,8 @@ use crate::metrics::Metrics;
 use crate::prepared::Preparation;
 use crate::store::{Store, Write};
 use crate::streams::{StreamLimits, Streams};
+use crate::tls::{check_tls, spawn_serving};
+use crate::watch::{WatchStatus, start_watching};
 use crate::webhook::send_alarms;
 use crate::writer::start_writer;
 use crate::{ApiError, Log, ServeError, Writer, routes};
@@ -69,12 +71,14 @@ pub(crate) struct App {
     /// Images that are decoded at the same time.
     pub(crate) decoders: Arc<Semaphore>,
     pub(crate) jobs: Sender<Job>,
+    pub(crate) watched: WatchStatus,
 }
 
 impl Server {
     /// Opens the state, starts the network and its threads.
     pub fn new(subject: Subject, config: ServeConfig, log: Log) -> Result<Self, ServeError> {
         config.check()?;
+        check_tls(config.tls.as_ref())?;
         let (basis, calibration_key, network, preparation) = match subject {
             Subject::Network { model, calibration, device } => {
                 let basis = MonitorBasis::new(calibration, model)?;
@@ -114,8 +118,17 @@ impl Server {
             preparation,
             classes,
             jobs,
+            watched: WatchStatus::default(),
         };
-        Ok(Self { app: Arc::new(app), threads: vec![engine, writer], alarms: raised })
+        let app = Arc::new(app);
+        let mut threads = vec![engine, writer];
+        threads.extend(start_watching(&app)?);
+        Ok(Self { app, threads, alarms: raised })
+    }
+
+    /// Whether its connections are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.app.config.tls.is_some()
     }
 
     /// A way in that needs no connection.
@@ -170,7 +183,7 @@ impl Server {
             stop.await;
             let _ = stopping.send(());
         };
-        let mut serving = tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(stop).into_future());
+        let mut serving = spawn_serving(listener, router, stop, app.config.tls.clone(), &log)?;
         let ended = tokio::select! {
             ended = &mut serving => ended,
             _ = stopped => match timeout(LAST_REQUESTS, &mut serving).await {
@@ -237,7 +250,8 @@ impl Job {
         input: JobInput,
         reply: oneshot::Sender<Result<Answer, Refusal>>,
     ) -> Self {
-        Self { stream, request, time: crate::log::now(), input, files: Vec::new(), permit: None, reply }
+        let (files, writes) = (Vec::new(), Vec::new());
+        Self { stream, request, time: crate::log::now(), input, files, writes, permit: None, reply }
     }
 }
 

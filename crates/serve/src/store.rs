@@ -2,6 +2,7 @@
 
 use crate::ServeError;
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
@@ -13,6 +14,8 @@ const EVENTS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("events
 const WINDOWS: TableDefinition<(&str, u8, u64), &[u8]> = TableDefinition::new("windows");
 /// Images that are kept because somebody asked for it: the second they came in and their type, then their bytes.
 const IMAGES: TableDefinition<(&str, u64), (u64, &str, &[u8])> = TableDefinition::new("images");
+/// Files of watched folders that were dealt with, by folder and path: their size, when they were written, and why they cannot be read, if so.
+const FILES: TableDefinition<(&str, &str), (u64, u64, &str)> = TableDefinition::new("files");
 /// What the state belongs to.
 const ORIGIN: TableDefinition<&str, &str> = TableDefinition::new("origin");
 
@@ -73,6 +76,22 @@ pub enum Write {
         /// The second.
         before: u64,
     },
+    /// Remembers what was made of a file in a watched folder.
+    File {
+        /// The folder.
+        folder: String,
+        /// The file within it.
+        path: String,
+        /// Which version of it, and what came of it.
+        mark: FileMark,
+    },
+    /// Forgets a file that is gone.
+    ForgetFile {
+        /// The folder.
+        folder: String,
+        /// The file within it.
+        path: String,
+    },
     /// Forgets the windows of a kind below a number.
     ForgetWindows {
         /// The stream.
@@ -82,6 +101,17 @@ pub enum Write {
         /// The first that stays.
         below: u64,
     },
+}
+
+/// A version of a file that was dealt with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileMark {
+    /// Its bytes.
+    pub size: u64,
+    /// When it was written, in nanoseconds since 1970.
+    pub modified: u64,
+    /// Why it cannot be read as an image; empty where it was counted.
+    pub problem: String,
 }
 
 /// A stream as it lies on disk.
@@ -170,6 +200,23 @@ impl Store {
         })
     }
 
+    /// Files of a watched folder that were dealt with.
+    pub fn files(&self, folder: &str) -> Result<HashMap<String, FileMark>, redb::Error> {
+        self.with(|database| {
+            let table = database.begin_read()?.open_table(FILES)?;
+            let mut files = HashMap::new();
+            for entry in table.range((folder, "")..)? {
+                let (key, value) = entry?;
+                let ((found, path), (size, modified, problem)) = (key.value(), value.value());
+                if found != folder {
+                    break;
+                }
+                files.insert(path.to_owned(), FileMark { size, modified, problem: problem.to_owned() });
+            }
+            Ok(files)
+        })
+    }
+
     /// Whether it can be read now.
     pub fn is_usable(&self) -> bool {
         self.count().is_ok()
@@ -195,6 +242,7 @@ fn prepare(database: &Database, origin: &[(&'static str, String)]) -> Result<Opt
         transaction.open_table(EVENTS)?;
         transaction.open_table(WINDOWS)?;
         transaction.open_table(IMAGES)?;
+        transaction.open_table(FILES)?;
         let mut table = transaction.open_table(ORIGIN)?;
         for (what, value) in origin {
             let found = table.get(what)?.map(|found| found.value().to_owned());
@@ -216,6 +264,7 @@ fn apply(database: &Database, writes: &[Write]) -> Result<(), redb::Error> {
         let mut events = transaction.open_table(EVENTS)?;
         let mut windows = transaction.open_table(WINDOWS)?;
         let mut images = transaction.open_table(IMAGES)?;
+        let mut files = transaction.open_table(FILES)?;
         for write in writes {
             match write {
                 Write::Event { stream, number, bytes } => drop(events.insert((stream.as_str(), *number), &bytes[..])?),
@@ -230,6 +279,11 @@ fn apply(database: &Database, writes: &[Write]) -> Result<(), redb::Error> {
                     images.insert((stream.as_str(), *image), (*time, *media_type, &bytes[..]))?;
                 }
                 Write::ForgetImages { before } => images.retain(|_, (time, _, _)| time >= *before)?,
+                Write::File { folder, path, mark } => {
+                    let value = (mark.size, mark.modified, mark.problem.as_str());
+                    files.insert((folder.as_str(), path.as_str()), value)?;
+                }
+                Write::ForgetFile { folder, path } => drop(files.remove((folder.as_str(), path.as_str()))?),
                 Write::ForgetWindows { stream, kind, below } => {
                     let range = (stream.as_str(), *kind, 0)..(stream.as_str(), *kind, *below);
                     windows.retain_in(range, |_, _| false)?;

@@ -13,7 +13,7 @@ use flipcast_ground::Hint;
 use flipcast_models::Model;
 use flipcast_run::monitor::MonitorConfig;
 use flipcast_run::{Calibration, OutputsCalibration};
-use flipcast_serve::{Limits, Log, ServeConfig, ServeError, Server, Subject, Tokens, Webhook};
+use flipcast_serve::{Limits, Log, ServeConfig, ServeError, Server, Subject, TlsFiles, Tokens, WatchedFolder, Webhook};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -65,6 +65,15 @@ pub struct Args {
     /// Send alarms as JSON to this address, http://host[:port]/path
     #[arg(long, value_name = "URL")]
     webhook: Option<String>,
+    /// Count the images that come into this folder, in a stream of its name or of the one given; may be given several times
+    #[arg(long, value_name = "DIR[=STREAM]")]
+    watch: Vec<String>,
+    /// PEM file with the certificate, for encrypted connections; needs a build with the feature `tls`
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file with its private key; both files are read again when they change
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Keep images for this many hours, so that the page can show those to label; without it no image is kept
     #[arg(long, value_name = "HOURS")]
     keep_images: Option<u64>,
@@ -125,10 +134,11 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Serves until a signal asks for an end.
 fn serve(server: Server, stop: &StopRequest) -> Result<()> {
+    let scheme = if server.is_encrypted() { "https" } else { "http" };
     let stop = stop.clone();
-    let listening = |address: SocketAddr| {
+    let listening = move |address: SocketAddr| {
         // A closed stdout is no reason not to serve.
-        let _ = print(&format!("listening on http://{address}\n"));
+        let _ = print(&format!("listening on {scheme}://{address}\n"));
     };
     Ok(server.run(listening, move || stop.signal().is_some())?)
 }
@@ -173,6 +183,12 @@ impl Args {
             limits,
             keep_images: self.keep_images.map(|hours| hours.saturating_mul(3600)),
             webhook: self.webhook.as_deref().map(Webhook::parse).transpose()?,
+            watch: self.watch.iter().map(|text| WatchedFolder::parse(text)).collect(),
+            tls: self
+                .tls_cert
+                .clone()
+                .zip(self.tls_key.clone())
+                .map(|(certificate, key)| TlsFiles { certificate, key }),
         })
     }
 }

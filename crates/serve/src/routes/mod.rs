@@ -27,6 +27,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/page.js", get(page::script))
         .route("/metrics", get(streams::metrics))
         .route("/settings", get(streams::settings))
+        .route("/watched", get(streams::watched))
         .route("/streams", get(streams::list))
         .route("/streams/{stream}", get(streams::show))
         .route("/streams/{stream}/windows", get(streams::windows))

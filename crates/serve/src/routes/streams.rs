@@ -2,6 +2,7 @@
 
 use super::labels::class_name;
 use crate::ApiError;
+use crate::metrics::ServerGauges;
 use crate::server::App;
 use crate::streams::StreamError;
 use axum::Json;
@@ -122,11 +123,16 @@ pub async fn settings(State(app): State<Arc<App>>) -> Json<Value> {
     }))
 }
 
+/// Watched folders as they stand.
+pub async fn watched(State(app): State<Arc<App>>) -> Json<Value> {
+    Json(json!({"folders": app.watched.folders()}))
+}
+
 pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
     let Json(page) = blocking(move || {
         let count = app.store.count().map_err(|error| StreamError::from(Box::new(error)))?;
-        let waiting = app.waiting();
-        Ok(Value::from(app.shared.metrics.render(&app.shared.lock(), count, waiting)))
+        let server = ServerGauges { stored: count, waiting: app.waiting(), files: app.watched.totals() };
+        Ok(Value::from(app.shared.metrics.render(&app.shared.lock(), &server)))
     })
     .await?;
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";

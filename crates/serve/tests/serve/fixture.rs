@@ -100,6 +100,8 @@ pub fn config(state: &Path) -> ServeConfig {
         limits: Limits::default(),
         keep_images: None,
         webhook: None,
+        watch: Vec::new(),
+        tls: None,
     }
 }
 

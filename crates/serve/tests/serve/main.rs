@@ -12,3 +12,7 @@ mod limits;
 mod logged;
 mod port;
 mod state;
+#[cfg(feature = "tls")]
+mod tls;
+mod watch;
+mod webhook;
