@@ -1,8 +1,8 @@
 """Load, many streams, many connections, a burst and a full disk: what a monitor stands, in figures.
 
-    python3 bench/serve/load.py --program target/release/flipcast --model M --calibration C [--full-disk 2000]
+    python3 bench/serve/load.py --program target/release/flipcast --model M --calibration C [--side 28] [--only load,connections] [--full-disk 2000]
 
-`--full-disk` mounts a small file system and needs root.
+`--full-disk` mounts a small file system and needs root. `outputs` needs numpy. Times of the bare engine (`flipcast bench`) stand before and after those of requests.
 """
 
 import argparse
@@ -19,12 +19,13 @@ import time
 
 from server import Server, pixels
 
-SIDE = 28
 draw = random.Random(0)
+side = 28
+parts = ["load", "connections", "streams", "burst", "outputs"]
 
 
 def request(images, stream, request_id=""):
-    return pixels(draw.randbytes(images * SIDE * SIDE * 3), [images, SIDE, SIDE, 3], request_id, stream)
+    return pixels(draw.randbytes(images * side * side * 3), [images, side, side, 3], request_id, stream)
 
 
 def post(connection, body, headers):
@@ -70,6 +71,82 @@ def load(server, images, senders, seconds):
     times.sort()
     print(f"{senders} senders, {images} images per request: {sum(counted) / elapsed:.0f} images/s, median {1e3 * times[len(times) // 2]:.1f} ms, "
           f"99th percentile {1e3 * times[int(0.99 * len(times))]:.1f} ms; the source pass took {100 * network / elapsed:.0f}% of the time", flush=True)
+
+
+def bare(args):
+    """The engine alone: a forward pass of 64 images."""
+    command = [args.program, "bench", "--model", args.model, "--batch", "64"]
+    text = subprocess.run(command, capture_output=True, text=True).stdout
+    print("\n".join(f"the bare engine: {line}" for line in text.splitlines() if line.startswith(("forward", "step"))), flush=True)
+
+
+def outputs(args, images, senders=8):
+    """A burst of logits that another server predicted."""
+    import numpy
+
+    folder = tempfile.mkdtemp(prefix="flipcast-outputs-")
+    numbers = numpy.random.default_rng(0)
+
+    def made(count, noise):
+        labels = numbers.integers(0, 10, count)
+        logits = noise * numbers.standard_normal((count, 10))
+        logits[numpy.arange(count), labels] += 4
+        return logits.astype("<f4"), labels
+
+    def save(name, count, noise):
+        logits, labels = made(count, noise)
+        numpy.save(f"{folder}/{name}.npy", logits)
+        numpy.save(f"{folder}/{name}_labels.npy", labels)
+        return f"{folder}/{name}.npy", f"{folder}/{name}_labels.npy"
+
+    clean, labels = save("clean", 5000, 1.0)
+    command = [args.program, "calibrate", "--logits", clean, "--truth", labels, "--out", f"{folder}/calibration.json"]
+    for number in range(9):
+        logits, truth = save(f"noise{number}", 2000, 1.2 + 0.2 * number)
+        command += ["--also-logits", f"noise{number}:1={logits},{truth}"]
+    subprocess.run(command, check=True, capture_output=True)
+    server = Server(args.program, ["--calibration", f"{folder}/calibration.json", "--state", folder], f"{folder}/log")
+    left, times, statuses, lock = [images // 1024 + 1], [], {}, threading.Lock()
+    peak, before, started = [server.memory()], server.memory(), time.time()
+
+    def work(sender):
+        connection = server.connect()
+        logits, _ = made(1024, 1.0)
+        head = json.dumps({"outputs": [{"name": "y", "datatype": "FP32", "shape": [1024, 10], "parameters": {"binary_data_size": logits.nbytes}}]}).encode()
+        while True:
+            with lock:
+                if left[0] == 0:
+                    return
+                left[0] -= 1
+                number = left[0]
+            headers = {"ce-specversion": "1.0", "ce-type": "org.kubeflow.serving.inference.response", "ce-source": "load", "ce-id": str(number),
+                       "ce-inferenceservicename": f"s{sender}", "Inference-Header-Content-Length": str(len(head))}
+            asked = time.time()
+            while True:
+                connection.request("POST", "/", head + logits.tobytes(), headers)
+                response = connection.getresponse()
+                response.read()
+                with lock:
+                    statuses[response.status] = statuses.get(response.status, 0) + 1
+                    peak.append(server.memory())
+                if response.status != 429:
+                    break
+                time.sleep(0.1)
+            times.append(time.time() - asked)
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(senders)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    elapsed, sent = time.time() - started, 1024 * (images // 1024 + 1)
+    counted = sum(stream["images"] for stream in server.get("/streams")["streams"])
+    times.sort()
+    print(f"logits of {sent} images from {senders} senders, 1024 per request: {elapsed:.0f} s, {counted / elapsed:.0f} images/s, 99th percentile {1e3 * times[int(0.99 * len(times))]:.0f} ms, "
+          f"answers {statuses}, memory {mib(before)} before and {mib(max(peak))} at most; {counted} counted", flush=True)
+    assert counted == sent
+    server.stop()
+    print(f"the state has {mib(os.path.getsize(folder + '/flipcast.redb'))}", flush=True)
 
 
 def streams(server, count, images):
@@ -182,24 +259,37 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--streams", type=int, default=10_000)
     parser.add_argument("--burst", type=int, default=1_000_000)
+    parser.add_argument("--side", type=int, default=28, help="height and width of images")
+    parser.add_argument("--only", default=",".join(parts), help=f"some of {', '.join(parts)}")
     args = parser.parse_args()
+    global side
+    side, only = args.side, args.only.split(",")
     state = tempfile.mkdtemp(prefix="flipcast-load-")
-    server = start(args, state, state)
+    server = start(args, state, state, "--streams-in-memory", str(args.streams + 1000))
     print(f"memory at the start: {mib(server.memory())}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}", flush=True)
-    for images, senders in [(1, 1), (64, 1), (64, 4)]:
-        load(server, images, senders, args.seconds)
-    connections(server, 1000)
-    streams(server, 200, 64)
-    streams(server, args.streams, 1)
+    if "load" in only:
+        for images, senders in [(1, 1), (64, 1), (64, 4)]:
+            bare(args)
+            load(server, images, senders, args.seconds)
+        bare(args)
+    if "connections" in only:
+        connections(server, 1000)
+    if "streams" in only:
+        streams(server, 200, 64)
+        streams(server, args.streams, 1)
     started = time.time()
     server.stop()
     print(f"stopped in {time.time() - started:.1f} s; the state has {mib(os.path.getsize(state + '/flipcast.redb'))}", flush=True)
-    started = time.time()
-    server = start(args, state, state)
-    count = server.get("/streams?limit=1")["count"]
-    print(f"started again with {count} streams in {time.time() - started:.1f} s", flush=True)
-    server.stop()
-    burst(args, args.burst)
+    if "streams" in only:
+        started = time.time()
+        server = start(args, state, state)
+        count = server.get("/streams?limit=1")["count"]
+        print(f"started again with {count} streams in {time.time() - started:.1f} s", flush=True)
+        server.stop()
+    if "burst" in only:
+        burst(args, args.burst)
+    if "outputs" in only:
+        outputs(args, args.burst)
     if args.full_disk:
         full_disk(args)
 

@@ -1,6 +1,6 @@
 use crate::AdaptError;
 use flipcast_executor::loss::mean_entropy;
-use flipcast_executor::{Executor, Logits, StepResult};
+use flipcast_executor::{Executor, Logits, StepMemory, StepResult};
 use flipcast_tensor::Batch;
 
 /// What one step saw and did.
@@ -40,6 +40,16 @@ pub trait Adapter {
     /// Measures on clean batches what the method must know before its first step; most need nothing.
     fn prepare(&mut self, net: &mut dyn Executor, clean: &[Batch]) -> Result<(), AdaptError> {
         let _ = (net, clean);
+        Ok(())
+    }
+    /// What it remembers besides the network's affine vector, so that it can go on later or elsewhere; nothing for methods that remember more
+    /// than a run of steps does. Complete where steps are made on the host, as on a processor.
+    fn memory(&self) -> Option<StepMemory> {
+        None
+    }
+    /// Goes on from what [`Adapter::memory`] gave, on a network whose affine vector is the one of that time.
+    fn set_memory(&mut self, net: &mut dyn Executor, memory: StepMemory) -> Result<(), AdaptError> {
+        let _ = (net, memory);
         Ok(())
     }
 }

@@ -53,7 +53,7 @@ pub use entropy_margin::EntropyMargin;
 pub use error::AdaptError;
 pub use eta::{Eta, EtaConfig};
 pub use flipcast_executor::loss::{entropies, mean_entropy_gradient, opinion_entropy_gradient};
-pub use flipcast_executor::{AdamConfig, Optimizer, OptimizerConfig, SgdConfig};
+pub use flipcast_executor::{AdamConfig, Optimizer, OptimizerConfig, OptimizerMemory, SgdConfig, StepMemory};
 pub use guard::{
     ClassMeans, DriftMeter, Guard, GuardAction, GuardConfig, GuardReason, GuardReport, GuardState, Observation,
 };

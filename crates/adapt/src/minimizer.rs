@@ -2,7 +2,7 @@
 
 use crate::method::{Method, SharedSettings};
 use crate::{AdaptError, Adapter, ParamRule, StepOutput};
-use flipcast_executor::{Executor, Logits, NormMode, OptimizerConfig, StepLoss, StepRequest, StepRun};
+use flipcast_executor::{Executor, Logits, NormMode, OptimizerConfig, StepLoss, StepMemory, StepRequest, StepRun};
 use flipcast_tensor::Batch;
 use std::sync::Arc;
 
@@ -128,6 +128,16 @@ impl<C: LossMethod> Adapter for Minimize<C> {
         if !self.config.keeps_average() {
             self.minimizer.forget_average();
         }
+        Ok(())
+    }
+
+    fn memory(&self) -> Option<StepMemory> {
+        Some(self.minimizer.run.as_ref().map_or_else(StepMemory::default, StepRun::memory))
+    }
+
+    fn set_memory(&mut self, net: &mut dyn Executor, memory: StepMemory) -> Result<(), AdaptError> {
+        let loss = self.config.loss(net.num_classes());
+        self.minimizer.run_on(net, loss, None)?.set_memory(memory);
         Ok(())
     }
 }

@@ -64,8 +64,10 @@ fn taking_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_args(takes).mut_subcommands(taking_negative_numbers)
 }
 
-/// The same with commands that need no model and no images where logits are given.
+/// The same with commands that need no model and no images where logits are given, or come as requests.
 fn taking_logits(command: clap::Command) -> clap::Command {
+    let without_model = |arg: clap::Arg| if arg.get_id() == "model" { arg.required(false) } else { arg };
+    let command = command.mut_subcommand("serve", |serve| serve.mut_args(without_model));
     let spared = |arg: clap::Arg| arg.required(false).required_unless_present("logits");
     let spare = |command: clap::Command| command.mut_arg("model", spared).mut_arg("data", spared);
     command.mut_subcommand("calibrate", spare).mut_subcommand("estimate", spare)

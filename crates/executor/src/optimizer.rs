@@ -114,6 +114,17 @@ impl OptimizerConfig {
     }
 }
 
+/// What an optimizer remembers between steps; empty before the first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OptimizerMemory {
+    /// Velocity, or mean gradient.
+    pub first: Vec<f32>,
+    /// Mean square gradient, where the optimizer has one.
+    pub second: Vec<f32>,
+    /// Steps so far.
+    pub steps: i32,
+}
+
 /// An optimizer and its memory, empty until the first step.
 ///
 /// ```
@@ -127,17 +138,13 @@ impl OptimizerConfig {
 #[derive(Clone, Debug)]
 pub struct Optimizer {
     config: OptimizerConfig,
-    /// Velocity, or mean gradient.
-    first: Vec<f32>,
-    /// Mean square gradient.
-    second: Vec<f32>,
-    steps: i32,
+    memory: OptimizerMemory,
 }
 
 impl Optimizer {
     /// An optimizer that has made no step.
     pub fn new(config: OptimizerConfig) -> Self {
-        Self { config, first: Vec::new(), second: Vec::new(), steps: 0 }
+        Self { config, memory: OptimizerMemory::default() }
     }
 
     /// Its settings.
@@ -147,9 +154,17 @@ impl Optimizer {
 
     /// Forgets all memory.
     pub fn reset(&mut self) {
-        self.first.clear();
-        self.second.clear();
-        self.steps = 0;
+        self.memory = OptimizerMemory::default();
+    }
+
+    /// What it remembers.
+    pub fn memory(&self) -> &OptimizerMemory {
+        &self.memory
+    }
+
+    /// Goes on from what an optimizer with the same settings remembered.
+    pub fn set_memory(&mut self, memory: OptimizerMemory) {
+        self.memory = memory;
     }
 
     /// Moves `params` against `gradient`.
@@ -158,22 +173,23 @@ impl Optimizer {
     /// If the lengths differ.
     pub fn step(&mut self, params: &mut [f32], gradient: &[f32]) {
         assert_eq!(params.len(), gradient.len(), "one gradient per parameter");
-        let opening = self.steps == 0;
-        self.steps += 1;
-        self.first.resize(params.len(), 0.0);
+        let OptimizerMemory { first, second, steps } = &mut self.memory;
+        let opening = *steps == 0;
+        *steps += 1;
+        first.resize(params.len(), 0.0);
         match self.config {
             OptimizerConfig::Sgd(SgdConfig { lr, momentum, nesterov }) => {
-                for ((p, &g), v) in params.iter_mut().zip(gradient).zip(&mut self.first) {
+                for ((p, &g), v) in params.iter_mut().zip(gradient).zip(first) {
                     *v = if opening { g } else { momentum * *v + g };
                     *p -= lr * if nesterov { g + momentum * *v } else { *v };
                 }
             }
             OptimizerConfig::Adam(AdamConfig { lr, betas: [b1, b2], eps }) => {
-                self.second.resize(params.len(), 0.0);
-                let correct = |beta: f32| 1.0 - f64::from(beta).powi(self.steps);
+                second.resize(params.len(), 0.0);
+                let correct = |beta: f32| 1.0 - f64::from(beta).powi(*steps);
                 let step = f64::from(lr) / correct(b1);
                 let root = correct(b2).sqrt();
-                let memory = self.first.iter_mut().zip(&mut self.second);
+                let memory = first.iter_mut().zip(second);
                 for ((p, &g), (m, v)) in params.iter_mut().zip(gradient).zip(memory) {
                     *m += (1.0 - b1) * (g - *m);
                     *v = b2 * *v + (1.0 - b2) * g * g;

@@ -1,7 +1,7 @@
 //! Whole adaptation steps: what they do, and how the host does it.
 
 use crate::loss::{self, Predictions, Selection};
-use crate::{ExecError, Executor, Logits, Optimizer, OptimizerConfig};
+use crate::{ExecError, Executor, Logits, Optimizer, OptimizerConfig, OptimizerMemory};
 use flipcast_tensor::Batch;
 use std::sync::Arc;
 
@@ -60,6 +60,15 @@ pub struct StepResult {
     pub reliable: usize,
     /// Images that the loss was of; with none of them nothing moved.
     pub used: usize,
+}
+
+/// What a run of steps remembers on the host, so that another can go on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepMemory {
+    /// The optimizer's.
+    pub optimizer: OptimizerMemory,
+    /// The average prediction; empty where the loss has none, or no image was used yet.
+    pub average: Vec<f64>,
 }
 
 /// A run of steps: what they do, what they remember (momentum, step count, average prediction) and the logits of the last.
@@ -121,6 +130,17 @@ impl StepRun {
     pub fn forget_average(&mut self) {
         self.selection.forget();
         self.average_resets += 1;
+    }
+
+    /// What it remembers on the host. An executor that makes steps by itself remembers more.
+    pub fn memory(&self) -> StepMemory {
+        StepMemory { optimizer: self.optimizer.memory().clone(), average: self.selection.average().to_vec() }
+    }
+
+    /// Goes on from what another run remembered on the host.
+    pub fn set_memory(&mut self, memory: StepMemory) {
+        self.optimizer.set_memory(memory.optimizer);
+        self.selection.set_average(memory.average);
     }
 
     /// What tells the run from others, and whether it still lives.

@@ -1,6 +1,7 @@
 //! Settings of the server.
 
 use crate::ServeError;
+use flipcast_adapt::MethodConfig;
 use flipcast_run::monitor::MonitorConfig;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -31,6 +32,8 @@ pub struct ServeConfig {
     pub webhook: Option<Webhook>,
     /// Folders whose images are counted as they come.
     pub watch: Vec<WatchedFolder>,
+    /// How the network adapts to every stream, if it does.
+    pub adapt: Option<MethodConfig>,
     /// Certificate and key, for connections that are encrypted.
     pub tls: Option<TlsFiles>,
 }

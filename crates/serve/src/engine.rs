@@ -1,5 +1,6 @@
 //! The thread that owns the network: it takes what waits, whatever the stream, and predicts it in batches.
 
+use crate::adaptation::{AdaptedBatch, Adapting};
 use crate::event::Event;
 use crate::metrics::Metrics;
 use crate::prepared::{KeptFile, Preparation, Prepared};
@@ -8,10 +9,11 @@ use crate::streams::{StreamError, Streams};
 use crate::{Log, ServeError};
 use flipcast_estimate::FLIP_BATCH;
 use flipcast_exec::{NormMode, Purpose};
-use flipcast_ground::with_causes;
+use flipcast_ground::{argmax, with_causes};
 use flipcast_models::Model;
 use flipcast_run::{Device, PooledNetwork};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -60,6 +62,8 @@ pub struct Answer {
     pub logits: Vec<f32>,
     /// The number of the first image in its stream; nothing where the request was counted before.
     pub first_image: Option<u64>,
+    /// The adapted network's class of each image, where there is one and the guard allows it; empty without adaptation.
+    pub adapted: Vec<Option<usize>>,
 }
 
 /// Why there are none.
@@ -78,20 +82,34 @@ pub struct Network {
     source: PooledNetwork,
     second: PooledNetwork,
     preparation: Preparation,
+    adapting: Option<Adapting>,
     spare: Vec<f32>,
-    /// Images of the batch that each stream is filling.
-    waiting: HashMap<String, Vec<Prepared>>,
+    /// Images of the batch that each stream is filling, and the source model's classes of them.
+    waiting: HashMap<String, Vec<(Prepared, usize)>>,
     waiting_bytes: usize,
 }
 
+/// A batch of a stream, looked at again.
+struct LookedAt {
+    /// Logits under the statistics of the batch.
+    logits: Vec<f32>,
+    /// What the adapted network makes of it.
+    adapted: Option<AdaptedBatch>,
+}
+
 impl Network {
-    /// `model` on `device`.
-    pub fn new(model: &Model, device: Device, preparation: Preparation) -> Result<Self, ServeError> {
+    /// `model` on `device`, and the one that adapts, if any.
+    pub fn new(
+        model: &Model,
+        device: Device,
+        preparation: Preparation,
+        adapting: Option<Adapting>,
+    ) -> Result<Self, ServeError> {
         let source = device.network(model, Purpose::Predict, BATCH)?;
         let mut second = device.network(model, Purpose::Predict, BATCH)?;
         second.set_norm_mode(NormMode::Batch).map_err(flipcast_run::RunError::from)?;
         let (waiting, spare) = (HashMap::new(), Vec::new());
-        Ok(Self { source, second, preparation, spare, waiting, waiting_bytes: 0 })
+        Ok(Self { source, second, preparation, adapting, spare, waiting, waiting_bytes: 0 })
     }
 
     /// The source model's logits.
@@ -102,20 +120,26 @@ impl Network {
         logits.map_err(|error| with_causes(&error))
     }
 
-    /// Adds an image to the batch of its stream; gives the logits of the second look when the batch is full. `image` is its number.
-    fn look_again(&mut self, stream: &str, image: u64, prepared: Prepared) -> Result<Option<Vec<f32>>, String> {
+    /// Adds an image, which the source model takes for `class`, to the batch of its stream; looks again when the batch is full. `image` is its number.
+    fn look_again(
+        &mut self,
+        stream: &str,
+        image: u64,
+        prepared: Prepared,
+        class: usize,
+    ) -> Result<Option<LookedAt>, String> {
         let place = (image % BATCH as u64) as usize;
         let size = prepared.size();
         let waiting = self.waiting.entry(stream.to_owned()).or_default();
         if place == 0 {
-            self.waiting_bytes -= waiting.drain(..).map(|image| image.size()).sum::<usize>();
+            self.waiting_bytes -= waiting.drain(..).map(|(image, _)| image.size()).sum::<usize>();
         }
         // The start of the batch was lost: at a restart, or because too much was waiting.
         if waiting.len() != place {
-            self.waiting_bytes -= waiting.drain(..).map(|image| image.size()).sum::<usize>();
+            self.waiting_bytes -= waiting.drain(..).map(|(image, _)| image.size()).sum::<usize>();
             return Ok(None);
         }
-        waiting.push(prepared);
+        waiting.push((prepared, class));
         self.waiting_bytes += size;
         if waiting.len() < BATCH {
             if self.waiting_bytes > WAITING_BYTES {
@@ -125,11 +149,15 @@ impl Network {
             return Ok(None);
         }
         let images = self.waiting.remove(stream).unwrap_or_default();
-        self.waiting_bytes -= images.iter().map(Prepared::size).sum::<usize>();
-        let batch = self.preparation.batch(images.iter(), std::mem::take(&mut self.spare));
+        self.waiting_bytes -= images.iter().map(|(image, _)| image.size()).sum::<usize>();
+        let memory = std::mem::take(&mut self.spare);
+        let batch = self.preparation.batch(images.iter().map(|(image, _)| image), memory);
         let logits = self.second.forward(&batch).map(|logits| logits.values().to_vec());
+        let logits = logits.map_err(|error| with_causes(&error))?;
+        let classes: Vec<usize> = images.iter().map(|(_, class)| *class).collect();
+        let adapted = self.adapting.as_mut().map(|adapting| adapting.step(stream, &batch, &classes)).transpose()?;
         self.spare = batch.into_memory().values;
-        logits.map(Some).map_err(|error| with_causes(&error))
+        Ok(Some(LookedAt { logits, adapted }))
     }
 }
 
@@ -159,7 +187,7 @@ pub fn start_engine(
     shared: Arc<Shared>,
     classes: usize,
 ) -> Result<JoinHandle<()>, ServeError> {
-    let mut engine = Engine { network, shared, classes };
+    let mut engine = Engine { network, shared, classes, forgotten: 0 };
     let work = move || {
         let mut ticked = Instant::now();
         loop {
@@ -191,6 +219,8 @@ struct Engine {
     network: Option<Network>,
     shared: Arc<Shared>,
     classes: usize,
+    /// How often streams were forgotten, as far as is known here.
+    forgotten: u64,
 }
 
 impl Job {
@@ -210,6 +240,8 @@ struct Predicted {
     first_image: Option<u64>,
     files: Vec<Option<KeptFile>>,
     writes: Vec<Write>,
+    adapted: Vec<Option<usize>>,
+    on_disk: Vec<Arc<AtomicBool>>,
     time: f64,
     permit: Option<OwnedSemaphorePermit>,
     reply: oneshot::Sender<Result<Answer, Refusal>>,
@@ -217,6 +249,11 @@ struct Predicted {
 
 impl Engine {
     fn serve(&mut self, jobs: Vec<Job>) {
+        let forgotten = self.shared.lock().forgotten();
+        if forgotten != self.forgotten {
+            self.forgotten = forgotten;
+            self.network.iter_mut().filter_map(|network| network.adapting.as_mut()).for_each(Adapting::forget);
+        }
         let logits = match self.predict(&jobs) {
             Ok(logits) => logits,
             Err(reason) => {
@@ -290,8 +327,9 @@ impl Engine {
         logits: Vec<f32>,
         first_image: Option<u64>,
     ) -> Result<Predicted, (oneshot::Sender<Result<Answer, Refusal>>, String)> {
-        let Job { stream, mut request, time, input, files, writes, permit, reply } = job;
+        let Job { stream, mut request, time, input, files, mut writes, permit, reply } = job;
         let mut events = Vec::new();
+        let (mut adapted, mut on_disk) = (Vec::new(), Vec::new());
         if let Some(first) = first_image {
             let mut from = 0;
             let mut images_until = |until: usize, events: &mut Vec<Event>| {
@@ -302,13 +340,26 @@ impl Engine {
                 }
             };
             if let (JobInput::Images(images), Some(network)) = (input, &mut self.network) {
+                if network.adapting.is_some() {
+                    adapted = vec![None; images.len()];
+                }
                 for (place, prepared) in images.into_iter().enumerate() {
                     let image = first + place as u64;
-                    match network.look_again(&stream, image, prepared) {
+                    let class = argmax(&logits[place * self.classes..(place + 1) * self.classes]);
+                    match network.look_again(&stream, image, prepared, class) {
                         Ok(None) => {}
-                        Ok(Some(second)) => {
+                        Ok(Some(LookedAt { logits: second, adapted: batch })) => {
                             images_until(place + 1, &mut events);
                             events.push(Event::SecondLook { first: image + 1 - BATCH as u64, logits: second });
+                            if let Some(AdaptedBatch { classes, counted, write, on_disk: written }) = batch {
+                                events.push(Event::Adapted { counted });
+                                writes.push(write);
+                                on_disk.push(written);
+                                // Images of the batch that came with earlier requests are answered already.
+                                let own = &mut adapted[(place + 1).saturating_sub(BATCH)..=place];
+                                let classes = classes.iter().flatten().rev();
+                                own.iter_mut().rev().zip(classes).for_each(|(own, class)| *own = Some(*class));
+                            }
                         }
                         Err(reason) => return Err((reply, reason)),
                     }
@@ -316,15 +367,28 @@ impl Engine {
             }
             images_until(logits.len() / self.classes.max(1), &mut events);
         }
-        Ok(Predicted { stream, logits, events, first_image, files, writes, time, permit, reply })
+        Ok(Predicted { stream, logits, events, first_image, files, writes, adapted, on_disk, time, permit, reply })
     }
 
     /// Applies what was predicted, and answers once it is on disk.
     fn count(&mut self, predicted: Vec<Predicted>) {
         let mut writes = Vec::new();
-        let (mut applied, mut answers) = (Vec::new(), Vec::new());
+        let (mut applied, mut answers, mut adaptations) = (Vec::new(), Vec::new(), Vec::new());
         let mut streams = self.shared.lock();
-        for Predicted { stream, logits, events, first_image, files, writes: more, time, permit, reply } in predicted {
+        for Predicted {
+            stream,
+            logits,
+            events,
+            first_image,
+            files,
+            writes: more,
+            adapted,
+            on_disk,
+            time,
+            permit,
+            reply,
+        } in predicted
+        {
             let images = (logits.len() / self.classes.max(1)) as u64;
             if events.is_empty() {
                 self.shared.metrics.repeated(images);
@@ -339,6 +403,7 @@ impl Engine {
                 self.shared.metrics.images(images);
             }
             writes.extend(more);
+            adaptations.extend(on_disk);
             if let Some(first) = first_image {
                 let kept = files.into_iter().enumerate().filter_map(|(place, file)| Some((place, file?)));
                 writes.extend(kept.map(|(place, file)| Write::Image {
@@ -349,10 +414,11 @@ impl Engine {
                     bytes: file.bytes,
                 }));
             }
-            answers.push((reply, Answer { logits, first_image }, permit));
+            answers.push((reply, Answer { logits, first_image, adapted }, permit));
         }
         streams.take_raised().into_iter().for_each(|alarm| drop(self.shared.alarms.send(alarm)));
         streams.commit(writes, applied, move |written| {
+            adaptations.iter().for_each(|on_disk| on_disk.store(written, Ordering::Release));
             for (reply, answer, permit) in answers {
                 drop(permit);
                 drop(reply.send(if written { Ok(answer) } else { Err(Refusal::NotWritten) }));

@@ -1,5 +1,6 @@
 //! What happened to a stream, as it is stored: a stream's state is what its events make of an empty one.
 
+use crate::adaptation::AdaptedCounts;
 use flipcast_run::monitor::Verdict;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,11 @@ pub enum Event {
         first: u64,
         /// Logits under the statistics of the batch.
         logits: Vec<f32>,
+    },
+    /// The adapted network saw a batch.
+    Adapted {
+        /// What is counted of it.
+        counted: AdaptedCounts,
     },
     /// Somebody asked which images to label.
     Asked {
@@ -44,6 +50,7 @@ pub enum Event {
 enum Head {
     Images { request: Option<u64>, time: f64 },
     SecondLook { first: u64 },
+    Adapted { counted: AdaptedCounts },
     Asked { questions: usize },
     Label { image: u64, verdict: Verdict },
     Reset,
@@ -55,6 +62,7 @@ impl Event {
         let (head, logits): (Head, &[f32]) = match self {
             Self::Images { request, time, logits } => (Head::Images { request: *request, time: *time }, logits),
             Self::SecondLook { first, logits } => (Head::SecondLook { first: *first }, logits),
+            Self::Adapted { counted } => (Head::Adapted { counted: counted.clone() }, &[]),
             Self::Asked { questions } => (Head::Asked { questions: *questions }, &[]),
             Self::Label { image, verdict } => (Head::Label { image: *image, verdict: *verdict }, &[]),
             Self::Reset => (Head::Reset, &[]),
@@ -81,6 +89,7 @@ impl Event {
         Ok(match head {
             Head::Images { request, time } => Self::Images { request, time, logits },
             Head::SecondLook { first } => Self::SecondLook { first, logits },
+            Head::Adapted { counted } => Self::Adapted { counted },
             Head::Asked { questions } => Self::Asked { questions },
             Head::Label { image, verdict } => Self::Label { image, verdict },
             Head::Reset => Self::Reset,
@@ -97,6 +106,7 @@ mod tests {
         let events = [
             Event::Images { request: Some(u64::MAX), time: 1.5, logits: vec![0.25, -3.0] },
             Event::SecondLook { first: 64, logits: vec![1.0] },
+            Event::Adapted { counted: AdaptedCounts { images: 64, resets: 1, ..AdaptedCounts::default() } },
             Event::Asked { questions: 20 },
             Event::Label { image: 7, verdict: Verdict::Class(3) },
             Event::Reset,

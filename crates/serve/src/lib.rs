@@ -14,6 +14,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod adaptation;
 mod api_error;
 mod config;
 mod engine;

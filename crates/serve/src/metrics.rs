@@ -145,6 +145,7 @@ impl Metrics {
     fn register_streams(&self, registry: &mut Registry, streams: &Streams, names: &[String]) {
         let accuracy: [Family<EstimateLabels, Ratio>; 3] = Default::default();
         let images: Family<StreamLabels, Gauge> = Family::default();
+        let adapted: [Family<StreamLabels, Gauge>; 4] = Default::default();
         let active: Family<AlarmLabels, Gauge> = Family::default();
         let (log_e_value, line): (Family<AlarmLabels, Ratio>, Family<AlarmLabels, Ratio>) = Default::default();
         for name in names.iter().take(MOST_STREAMS) {
@@ -165,6 +166,13 @@ impl Metrics {
             }
             let seen = i64::try_from(monitor.state().images()).unwrap_or(i64::MAX);
             images.get_or_create(&StreamLabels { stream: name.clone() }).set(seen);
+            if let Some(counts) = streams.adapted(name) {
+                let labels = StreamLabels { stream: name.clone() };
+                let values = [counts.images, counts.allowed_images, counts.changed_images, counts.resets];
+                for (family, value) in adapted.iter().zip(values) {
+                    family.get_or_create(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
+                }
+            }
             for kind in AlarmKind::ALL {
                 let labels = AlarmLabels { stream: name.clone(), kind: kind.name() };
                 active.get_or_create(&labels).set(i64::from(monitor.is_active(kind)));
@@ -180,6 +188,11 @@ impl Metrics {
         registry.register("estimated_accuracy_lower_ratio", "Lower end of its interval", low);
         registry.register("estimated_accuracy_upper_ratio", "Upper end of its interval", high);
         registry.register("stream_images", "Images of a stream so far", images);
+        let [predicted, allowed, changed, resets] = adapted;
+        registry.register("adapted_images", "Images of a stream that the adapted network predicted", predicted);
+        registry.register("adapted_allowed_images", "Those in which the guard found nothing", allowed);
+        registry.register("adapted_changed_images", "Those it predicts otherwise than the source model", changed);
+        registry.register("adaptation_resets", "Returns to the source parameters", resets);
         registry.register("alarm_active", "1 while an alarm stands", active);
         registry.register("log_e_value", "Logarithm of the evidence against `nothing has changed`", log_e_value);
         registry.register("log_e_value_line", "Where that becomes an alarm", line);

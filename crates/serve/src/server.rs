@@ -1,5 +1,6 @@
 //! The server: its threads, its queue and what its routes share.
 
+use crate::adaptation::Adapting;
 use crate::config::ServeConfig;
 use crate::engine::{Answer, Job, JobInput, Network, Refusal, Shared, start_engine};
 use crate::feeder::Feeder;
@@ -79,21 +80,35 @@ impl Server {
     pub fn new(subject: Subject, config: ServeConfig, log: Log) -> Result<Self, ServeError> {
         config.check()?;
         check_tls(config.tls.as_ref())?;
-        let (basis, calibration_key, network, preparation) = match subject {
-            Subject::Network { model, calibration, device } => {
+        let (basis, calibration_key, preparation) = match &subject {
+            Subject::Network { model, calibration, .. } => {
                 let basis = MonitorBasis::new(calibration, model)?;
                 let preprocess = model.require_preprocess().map_err(|source| ServeError::Model {
                     source: Box::new(OpenError::Preprocess { model: model.name().to_owned(), source: source.into() }),
                 })?;
                 let preparation = Preparation::new(preprocess.clone(), model.input_size(), config.limits.image_pixels);
-                let network = Network::new(model, device, preparation.clone())?;
-                (basis, calibration.key()?, Some(network), Some(preparation))
+                (basis, calibration.key()?, Some(preparation))
             }
-            Subject::Outputs(calibration) => (MonitorBasis::from_outputs(calibration)?, calibration.key()?, None, None),
+            Subject::Outputs(calibration) => (MonitorBasis::from_outputs(calibration)?, calibration.key()?, None),
         };
         let windows = format!("{} images", config.monitor.window_images);
         let origin = [("calibration", calibration_key), ("window size", windows)];
         let store = Arc::new(Store::open(&config.state, &origin)?);
+        let adapt = config.adapt.as_ref();
+        let network = match (&subject, &preparation) {
+            (Subject::Network { model, device, .. }, Some(preparation)) => {
+                let adapting = adapt.map(|method| Adapting::new(model, *device, method, store.clone())).transpose()?;
+                if let Some(adapting) = &adapting {
+                    log.info("adapting", &[("bytes_per_stream", adapting.stream_bytes().into())]);
+                }
+                Some(Network::new(model, *device, preparation.clone(), adapting)?)
+            }
+            _ => None,
+        };
+        if let Some(method) = adapt.filter(|_| network.is_none()) {
+            let (setting, found) = ("the method of adaptation", method.name().to_owned());
+            return Err(ServeError::Setting { setting, found, expected: "none where there is no network" });
+        }
         let (writer, commits) = Writer::new();
         let limits = StreamLimits { streams: config.limits.streams, in_memory: config.limits.streams_in_memory };
         let basis = Arc::new(basis);

@@ -16,8 +16,15 @@ const WINDOWS: TableDefinition<(&str, u8, u64), &[u8]> = TableDefinition::new("w
 const IMAGES: TableDefinition<(&str, u64), (u64, &str, &[u8])> = TableDefinition::new("images");
 /// Files of watched folders that were dealt with, by folder and path: their size, when they were written, and why they cannot be read, if so.
 const FILES: TableDefinition<(&str, &str), (u64, u64, &str)> = TableDefinition::new("files");
+/// Streams' adaptations.
+const ADAPTATIONS: TableDefinition<&str, &[u8]> = TableDefinition::new("adaptations");
 /// What the state belongs to.
 const ORIGIN: TableDefinition<&str, &str> = TableDefinition::new("origin");
+
+/// A file smaller than this is left as it is.
+const LEAST_COMPACTED: u64 = 64 << 20;
+/// How many times as large as what it holds a file is before it is made smaller.
+const WASTE: u64 = 3;
 
 /// The file of the state.
 pub struct Store {
@@ -69,6 +76,13 @@ pub enum Write {
         /// Its type, such as `image/png`.
         media_type: &'static str,
         /// The file.
+        bytes: Vec<u8>,
+    },
+    /// Replaces what a stream's adaptation has come to.
+    Adaptation {
+        /// The stream.
+        stream: String,
+        /// Vector, memory and guard.
         bytes: Vec<u8>,
     },
     /// Forgets images that came before a second.
@@ -128,11 +142,12 @@ impl Store {
         std::fs::create_dir_all(folder).map_err(|source| ServeError::Folder { path: folder.to_owned(), source })?;
         let path = folder.join("flipcast.redb");
         let cannot = |source: redb::Error| ServeError::Store { path: path.clone(), source: Box::new(source) };
-        let database = Database::create(&path).map_err(|error| cannot(error.into()))?;
+        let mut database = Database::create(&path).map_err(|error| cannot(error.into()))?;
         let differs = prepare(&database, origin).map_err(cannot)?;
         if let Some(what) = differs {
             return Err(ServeError::OtherState { path, what });
         }
+        compact(&mut database, &path, LEAST_COMPACTED).map_err(cannot)?;
         Ok(Self { path, database: RwLock::new(Some(database)) })
     }
 
@@ -200,6 +215,14 @@ impl Store {
         })
     }
 
+    /// What a stream's adaptation has come to, if there is one.
+    pub fn adaptation(&self, stream: &str) -> Result<Option<Vec<u8>>, redb::Error> {
+        self.with(|database| {
+            let table = database.begin_read()?.open_table(ADAPTATIONS)?;
+            Ok(table.get(stream)?.map(|found| found.value().to_vec()))
+        })
+    }
+
     /// Files of a watched folder that were dealt with.
     pub fn files(&self, folder: &str) -> Result<HashMap<String, FileMark>, redb::Error> {
         self.with(|database| {
@@ -243,6 +266,7 @@ fn prepare(database: &Database, origin: &[(&'static str, String)]) -> Result<Opt
         transaction.open_table(WINDOWS)?;
         transaction.open_table(IMAGES)?;
         transaction.open_table(FILES)?;
+        transaction.open_table(ADAPTATIONS)?;
         let mut table = transaction.open_table(ORIGIN)?;
         for (what, value) in origin {
             let found = table.get(what)?.map(|found| found.value().to_owned());
@@ -257,6 +281,22 @@ fn prepare(database: &Database, origin: &[(&'static str, String)]) -> Result<Opt
     Ok(None)
 }
 
+/// Gives room back to the disk where most of the file is unused, as after images or streams were forgotten. Files never become smaller by themselves, and
+/// this may take a while, so that it happens at the start alone.
+fn compact(database: &mut Database, path: &Path, least: u64) -> Result<(), redb::Error> {
+    let size = path.metadata()?.len();
+    if size < least {
+        return Ok(());
+    }
+    let transaction = database.begin_write()?;
+    let stats = transaction.stats()?;
+    transaction.abort()?;
+    if size > WASTE * (stats.stored_bytes() + stats.metadata_bytes() + stats.fragmented_bytes()) {
+        database.compact()?;
+    }
+    Ok(())
+}
+
 fn apply(database: &Database, writes: &[Write]) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     {
@@ -265,6 +305,7 @@ fn apply(database: &Database, writes: &[Write]) -> Result<(), redb::Error> {
         let mut windows = transaction.open_table(WINDOWS)?;
         let mut images = transaction.open_table(IMAGES)?;
         let mut files = transaction.open_table(FILES)?;
+        let mut adaptations = transaction.open_table(ADAPTATIONS)?;
         for write in writes {
             match write {
                 Write::Event { stream, number, bytes } => drop(events.insert((stream.as_str(), *number), &bytes[..])?),
@@ -278,6 +319,7 @@ fn apply(database: &Database, writes: &[Write]) -> Result<(), redb::Error> {
                 Write::Image { stream, image, time, media_type, bytes } => {
                     images.insert((stream.as_str(), *image), (*time, *media_type, &bytes[..]))?;
                 }
+                Write::Adaptation { stream, bytes } => drop(adaptations.insert(stream.as_str(), &bytes[..])?),
                 Write::ForgetImages { before } => images.retain(|_, (time, _, _)| time >= *before)?,
                 Write::File { folder, path, mark } => {
                     let value = (mark.size, mark.modified, mark.problem.as_str());
@@ -316,6 +358,31 @@ mod tests {
         assert_eq!(store.load("y").unwrap().unwrap().events.len(), 1);
         assert!(store.load("z").unwrap().is_none());
         assert_eq!(store.streams("", 10).unwrap(), ["x"]);
+    }
+
+    #[test]
+    fn room_of_forgotten_images_is_given_back_and_the_rest_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), &[]).unwrap();
+        let image = |image| {
+            let (stream, bytes) = ("s".to_owned(), vec![image as u8; 100_000]);
+            Write::Image { stream, image, time: image, media_type: "image/png", bytes }
+        };
+        store.write(&(0..60).map(image).collect::<Vec<_>>()).unwrap();
+        store.write(&[event("x", 0), Write::ForgetImages { before: 58 }]).unwrap();
+        drop(store);
+        let path = folder.path().join("flipcast.redb");
+        let before = path.metadata().unwrap().len();
+        let mut database = Database::open(&path).unwrap();
+        compact(&mut database, &path, before + 1).unwrap();
+        assert_eq!(path.metadata().unwrap().len(), before, "small files are left alone");
+        compact(&mut database, &path, 1 << 20).unwrap();
+        drop(database);
+        let after = path.metadata().unwrap().len();
+        assert!(after < before / 3, "{before} bytes, now {after}");
+        let store = Store::open(folder.path(), &[]).unwrap();
+        assert_eq!(store.image("s", 59).unwrap().unwrap().1, vec![59; 100_000]);
+        assert_eq!(store.load("x").unwrap().unwrap().events.len(), 1);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Streams in memory and on disk: every event is applied at once and on disk before anybody is told so.
 
+use crate::adaptation::AdaptedCounts;
 use crate::event::Event;
 use crate::store::{Store, Stored, Write};
 use crate::{ServeError, Writer};
@@ -68,6 +69,7 @@ pub struct Streams {
     clock: u64,
     /// Alarms that were raised since somebody last took them.
     raised: Vec<(String, Alarm)>,
+    forgotten: u64,
 }
 
 /// How many streams there may be.
@@ -88,6 +90,7 @@ struct Entry {
     snapshot: SnapshotMark,
     requests: VecDeque<u64>,
     windows_written: [u64; 2],
+    adapted: Option<AdaptedCounts>,
     used: u64,
 }
 
@@ -105,6 +108,8 @@ struct Snapshot {
     event: u64,
     requests: VecDeque<u64>,
     windows_written: [u64; 2],
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    adapted: Option<AdaptedCounts>,
     monitor: MonitorState,
 }
 
@@ -119,7 +124,17 @@ impl Streams {
     ) -> Result<Self, ServeError> {
         let config = MonitorConfig { kept_windows: WINDOWS_IN_MEMORY, ..config };
         config.check()?;
-        Ok(Self { basis, config, store, writer, entries: HashMap::new(), limits, clock: 0, raised: Vec::new() })
+        Ok(Self {
+            basis,
+            config,
+            store,
+            writer,
+            entries: HashMap::new(),
+            limits,
+            clock: 0,
+            raised: Vec::new(),
+            forgotten: 0,
+        })
     }
 
     /// What is known of the classifier.
@@ -202,6 +217,17 @@ impl Streams {
     pub fn forget(&mut self) {
         self.entries.clear();
         self.raised.clear();
+        self.forgotten += 1;
+    }
+
+    /// How often everything was forgotten.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// What the adapted network did in a stream in memory, if it did anything.
+    pub fn adapted(&self, name: &str) -> Option<&AdaptedCounts> {
+        self.entries.get(name).and_then(|entry| entry.adapted.as_ref())
     }
 
     /// Alarms raised since the last call.
@@ -254,6 +280,7 @@ impl Streams {
                 let monitor = Monitor::resume(self.basis.clone(), self.config.clone(), snapshot.monitor)?;
                 let mut entry = Entry::new(monitor, snapshot.event);
                 (entry.requests, entry.windows_written) = (snapshot.requests, snapshot.windows_written);
+                entry.adapted = snapshot.adapted;
                 entry
             }
             None => Entry::new(Monitor::new(self.basis.clone(), self.config.clone())?, 0),
@@ -302,6 +329,7 @@ impl Entry {
             snapshot,
             requests: VecDeque::new(),
             windows_written: [0; 2],
+            adapted: None,
             used: 0,
         }
     }
@@ -322,6 +350,7 @@ impl Entry {
                 let images: Vec<u64> = (0..outputs.images() as u64).map(|i| first.saturating_add(i)).collect();
                 self.monitor.look_again(&images, &outputs)?;
             }
+            Event::Adapted { counted } => self.adapted.get_or_insert_default().add(counted),
             Event::Asked { questions: wanted } => questions = self.monitor.ask(*wanted)?,
             Event::Label { image, verdict } => self.monitor.label(*image, *verdict)?,
             Event::Reset => self.monitor.reset(),
@@ -352,6 +381,7 @@ impl Entry {
             event: self.next_event,
             requests: self.requests.clone(),
             windows_written: self.windows_written,
+            adapted: self.adapted.clone(),
             monitor: self.monitor.state().clone(),
         };
         let bytes = serde_json::to_vec(&snapshot).expect("a state has no key that JSON refuses");

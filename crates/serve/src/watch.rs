@@ -225,7 +225,7 @@ impl Folder {
         let (reply, answer) = oneshot::channel();
         let count = images.len() as u64;
         if images.is_empty() {
-            let nothing = Answer { logits: Vec::new(), first_image: None };
+            let nothing = Answer { logits: Vec::new(), first_image: None, adapted: Vec::new() };
             app.shared.lock().commit(writes, Vec::new(), move |written| {
                 drop(reply.send(if written { Ok(nothing) } else { Err(Refusal::NotWritten) }));
             });

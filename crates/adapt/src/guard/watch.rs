@@ -3,6 +3,7 @@ use super::window::Window;
 use super::{GuardConfig, GuardReason, GuardReport, GuardState};
 use crate::AdaptError;
 use flipcast_executor::Logits;
+use serde::{Deserialize, Serialize};
 
 /// A fall of agreement is no accident beyond this many standard errors: a source model that is hardly ever right agrees with so
 /// few predictions that halves are common.
@@ -40,7 +41,8 @@ pub struct Observation<'a> {
 ///
 /// *Departures from the reference.* None of these watches more than one signal. What this guard cannot see: a model that was never better
 /// than chance, and, without a witness, the difference between a collapse and a stream that turns to few classes.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Guard {
     config: GuardConfig,
     num_classes: usize,
@@ -52,7 +54,8 @@ pub struct Guard {
 }
 
 /// What the first window looked like.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Start {
     images: usize,
     /// Largest entropy of the mean prediction, as a share of the expected one.
@@ -81,6 +84,11 @@ impl Guard {
     /// Its settings.
     pub fn config(&self) -> &GuardConfig {
         &self.config
+    }
+
+    /// Whether a guard that was stored can go on with these settings, for a network of so many classes.
+    pub fn fits(&self, config: &GuardConfig, num_classes: usize) -> bool {
+        self.config == *config && self.num_classes == num_classes && self.window.is_sound(config.window, num_classes)
     }
 
     /// Forgets the window, as is right once the source parameters were restored. What the start looked like is kept.

@@ -1,10 +1,12 @@
 use super::diversity::entropy;
 use flipcast_executor::Logits;
 use flipcast_ground::log_softmax;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// What is kept of one batch.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Seen {
     images: usize,
     /// Sum of the probabilities of every class.
@@ -14,7 +16,8 @@ struct Seen {
 }
 
 /// The last batches, as many as are needed to hold `capacity` images.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Window {
     capacity: usize,
     num_classes: usize,
@@ -34,6 +37,21 @@ impl Window {
 
     pub fn images(&self) -> usize {
         self.images
+    }
+
+    /// Whether it can have been filled by batches of a network with this many classes.
+    pub fn is_sound(&self, capacity: usize, num_classes: usize) -> bool {
+        let sound = |seen: &Seen| {
+            let classes = seen.classes.iter().chain(seen.source_classes.iter().flatten());
+            let rows = |classes: &Vec<usize>| classes.len() == seen.images;
+            seen.probs.len() == num_classes
+                && rows(&seen.classes)
+                && seen.source_classes.as_ref().is_none_or(rows)
+                && classes.copied().all(|class| class < num_classes)
+        };
+        (self.capacity, self.num_classes) == (capacity, num_classes)
+            && self.images == self.batches.iter().map(|seen| seen.images).sum::<usize>()
+            && self.batches.iter().all(sound)
     }
 
     /// Adds a batch and forgets those that are not needed to fill the window.

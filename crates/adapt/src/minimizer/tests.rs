@@ -25,6 +25,35 @@ fn smaller(batch: &Batch) -> Batch {
 }
 
 #[test]
+fn two_streams_in_turn_on_one_network_are_as_on_two() {
+    for optimizer in [OptimizerConfig::sgd(1e-2), OptimizerConfig::adam(1e-2)] {
+        let (net, batch) = residual_network();
+        let batches = [batch.clone(), smaller(&batch)];
+        let apart: Vec<Vec<f32>> = batches
+            .iter()
+            .map(|batch| {
+                let (mut net, _) = residual_network();
+                let mut eta = Eta::new(eta(optimizer)).unwrap();
+                (0..3).for_each(|_| drop(eta.step(&mut net, batch).unwrap()));
+                net.affine().to_vec()
+            })
+            .collect();
+        let (mut net, mut shared) = (net, Eta::new(eta(optimizer)).unwrap());
+        let fresh = (net.source_affine().to_vec(), shared.memory().unwrap());
+        let mut streams = [fresh.clone(), fresh];
+        for _ in 0..3 {
+            for ((affine, memory), batch) in streams.iter_mut().zip(&batches) {
+                net.affine_mut().copy_from_slice(affine);
+                shared.set_memory(&mut net, memory.clone()).unwrap();
+                shared.step(&mut net, batch).unwrap();
+                (*affine, *memory) = (net.affine().to_vec(), shared.memory().unwrap());
+            }
+        }
+        assert_eq!(streams.map(|(affine, _)| affine).to_vec(), apart);
+    }
+}
+
+#[test]
 fn a_step_is_forward_loss_backward_mask_and_optimizer() {
     for (optimizer, rule) in [
         (OptimizerConfig::sgd(1e-2), ParamRule::AllNorm),

@@ -9,6 +9,8 @@ use crate::failure::Advised;
 use crate::interrupt::StopRequest;
 use crate::output::print;
 use anyhow::{Context, Result};
+use flipcast_adapt::{MethodConfig, Norms, Target};
+use flipcast_estimate::FLIP_BATCH;
 use flipcast_ground::Hint;
 use flipcast_models::Model;
 use flipcast_run::monitor::MonitorConfig;
@@ -68,6 +70,9 @@ pub struct Args {
     /// Count the images that come into this folder, in a stream of its name or of the one given; may be given several times
     #[arg(long, value_name = "DIR[=STREAM]")]
     watch: Vec<String>,
+    /// Let the network adapt to every stream, by tent, rpl, cpl, eta or come; its classes are told beside the source model's where its guard finds nothing
+    #[arg(long, value_name = "METHOD", conflicts_with = "demo", requires = "model")]
+    adapt: Option<String>,
     /// PEM file with the certificate, for encrypted connections; needs a build with the feature `tls`
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -148,7 +153,10 @@ impl Args {
     fn network_server(&self, model: &Model, calibration: &Calibration, state: PathBuf) -> Result<Server> {
         let device = self.device.device(thread_count(self.threads)?)?;
         let names = model.class_names().map(<[String]>::to_vec).unwrap_or_default();
-        let config = self.config(model.name(), names, state)?;
+        let norms = Norms::of(&model.graph().affine_table());
+        let target = Target { num_classes: model.num_classes(), norms, batch_size: FLIP_BATCH };
+        let adapt = self.adapt.as_deref().map(|name| MethodConfig::default_on(name, target)).transpose()?;
+        let config = ServeConfig { adapt, ..self.config(model.name(), names, state)? };
         let subject = Subject::Network { model, calibration, device };
         Ok(Server::new(subject, config, Log::stderr())?)
     }
@@ -183,6 +191,7 @@ impl Args {
             limits,
             keep_images: self.keep_images.map(|hours| hours.saturating_mul(3600)),
             webhook: self.webhook.as_deref().map(Webhook::parse).transpose()?,
+            adapt: None,
             watch: self.watch.iter().map(|text| WatchedFolder::parse(text)).collect(),
             tls: self
                 .tls_cert

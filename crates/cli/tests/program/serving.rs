@@ -103,6 +103,11 @@ fn a_server_without_calibration_or_protection_says_what_is_missing() {
     };
     let (code, text) = run(&[]);
     assert!(code == Some(2) && text.contains("--calibration"), "{text}");
+    let (code, text) = run(&["--calibration", "missing.json"]);
+    assert!(
+        code == Some(2) && text.contains("`missing.json`") && !text.contains("--model"),
+        "no model is needed: {text}"
+    );
     let (code, text) = run(&["--demo", "--listen", "0.0.0.0:0"]);
     assert!(code == Some(2) && text.contains("hint: give --write-token FILE"), "{text}");
     let (code, text) = run(&["--demo", "--window-images", "100"]);

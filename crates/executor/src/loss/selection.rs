@@ -44,6 +44,16 @@ impl Selection {
         self.reliable
     }
 
+    /// The average; empty until an image has been kept.
+    pub fn average(&self) -> &[f64] {
+        &self.average
+    }
+
+    /// Goes on from an average.
+    pub fn set_average(&mut self, average: Vec<f64>) {
+        self.average = average;
+    }
+
     /// Forgets the average.
     pub fn forget(&mut self) {
         self.average.clear();

@@ -20,6 +20,27 @@ pub struct InferResponse<'a> {
     pub classes: usize,
     /// Logits, row after row.
     pub logits: &'a [f32],
+    /// The adapted network's classes, where there are any; nothing where no network adapts.
+    pub adapted: Option<&'a [Option<usize>]>,
+}
+
+impl InferResponse<'_> {
+    /// Names of the outputs that can be asked for, those that come unasked first.
+    pub fn outputs(adapts: bool) -> &'static [&'static str] {
+        if adapts { &["logits", "class", "adapted_class"] } else { &["logits", "class"] }
+    }
+
+    /// Classes as the source model has them, or as the adapted network does where it says something.
+    pub fn classes(&self, adapted: bool) -> Vec<i64> {
+        let own = self.logits.chunks_exact(self.classes).map(argmax);
+        let adapted = self.adapted.filter(|_| adapted).unwrap_or_default();
+        own.enumerate().map(|(at, class)| adapted.get(at).copied().flatten().unwrap_or(class) as i64).collect()
+    }
+
+    /// Images that the adapted network says something of.
+    pub fn adapted_images(&self) -> Option<usize> {
+        self.adapted.map(|adapted| adapted.iter().flatten().count())
+    }
 }
 
 /// The body, and how long its JSON is where bytes follow it.
@@ -28,16 +49,17 @@ pub fn respond(
     wanted: &[WantedOutput],
     binary_by_default: bool,
 ) -> Result<(Vec<u8>, Option<usize>), String> {
-    let names = ["logits", "class"];
+    let names = InferResponse::outputs(response.adapted.is_some());
     let all: Vec<(&str, bool)> = if wanted.is_empty() {
-        names.iter().map(|name| (*name, binary_by_default)).collect()
+        names.iter().take(2).map(|name| (*name, binary_by_default)).collect()
     } else {
         let known = |output: &WantedOutput| {
             let name = names.iter().find(|name| **name == output.name);
             let name = name.ok_or_else(|| {
                 format!(
-                    "there is no output `{}`, expected `logits` or `class`",
-                    output.name.chars().take(64).collect::<String>()
+                    "there is no output `{}`, expected {}",
+                    output.name.chars().take(64).collect::<String>(),
+                    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
                 )
             })?;
             Ok::<_, String>((*name, output.binary.unwrap_or(binary_by_default)))
@@ -45,10 +67,10 @@ pub fn respond(
         wanted.iter().map(known).collect::<Result<_, _>>()?
     };
     let images = response.logits.len() / response.classes.max(1);
-    let classes: Vec<i64> = response.logits.chunks_exact(response.classes).map(|row| argmax(row) as i64).collect();
     let (mut outputs, mut binary) = (Vec::new(), Vec::new());
     for (name, as_bytes) in all {
         let is_logits = name == "logits";
+        let classes = response.classes(name == "adapted_class");
         let (datatype, shape) =
             if is_logits { ("FP32", json!([images, response.classes])) } else { ("INT64", json!([images])) };
         let mut output = json!({"name": name, "datatype": datatype, "shape": shape});
@@ -71,6 +93,9 @@ pub fn respond(
         "parameters": {"stream": response.stream, "counted": response.first_image.is_some()},
         "outputs": outputs,
     });
+    if let Some(images) = response.adapted_images() {
+        body["parameters"]["adapted_images"] = images.into();
+    }
     if let Some(id) = response.id {
         body["id"] = Value::from(id);
     }
@@ -97,6 +122,7 @@ mod tests {
             first_image: Some(4),
             classes: 2,
             logits: &[0.5, 1.5, 2.0, 0.0],
+            adapted: None,
         };
         let (body, length) = respond(&response, &[], false).unwrap();
         let body: Value = serde_json::from_slice(&body).unwrap();
@@ -107,5 +133,10 @@ mod tests {
         assert_eq!(body[length.unwrap()..], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         let unknown = [WantedOutput { name: "boxes".to_owned(), binary: None }];
         assert!(respond(&response, &unknown, false).unwrap_err().contains("`boxes`"));
+        let adapted = InferResponse { adapted: Some(&[None, Some(1)]), ..response };
+        let wanted = ["class", "adapted_class"].map(|name| WantedOutput { name: name.to_owned(), binary: None });
+        let body: Value = serde_json::from_slice(&respond(&adapted, &wanted, false).unwrap().0).unwrap();
+        assert_eq!((&body["outputs"][0]["data"], &body["outputs"][1]["data"]), (&json!([1, 0]), &json!([1, 1])));
+        assert_eq!(body["parameters"]["adapted_images"], 1);
     }
 }

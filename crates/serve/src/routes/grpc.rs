@@ -6,7 +6,7 @@ use super::inference::{DEFAULT_STREAM, check_model, describe, predict};
 use super::read::{request_key, reserve};
 use crate::ApiError;
 use crate::engine::Answer;
-use crate::protocol::{BadTensor, RequestTensor};
+use crate::protocol::{BadTensor, InferResponse as InferResponseBody, RequestTensor};
 use crate::server::App;
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -14,7 +14,6 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use flipcast_ground::argmax;
 use messages::{
     Contents, Empty, InferRequest, InferResponse, Live, ModelMetadata, NamedModel, ServerMetadata, Tensor, Value,
 };
@@ -131,11 +130,25 @@ async fn infer(app: &Arc<App>, request: InferRequest) -> Result<InferResponse, A
         [] => vec!["logits", "class"],
         outputs => outputs.iter().map(|output| output.name.as_str()).collect(),
     };
-    if let Some(unknown) = wanted.iter().find(|name| !["logits", "class"].contains(name)) {
+    let known = InferResponseBody::outputs(app.config.adapt.is_some());
+    if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
         let name: String = unknown.chars().take(64).collect();
-        return Err(ApiError::bad_request(format!("there is no output `{name}`, expected `logits` or `class`")));
+        return Err(ApiError::bad_request(format!(
+            "there is no output `{name}`, expected one of {}",
+            known.join(", ")
+        )));
     }
-    let Answer { logits, first_image } = predict(app, stream.clone(), key, images).await?;
+    let Answer { logits, first_image, adapted } = predict(app, stream.clone(), key, images).await?;
+    let answer = InferResponseBody {
+        model: &app.config.model_name,
+        version: &app.config.model_version,
+        id: None,
+        stream: &stream,
+        first_image,
+        classes: app.classes,
+        logits: &logits,
+        adapted: app.config.adapt.is_some().then_some(&adapted[..]),
+    };
     let images = (logits.len() / app.classes) as i64;
     let (mut outputs, mut raw) = (Vec::new(), Vec::new());
     for name in wanted {
@@ -143,18 +156,22 @@ async fn infer(app: &Arc<App>, request: InferRequest) -> Result<InferResponse, A
             let bytes = logits.iter().flat_map(|value| value.to_le_bytes()).collect();
             ("FP32", vec![images, app.classes as i64], bytes)
         } else {
-            let classes = logits.chunks_exact(app.classes).map(|row| argmax(row) as i64);
-            ("INT64", vec![images], classes.flat_map(i64::to_le_bytes).collect())
+            let classes = answer.classes(name == "adapted_class");
+            ("INT64", vec![images], classes.into_iter().flat_map(i64::to_le_bytes).collect())
         };
         outputs.push(Tensor { name: name.to_owned(), datatype: datatype.to_owned(), shape, contents: None });
         raw.push(bytes.into());
     }
+    let adapted_images = answer.adapted_images();
     let counted = ("counted".to_owned(), Value::Bool(first_image.is_some()).into());
     let mut parameters = [counted, ("stream".to_owned(), Value::Text(stream).into())]
         .into_iter()
         .collect::<std::collections::HashMap<_, _>>();
     if let Some(first) = first_image.and_then(|first| i64::try_from(first).ok()) {
         parameters.insert("first_image".to_owned(), Value::Int(first).into());
+    }
+    if let Some(images) = adapted_images {
+        parameters.insert("adapted_images".to_owned(), Value::Int(images as i64).into());
     }
     Ok(InferResponse {
         model_name: app.config.model_name.clone(),

@@ -132,7 +132,7 @@ async fn answer(app: &Arc<App>, stream: Option<String>, headers: &HeaderMap, bod
     let key = request.id.as_deref().map(|id| request_key(id, &body));
     drop(body);
     let stream = stream.or(request.stream).unwrap_or_else(|| DEFAULT_STREAM.to_owned());
-    let Answer { logits, first_image } = predict(app, stream.clone(), key, request.images).await?;
+    let Answer { logits, first_image, adapted } = predict(app, stream.clone(), key, request.images).await?;
     let response = InferResponse {
         model: &app.config.model_name,
         version: &app.config.model_version,
@@ -141,6 +141,7 @@ async fn answer(app: &Arc<App>, stream: Option<String>, headers: &HeaderMap, bod
         first_image,
         classes: app.classes,
         logits: &logits,
+        adapted: app.config.adapt.is_some().then_some(&adapted[..]),
     };
     let (body, json_length) =
         respond(&response, &request.outputs, request.binary_outputs).map_err(ApiError::bad_request)?;
@@ -165,15 +166,19 @@ pub fn describe(app: &App, model: &str, version: Option<&str>) -> Result<Json<Va
         }
         None => json!([]),
     };
+    let mut outputs = vec![
+        json!({"name": "logits", "datatype": "FP32", "shape": [-1, app.classes]}),
+        json!({"name": "class", "datatype": "INT64", "shape": [-1]}),
+    ];
+    if app.config.adapt.is_some() {
+        outputs.push(json!({"name": "adapted_class", "datatype": "INT64", "shape": [-1]}));
+    }
     Ok(Json(json!({
         "name": app.config.model_name,
         "versions": [app.config.model_version],
         "platform": "flipcast",
         "inputs": inputs,
-        "outputs": [
-            {"name": "logits", "datatype": "FP32", "shape": [-1, app.classes]},
-            {"name": "class", "datatype": "INT64", "shape": [-1]},
-        ],
+        "outputs": outputs,
     })))
 }
 

@@ -115,7 +115,7 @@ async fn record(app: &Arc<App>, stream: String, events: Vec<Event>) -> Result<Ve
             match event {
                 Event::Label { image, verdict } => trial.label(*image, *verdict).map_err(StreamError::from)?,
                 Event::Asked { questions } => drop(trial.ask(*questions).map_err(StreamError::from)?),
-                Event::Reset | Event::Images { .. } | Event::SecondLook { .. } => {}
+                Event::Reset | Event::Images { .. } | Event::SecondLook { .. } | Event::Adapted { .. } => {}
             }
         }
         let mut writes = Vec::new();

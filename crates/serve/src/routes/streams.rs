@@ -53,7 +53,10 @@ pub async fn list(State(app): State<Arc<App>>, Query(query): Query<ListQuery>) -
 
 pub async fn show(State(app): State<Arc<App>>, Path(stream): Path<String>) -> Result<Json<Value>, ApiError> {
     blocking(move || {
-        let monitor = app.shared.lock().monitor(&stream)?.clone();
+        let (monitor, adapted) = {
+            let mut streams = app.shared.lock();
+            (streams.monitor(&stream)?.clone(), streams.adapted(&stream).cloned())
+        };
         let report = monitor.report().map_err(StreamError::from)?;
         let mut value = serde_json::to_value(&report).unwrap_or_default();
         for windows in ["windows", "time_windows"] {
@@ -61,6 +64,9 @@ pub async fn show(State(app): State<Arc<App>>, Path(stream): Path<String>) -> Re
         }
         hide_sample(&mut value["open"]);
         value["stream"] = stream.as_str().into();
+        if let Some(adapted) = adapted {
+            value["adapted"] = serde_json::to_value(adapted).unwrap_or_default();
+        }
         Ok(value)
     })
     .await
@@ -118,6 +124,7 @@ pub async fn settings(State(app): State<Arc<App>>) -> Json<Value> {
         "monitor": config.monitor,
         "limits": config.limits,
         "keep_images_seconds": config.keep_images,
+        "adapt": config.adapt,
         "has_webhook": config.webhook.is_some(),
         "needs_token": {"read": config.tokens.read.is_some(), "write": config.tokens.write.is_some()},
     }))

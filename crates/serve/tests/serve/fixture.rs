@@ -101,6 +101,7 @@ pub fn config(state: &Path) -> ServeConfig {
         keep_images: None,
         webhook: None,
         watch: Vec::new(),
+        adapt: None,
         tls: None,
     }
 }

@@ -1,6 +1,7 @@
 //! The server as its clients see it.
 
 mod access;
+mod adapted;
 mod browser;
 mod fixture;
 mod fuzz;
