@@ -34,7 +34,9 @@ fn two_streams_in_turn_on_one_network_are_as_on_two() {
             .map(|batch| {
                 let (mut net, _) = residual_network();
                 let mut eta = Eta::new(eta(optimizer)).unwrap();
-                (0..3).for_each(|_| drop(eta.step(&mut net, batch).unwrap()));
+                for _ in 0..3 {
+                    eta.step(&mut net, batch).unwrap();
+                }
                 net.affine().to_vec()
             })
             .collect();
