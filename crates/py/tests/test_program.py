@@ -21,8 +21,11 @@ def test_the_program_is_in_the_package():
 
 
 def test_ctrl_c_ends_a_long_call():
+    # A process that was started in the background may ignore the signal until it says otherwise.
     long = f"""
+import signal
 import flipcast
+signal.signal(signal.SIGINT, signal.default_int_handler)
 model = flipcast.Model.load({str(ASSETS / "resnet20.fashion_mnist.safetensors")!r})
 print("ready", flush=True)
 try:
