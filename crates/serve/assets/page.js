@@ -203,6 +203,8 @@
     const chosen = few ? choices.slice(0, -2) : choices;
     const file = question.is_kept ? await ask(`${base}/images/${question.image}`) : null;
     const picture = file && file.ok ? make('img', { alt: `image ${question.image}`, src: URL.createObjectURL(await file.blob()) }) : make('p', { class: 'missing' }, 'The image is not kept here; look it up by its number.');
+    // It may have been answered while its picture came.
+    if (questions[0] !== question) return;
     document.onkeydown = (event) => {
       const choice = chosen.find(([key]) => key === event.key);
       if (choice && location.hash.startsWith('#label/') && !event.ctrlKey && !event.metaKey) answer(choice[2]).catch(report);

@@ -20,7 +20,7 @@ const DRIVER: &str = r#"<!doctype html><title>driver</title><iframe id="page" sr
   const wait = (ms) => new Promise((done) => setTimeout(done, ms));
   const frame = document.getElementById('page');
   const until = async (what, test) => {
-    for (let i = 0; i < 100; i++) {
+    for (let i = 0; i < 400; i++) {
       try { const value = test(); if (value) return value; } catch (error) { found.last = String(error); }
       await wait(50);
     }
@@ -156,7 +156,7 @@ fn a_person_finds_the_alarm_labels_images_and_takes_it_back() {
     for width in ["1100", "400"] {
         let address = start(&folder.path().join(width), true);
         let url = format!("http://{address}/driver-{width}");
-        let more = ["--dump-dom", "--virtual-time-budget=30000"].map(str::to_owned);
+        let more = ["--dump-dom", "--virtual-time-budget=120000"].map(str::to_owned);
         let (document, stderr) = open(&browser, &folder.path().join("profile"), &url, &more);
         assert_eq!(console(&stderr), [""; 0]);
         let found = document.split("<pre id=\"found\">").nth(1).unwrap_or_else(|| panic!("{stderr}"));
