@@ -203,8 +203,6 @@
     const chosen = few ? choices.slice(0, -2) : choices;
     const file = question.is_kept ? await ask(`${base}/images/${question.image}`) : null;
     const picture = file && file.ok ? make('img', { alt: `image ${question.image}`, src: URL.createObjectURL(await file.blob()) }) : make('p', { class: 'missing' }, 'The image is not kept here; look it up by its number.');
-    // It may have been answered while its picture came.
-    if (questions[0] !== question) return;
     document.onkeydown = (event) => {
       const choice = chosen.find(([key]) => key === event.key);
       if (choice && location.hash.startsWith('#label/') && !event.ctrlKey && !event.metaKey) answer(choice[2]).catch(report);
@@ -224,7 +222,7 @@
   const report = (error) => {
     status.textContent = `${new Date().toLocaleTimeString()}: ${error.message}`;
   };
-  const refresh = async () => {
+  const draw = async () => {
     const [view, ...rest] = location.hash.slice(1).split('/');
     const name = decodeURIComponent(rest.join('/'));
     try {
@@ -240,6 +238,10 @@
       report(error);
     }
   };
+
+  // One after the other: two that overlap would each ask for questions, and the later would bring back what was answered.
+  let drawing = Promise.resolve();
+  const refresh = () => (drawing = drawing.then(draw));
 
   const theme = document.getElementById('theme');
   const themes = ['automatic', 'light', 'dark'];
