@@ -192,8 +192,10 @@
     const answer = async (verdict) => {
       const { stream, done } = questions;
       const body = JSON.stringify({ stream: name, labels: [{ image: question.image, ...verdict }] });
-      await get('labels', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
-      questions = Object.assign(questions.slice(1), { stream, done: done + 1 });
+      const response = await ask('labels', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
+      // A question that the server has forgotten is passed over.
+      if (!response.ok && response.status !== 409) throw new Error((await response.json()).error || response.statusText);
+      questions = Object.assign(questions.slice(1), { stream, done: done + response.ok });
       drawn = '';
       refresh();
     };

@@ -1,5 +1,5 @@
 use super::window::{Seen, Window};
-use super::{AlarmKind, Evidence, Monitor, MonitorError};
+use super::{AlarmKind, Evidence, Monitor, MonitorError, MonitorState};
 use flipcast_estimate::{
     Answer, ConfidenceSequence, FEWEST_LABELS, PoweredEstimate, choose_questions, join_with_labels, powered_estimate,
 };
@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 /// The most images that are asked about at once. With more, images would be drawn by strata, which answers that come one by one do not fill.
 const MOST_QUESTIONS: usize = 99;
+
+/// Questions that are remembered, answered or not.
+const MOST_REMEMBERED: usize = 1000;
 
 /// An image that is worth a label.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -68,23 +71,30 @@ impl Monitor {
             let drawn = choose_questions(&guesses, missing.max(2), seed)?;
             chosen.extend(drawn.images.iter().take(missing).map(|&place| question(rest[place])));
         }
+        let MonitorState { asked, predicted, .. } = &mut self.state;
         for question in &chosen {
-            self.state.asked.entry(question.image).or_insert(None);
+            asked.entry(question.image).or_insert(None);
+            predicted.insert(question.image, question.predicted as u32);
+        }
+        while asked.len() > MOST_REMEMBERED
+            && let Some((oldest, _)) = asked.pop_first()
+        {
+            predicted.remove(&oldest);
         }
         Ok(chosen)
     }
 
-    /// Takes what somebody said of an image that was asked about; saying it again changes the answer in estimates.
+    /// Takes what somebody said of an image that was asked about; saying it again changes the answer in estimates. An answer that comes when its
+    /// window is no longer recent counts in what labels alone say.
     ///
     /// # Errors
     /// When the image was not asked about, or the class does not exist.
     pub fn label(&mut self, image: u64, verdict: Verdict) -> Result<(), MonitorError> {
         let not_asked = MonitorError::NotAsked { image };
-        let recent = self.recent()?;
-        let Some(seen) = recent.iter().find(|seen| seen.image == image) else { return Err(not_asked) };
+        let Some(&predicted) = self.state.predicted.get(&image) else { return Err(not_asked) };
         let right = match verdict {
             Verdict::Right(right) => right,
-            Verdict::Class(found) if found < self.basis.classes() => found == seen.predicted as usize,
+            Verdict::Class(found) if found < self.basis.classes() => found == predicted as usize,
             Verdict::Class(found) => return Err(MonitorError::Label { found, classes: self.basis.classes() }),
         };
         let Some(answer) = self.state.asked.get_mut(&image) else { return Err(not_asked) };

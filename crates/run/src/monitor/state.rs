@@ -25,7 +25,11 @@ pub struct MonitorState {
     pub(super) alarms: Vec<Alarm>,
     /// Windows by count in a row that lay below the line.
     pub(super) low_windows: u32,
+    /// Images that were asked about, and whether they were right, where somebody answered.
     pub(super) asked: BTreeMap<u64, Option<bool>>,
+    /// The classes predicted for them. Answers take longer than windows: a question outlives the windows it came from.
+    #[serde(default)]
+    pub(super) predicted: BTreeMap<u64, u32>,
     pub(super) sequence: Option<ConfidenceSequence>,
 }
 
@@ -45,6 +49,7 @@ impl MonitorState {
             alarms: Vec::new(),
             low_windows: 0,
             asked: BTreeMap::new(),
+            predicted: BTreeMap::new(),
             sequence: None,
         }
     }

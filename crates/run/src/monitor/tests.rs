@@ -152,6 +152,25 @@ fn merged_monitors_have_seen_the_images_of_both() {
 }
 
 #[test]
+fn an_answer_may_come_when_its_window_is_long_past() {
+    let mut watched = monitor(MonitorConfig { window_images: 64, kept_windows: 4, ..Default::default() });
+    send(&mut watched, &outputs(&labels(256, 70), 3.0, 71), 0.0);
+    let asked = watched.ask(20).unwrap();
+    send(&mut watched, &outputs(&labels(2048, 72), 3.0, 73), 1.0);
+    for question in &asked {
+        watched.label(question.image, Verdict::Right(true)).unwrap();
+    }
+    let report = watched.label_report().unwrap().unwrap();
+    assert_eq!((report.labels, report.open, report.powered), (20, 0, None), "recent windows have no label");
+    assert!(report.any_time.unwrap()[0] > 0.5, "{:?}", report.any_time);
+    for _ in 0..30 {
+        send(&mut watched, &outputs(&labels(64, 74), 3.0, 75), 2.0);
+        watched.ask(99).unwrap();
+    }
+    assert!(matches!(watched.label(asked[0].image, Verdict::Right(true)), Err(MonitorError::NotAsked { .. })));
+}
+
+#[test]
 fn a_few_labels_of_images_asked_about_make_estimates_prediction_powered() {
     let mut watched = monitor(MonitorConfig { accuracy_line: Some(0.6), ..Default::default() });
     let truth = labels(512, 50);

@@ -317,6 +317,7 @@ impl Monitor {
         }));
         state.alarms.sort_by(|a, b| a.time.total_cmp(&b.time));
         state.asked.extend(theirs.asked.iter().map(|(image, answer)| (image + offset, *answer)));
+        state.predicted.extend(theirs.predicted.iter().map(|(image, class)| (image + offset, *class)));
         state.images += theirs.images;
         state.last_time = state.last_time.max(theirs.last_time);
         state.low_windows = 0;
@@ -389,12 +390,9 @@ impl Monitor {
         while closed.len() > self.config.kept_windows {
             closed.pop_front();
         }
-        // Older ones can no longer be asked about.
+        // No new questions about older ones.
         let old = closed.len().saturating_sub(ASKABLE_WINDOWS);
         closed.iter_mut().take(old).for_each(|window| window.seen.clear());
-        if let Some(first) = closed.iter().find_map(|window| window.seen.first()).map(|seen| seen.image) {
-            state.asked.retain(|image, _| *image >= first);
-        }
         self.drop_rows();
         Ok(())
     }

@@ -7,20 +7,23 @@ use crate::fixture::{config, network, picture, server};
 use axum::Router;
 use axum::http::{HeaderMap, header};
 use axum::response::{Html, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use flipcast_serve::{ServeConfig, Server};
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
-/// What a user does; the findings are left in the document.
+/// What a user does, in real time (a browser's virtual time runs ahead of a busy server); the findings are posted.
 const DRIVER: &str = r#"<!doctype html><title>driver</title><iframe id="page" src="/" width="WIDTH" height="900"></iframe><script>
 (async () => {
   const found = {};
   const wait = (ms) => new Promise((done) => setTimeout(done, ms));
   const frame = document.getElementById('page');
   const until = async (what, test) => {
-    for (let i = 0; i < 400; i++) {
+    for (let i = 0; i < 1200; i++) {
       try { const value = test(); if (value) return value; } catch (error) { found.last = String(error); }
       await wait(50);
     }
@@ -71,10 +74,7 @@ const DRIVER: &str = r#"<!doctype html><title>driver</title><iframe id="page" sr
   } catch (error) {
     found.error = String(error);
   }
-  const mark = document.createElement('pre');
-  mark.id = 'found';
-  mark.textContent = Object.entries(found).map(([name, value]) => `${name}=${value}`).join('\n');
-  document.body.append(mark);
+  await fetch('/found', { method: 'POST', body: Object.entries(found).map(([name, value]) => `${name}=${value}`).join('\n') });
 })();
 </script>"#;
 
@@ -87,17 +87,18 @@ fn chromium() -> Option<PathBuf> {
     None
 }
 
-/// A server with two streams, one of which was shifted; `driven` also has a page that uses the other.
-fn start(state: &Path, driven: bool) -> SocketAddr {
+/// A server with two streams, one of which was shifted; with `found` it also has a page that uses the other and tells
+/// there what it found.
+fn start(state: &Path, found: Option<Sender<String>>) -> SocketAddr {
     let made = server(ServeConfig { keep_images: Some(3600), ..config(state) });
     fill(&made);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, told) = channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             tell.send(listener.local_addr().unwrap()).unwrap();
-            let router: Router = if driven {
+            let router: Router = if let Some(found) = found {
                 let driver = |width: &'static str| get(move || async move { Html(DRIVER.replace("WIDTH", width)) });
                 // The policy lets nobody look into the page from outside; the other test keeps it.
                 let open = axum::middleware::map_response(|mut response: Response| async move {
@@ -105,7 +106,9 @@ fn start(state: &Path, driven: bool) -> SocketAddr {
                     headers.remove(header::CONTENT_SECURITY_POLICY);
                     response
                 });
-                made.router().layer(open).route("/driver-1100", driver("1100")).route("/driver-400", driver("400"))
+                let tell = post(move |text: String| async move { found.send(text).expect("the test waits") });
+                let page = made.router().layer(open).route("/found", tell);
+                page.route("/driver-1100", driver("1100")).route("/driver-400", driver("400"))
             } else {
                 made.router()
             };
@@ -118,8 +121,9 @@ fn start(state: &Path, driven: bool) -> SocketAddr {
 fn fill(server: &Server) {
     let feeder = server.feeder();
     network();
-    for batch in 0..20usize {
-        let images: Vec<_> = (64 * batch..64 * (batch + 1)).map(picture).collect();
+    // The last window stays open: one that closed while a person labels would change what is asked about.
+    for batch in 0..=20usize {
+        let images: Vec<_> = (64 * batch..(64 * (batch + 1)).min(1288)).map(picture).collect();
         assert_eq!(feeder.send("south", images.clone()), Ok(true));
         let darker = |image: flipcast_images::Image| {
             let (width, height) = (image.width(), image.height());
@@ -130,19 +134,37 @@ fn fill(server: &Server) {
     }
 }
 
-/// Opens an address; gives the document after its scripts have run, and what the browser said.
-fn open(browser: &Path, profile: &Path, url: &str, more: &[String]) -> (String, String) {
-    let output = Command::new(browser)
+fn command(browser: &Path, profile: &Path) -> Command {
+    let mut command = Command::new(browser);
+    command
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args(["--enable-logging=stderr"])
-        .args(more)
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .arg(url)
-        .output()
-        .expect("the browser starts");
+        .arg(format!("--user-data-dir={}", profile.display()));
+    command
+}
+
+/// Opens an address; gives the document after its scripts have run, and what the browser said.
+fn open(browser: &Path, profile: &Path, url: &str, more: &[String]) -> (String, String) {
+    let output = command(browser, profile).args(more).arg(url).output().expect("the browser starts");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (text(output.stdout), text(output.stderr))
+}
+
+/// Opens a page that drives itself and waits for what it posts to `told`; gives that, and what the browser said.
+fn drive(browser: &Path, profile: &Path, url: &str, told: &Receiver<String>) -> (String, String) {
+    let log = profile.with_extension("log");
+    let mut child = command(browser, profile)
+        .args(["--remote-debugging-port=0", url])
+        .stdout(Stdio::null())
+        .stderr(File::create(&log).unwrap())
+        .spawn()
+        .expect("the browser starts");
+    let found = told.recv_timeout(Duration::from_secs(120));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = std::fs::read_to_string(log).unwrap();
+    (found.unwrap_or_else(|_| panic!("the page never told what it found:\n{said}")), said)
 }
 
 fn console(stderr: &str) -> Vec<&str> {
@@ -150,18 +172,15 @@ fn console(stderr: &str) -> Vec<&str> {
 }
 
 #[test]
-#[ignore = "fails by chance: after an answer the next question is sometimes not drawn, and why is not known yet"]
 fn a_person_finds_the_alarm_labels_images_and_takes_it_back() {
     let Some(browser) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
     for width in ["1100", "400"] {
-        let address = start(&folder.path().join(width), true);
+        let (tell, told) = channel();
+        let address = start(&folder.path().join(width), Some(tell));
         let url = format!("http://{address}/driver-{width}");
-        let more = ["--dump-dom", "--virtual-time-budget=120000"].map(str::to_owned);
-        let (document, stderr) = open(&browser, &folder.path().join("profile"), &url, &more);
+        let (found, stderr) = drive(&browser, &folder.path().join("profile"), &url, &told);
         assert_eq!(console(&stderr), [""; 0]);
-        let found = document.split("<pre id=\"found\">").nth(1).unwrap_or_else(|| panic!("{stderr}"));
-        let found = found.split("</pre>").next().expect("its end");
         for line in [
             "lead=1 of 2 streams have an alarm.",
             "alarmed=north/door",
@@ -189,7 +208,7 @@ fn a_person_finds_the_alarm_labels_images_and_takes_it_back() {
 fn the_page_opens_under_its_own_policy_without_a_word_on_the_console() {
     let Some(browser) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let address = start(&folder.path().join("state"), false);
+    let address = start(&folder.path().join("state"), None);
     let screenshots = std::env::var_os("FLIPCAST_SCREENSHOTS").map(PathBuf::from);
     for (name, hash, size) in [
         ("streams", "", "1000,640"),
