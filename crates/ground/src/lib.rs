@@ -12,6 +12,7 @@ mod nearest;
 mod numbers;
 mod row;
 mod shard;
+mod shell;
 mod split_mix;
 
 pub use files::{is_special, write_whole, write_whole_with};
@@ -20,4 +21,5 @@ pub use nearest::{nearest_names, nearest_quoted};
 pub use numbers::{grouped, percent};
 pub use row::{argmax, log_softmax};
 pub use shard::{Shard, ShardError};
+pub use shell::shell_word;
 pub use split_mix::SplitMix64;

@@ -18,6 +18,14 @@ use std::path::PathBuf;
 /// Why a run could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// Advice that names settings no method has.
+    #[error("the settings of `{name}` in the advice are not those of a method")]
+    Advised {
+        /// What the advice calls it.
+        name: String,
+        /// What is wrong with them.
+        source: serde_json::Error,
+    },
     /// There is nothing to look at.
     #[error("there are no images, expected at least one that can be read")]
     NoImages,

@@ -44,6 +44,9 @@ pub struct Args {
     /// What `flipcast calibrate --advise` wrote for this model, for `--method auto`
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
+    /// What `flipcast advise --out` wrote for these images, for `--method auto`: nothing is tried again
+    #[arg(long, value_name = "FILE", requires = "calibration")]
+    advice: Option<PathBuf>,
     #[command(flatten)]
     settings: MethodArgs,
     /// Which norm layers adapt, in place of the method's own rule: all-norm, batch-norm, sar (all but the last stage) or

@@ -9,12 +9,17 @@ use crate::output::print;
 use crate::table::{counted, grouped, percent, render};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use flipcast_estimate::Estimate;
+use flipcast_ground::shell_word;
 use flipcast_record::write_atomically;
-use flipcast_run::advise::{ADVICE_IMAGES, Advice, AdviceJob, AdviceOrder, Phase, TriedCandidate, advise};
-use flipcast_run::{Calibration, Images, Ledger, Setting, Watcher};
-use serde_json::{Value, json};
-use std::path::PathBuf;
+use flipcast_run::advise::{
+    ADVICE_IMAGES, AdviceOptions, AdviceOrder, AdviceResult, Candidate, Phase, TriedCandidate, advise_on,
+};
+use flipcast_run::{Calibration, Setting, Watcher};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// The format of advice in files.
+pub(super) const ADVICE_FORMAT: u32 = 1;
 
 /// Tell whether to adapt a model to these images, how, and for how long.
 ///
@@ -81,41 +86,32 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let model = args.model.open(&args.preprocess)?;
     let setting = Setting { model: &model, protocol: &calibration.protocol, device };
+    let mut ledger = args.scoring.ledger()?;
+    let options = AdviceOptions {
+        order: match args.order {
+            OrderChoice::Shuffled => AdviceOrder::Shuffled,
+            OrderChoice::Stored => AdviceOrder::Stored,
+        },
+        limit: args.trial_images,
+        level: args.level,
+    };
     let mut watcher = args.scoring.watcher("advise");
     let datasets = args.images.open_all(&model, args.scoring.seed)?;
     for (number, (spec, data)) in datasets.iter().enumerate() {
         watcher.cell(spec, number, datasets.len());
         calibration.check_fits(&model, &data.preprocess, &data.scope)?;
         let request = args.scoring.request(data);
-        let failed = || format!("cannot advise on `{spec}`");
-        let cell = setting
-            .cell("estimate", &request, &calibration.basis, &mut Ledger::default(), &mut watcher)
-            .with_context(failed)?;
-        let source = calibration.estimate(&cell, args.level).source.remove("combined");
-        let images = Images::open(request.dataset.clone(), request.config.clone(), request.memory_limit)?;
-        let job = AdviceJob {
-            model: &model,
-            device,
-            images: &images,
-            scope: request.scope,
-            fit,
-            temperature: calibration.basis.temperature.value,
-            order: match args.order {
-                OrderChoice::Shuffled => AdviceOrder::Shuffled,
-                OrderChoice::Stored => AdviceOrder::Stored,
-            },
-            limit: args.trial_images,
-            seed: args.scoring.seed,
-            level: args.level,
-        };
-        let advice = advise(&job, &mut watcher).with_context(failed)?;
-        let object = to_json(spec, &advice, source.as_ref(), args.level)?;
+        let found = advise_on(&setting, (&calibration, fit), &request, options, &mut ledger, &mut watcher)
+            .with_context(|| format!("cannot advise on `{spec}`"))?;
+        let object = json!({
+            "flipcast_advice": ADVICE_FORMAT, "data": spec, "level": args.level, "source": found.source, "advice": found.advice
+        });
         if let Some(out) = &args.out {
             write_atomically(out, (object.to_string() + "\n").as_bytes())?;
         }
         let text = match args.json {
             true => object.to_string() + "\n",
-            false => to_text(spec, &advice, source.as_ref(), cell.accuracy, args.level),
+            false => to_text(spec, &found, args)?,
         };
         watcher.print(&text)?;
     }
@@ -126,11 +122,8 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn to_json(spec: &str, advice: &Advice, source: Option<&Estimate>, level: f64) -> Result<Value> {
-    Ok(json!({ "flipcast_advice": 1, "data": spec, "level": level, "source": source, "advice": advice }))
-}
-
-fn to_text(spec: &str, advice: &Advice, source: Option<&Estimate>, truth: Option<f64>, level: f64) -> String {
+fn to_text(spec: &str, found: &AdviceResult, args: &Args) -> Result<String> {
+    let AdviceResult { source, accuracy, advice } = found;
     let mut text = format!("{spec}: tried on {}", counted(advice.images, "image"));
     if let Some(source) = source {
         text += &format!(
@@ -140,26 +133,43 @@ fn to_text(spec: &str, advice: &Advice, source: Option<&Estimate>, truth: Option
             percent(source.high)
         );
     }
-    if let Some(truth) = truth {
-        text += &format!(", truth {}", percent(truth));
+    if let Some(truth) = accuracy {
+        text += &format!(", truth {}", percent(*truth));
     }
     text += "\n\n";
-    let interval = format!(">{:.0}% interval", 100.0 * level);
+    let interval = format!(">{:.0}% interval", 100.0 * args.level);
     let header =
         ["way to adapt", ">images", ">gain", interval.as_str(), ">risk", ">flips", "along the images", ">truth"];
     let rows: Vec<Vec<String>> = advice.tried.iter().map(row).collect();
     text += &render(&header, &rows);
     text += "\n";
-    text += &recommendation(advice, source);
-    text + &format!("the trials cost as much as {:.1} adaptations to these images\n", advice.adaptations)
+    text += &recommendation(found)?;
+    text += &format!("the trials cost as much as {:.1} adaptations to these images\n", advice.adaptations);
+    if advice.recommended.is_some() {
+        text += &format!("\nto adapt: {}\n", command(spec, args));
+    }
+    Ok(text)
+}
+
+/// What to type to follow the advice.
+fn command(spec: &str, args: &Args) -> String {
+    let path = |path: &Path| shell_word(&path.display().to_string());
+    let mut command = format!("flipcast adapt --method auto --model {}", shell_word(&args.model.model));
+    if let Some(weights) = &args.model.weights {
+        command += &format!(" --weights {}", path(weights));
+    }
+    if let Some(out) = &args.out {
+        command += &format!(" --advice {}", path(out));
+    }
+    command += &format!(" --calibration {} --data {}", path(&args.calibration), shell_word(spec));
+    command + if args.order == OrderChoice::Stored { " --order stored" } else { "" }
 }
 
 fn row(tried: &TriedCandidate) -> Vec<String> {
     let curve: Vec<String> = tried.curve.iter().map(|gain| points(*gain)).collect();
     let phase = match tried.phase {
-        Some(Phase::Growing) => ", growing",
-        Some(Phase::Falling) => ", falling",
-        Some(Phase::Level) | None => "",
+        Some(phase @ (Phase::Growing | Phase::Falling)) => format!(", {}", phase.name()),
+        Some(Phase::Level) | None => String::new(),
     };
     vec![
         tried.candidate.name.clone(),
@@ -168,28 +178,29 @@ fn row(tried: &TriedCandidate) -> Vec<String> {
         format!("{} to {}", points(tried.low), points(tried.high)),
         percent(tried.risk),
         percent(tried.flips),
-        curve.join(" ") + phase,
+        curve.join(" ") + &phase,
         tried.truth.map_or_else(String::new, points),
     ]
 }
 
 /// What to do, in a sentence or two.
-fn recommendation(advice: &Advice, source: Option<&Estimate>) -> String {
+fn recommendation(found: &AdviceResult) -> Result<String> {
+    let advice = &found.advice;
     let Some(chosen) = &advice.recommended else {
-        return "leave the model as it is: nothing is expected to gain half a point or more\n".to_owned();
+        return Ok("leave the model as it is: nothing is expected to gain half a point or more\n".to_owned());
     };
     let Some(best) = advice.tried.iter().find(|tried| tried.candidate == *chosen) else {
-        return String::new();
+        return Ok(String::new());
     };
     let mut text = format!(
         "adapt with {}: {} points expected ({} to {}), {} risk of losing accuracy",
-        chosen.describe(),
+        Candidate::of_advised(chosen)?.describe(),
         points(best.gain),
         points(best.low),
         points(best.high),
         percent(best.risk),
     );
-    if let Some(source) = source {
+    if let Some(source) = &found.source {
         text += &format!(", hence about {}", percent((source.accuracy + best.gain).clamp(0.0, 1.0)));
     }
     text += "\n";
@@ -199,7 +210,7 @@ fn recommendation(advice: &Advice, source: Option<&Estimate>) -> String {
             counted(images, "image")
         );
     }
-    text
+    Ok(text)
 }
 
 /// A gain in points, with its sign.

@@ -33,7 +33,21 @@ fn advice_is_learned_given_and_followed() {
     assert_eq!(written, printed);
     assert_eq!((&written["flipcast_advice"], &written["advice"]["images"]), (&json!(1), &json!(12)));
 
+    let record = scratch.path("advice.jsonl");
+    let first = flipcast(&[&args[..], &["--record", &record]].concat()).expect(0, &[]);
+    let again = flipcast(&[&args[..], &["--record", &record]].concat()).expect(0, &[]);
+    assert_eq!(first.stdout, again.stdout, "what is kept is not tried again");
+    let page = scratch.path("advice.html");
+    flipcast(&["report", &record, "--out", &page]).expect(0, &[]);
+    let page = std::fs::read_to_string(page).expect("it was written");
+    assert!(page.contains("Should the model be adapted?") && page.contains("bn half anchored"));
+
     let args = ["adapt", "--method", "auto", "--model", &model, "--data", &data, "--progress", "never"];
+    let followed = ["--calibration", &calibration, "--advice", &out];
+    flipcast(&[&args[..], &followed].concat()).expect(0, &["note: "]).prints(&["method"]);
+    let wrong = ["--calibration", &calibration, "--advice", &calibration];
+    flipcast(&[&args[..], &wrong].concat())
+        .expect(2, &["holds no advice", "hint: expected what `flipcast advise --out FILE` wrote"]);
     flipcast(&[&args[..], &["--calibration", &calibration]].concat()).expect(0, &["note: "]).prints(&["method"]);
     flipcast(&args).expect(2, &["`--method auto`", "hint: give `--calibration FILE`"]);
     let other = ["--calibration", &calibration, "--batch-size", "8"];

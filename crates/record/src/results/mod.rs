@@ -8,9 +8,11 @@
 //! | `calibration` | [`CalibrationResult`] and more that only an estimate needs |
 //! | `refit`, `transfer`, `subsets` | [`Refit`], [`Transfer`], [`SubsetErrors`] |
 //! | `adapt` | [`AdaptSummary`] |
+//! | `advice` | [`AdviceResult`] |
 //! | `phases`, `omission`, `flips`, `map`, `toy` | [`Phases`], [`Omission`], [`FlipPoint`], [`EmbeddingMap`], [`Toy`] |
 
 mod adapt;
+mod advice;
 mod by_class;
 mod calibration;
 mod cell;
@@ -24,6 +26,7 @@ mod refit;
 mod toy;
 
 pub use adapt::{AdaptSummary, Ending, Switch};
+pub use advice::{Advice, AdviceResult, AdvisedMethod, Phase, TriedCandidate};
 pub use by_class::ByClassResult;
 pub use calibration::{CalibrationCell, CalibrationResult, Fits};
 pub use cell::{Adaptation, Cell, CellSample, ScoreSummary, Seconds};

@@ -1,5 +1,6 @@
 //! One file per figure: what is drawn of the records.
 
+mod advice;
 mod calibration;
 mod correlations;
 mod curves;

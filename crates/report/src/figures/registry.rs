@@ -1,5 +1,6 @@
 use super::{
-    calibration, correlations, curves, errors, estimates, flips, intervals, map, omission, phases, splits, subsets, toy,
+    advice, calibration, correlations, curves, errors, estimates, flips, intervals, map, omission, phases, splits,
+    subsets, toy,
 };
 use crate::chart::Figure;
 use crate::{ReportError, Study};
@@ -76,6 +77,12 @@ pub const FIGURES: &[FigureInfo] = &[
         summary: "how the error spreads over all choices of what a curve is fitted to",
         command: "flipcast study refit",
         build: subsets::build,
+    },
+    FigureInfo {
+        name: "advice",
+        summary: "gains expected of ways to adapt, along the images they were tried on",
+        command: "flipcast advise --record",
+        build: advice::build,
     },
     FigureInfo {
         name: "phases",

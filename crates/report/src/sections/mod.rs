@@ -1,6 +1,7 @@
 //! One file per section of the page: words, figures and tables.
 
 mod adaptations;
+mod advice;
 mod answer;
 mod by_class;
 mod calibration;

@@ -1,6 +1,6 @@
 use super::{
-    adaptations, by_class, calibration, errors, estimates, few_labels, flags, flips, map, omission, phases, protocols,
-    provenance, refits, toy, variants,
+    adaptations, advice, by_class, calibration, errors, estimates, few_labels, flags, flips, map, omission, phases,
+    protocols, provenance, refits, toy, variants,
 };
 use crate::Study;
 use crate::figures::{FIGURES, Shown};
@@ -68,7 +68,7 @@ impl Section {
 
 /// The sections that have something to show, in the order of the page.
 pub(crate) fn all_sections(study: &Study) -> Vec<Section> {
-    let build: [fn(&Study) -> Section; 16] = [
+    let build: [fn(&Study) -> Section; 17] = [
         estimates::build,
         few_labels::build,
         by_class::build,
@@ -76,6 +76,7 @@ pub(crate) fn all_sections(study: &Study) -> Vec<Section> {
         variants::build,
         calibration::build,
         refits::build,
+        advice::build,
         adaptations::build,
         phases::build,
         omission::build,

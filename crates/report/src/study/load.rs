@@ -3,8 +3,8 @@ use super::kinds::Estimates;
 use super::variant::name_variants;
 use crate::ReportError;
 use flipcast_record::results::{
-    AdaptSummary, ByClassResult, CalibrationResult, Cell, EmbeddingMap, EstimatesResult, FewLabelsResult, FlipPoint,
-    Omission, Phases, Refit, SubsetErrors, Toy, Transfer,
+    AdaptSummary, AdviceResult, ByClassResult, CalibrationResult, Cell, EmbeddingMap, EstimatesResult, FewLabelsResult,
+    FlipPoint, Omission, Phases, Refit, SubsetErrors, Toy, Transfer,
 };
 use flipcast_record::{Records, RunRecord, canonical_json};
 use serde::de::DeserializeOwned;
@@ -39,6 +39,7 @@ pub struct Study {
     pub(crate) refits: Vec<Entry<Refit>>,
     pub(crate) subsets: Vec<Entry<SubsetErrors>>,
     pub(crate) transfers: Vec<Entry<Transfer>>,
+    pub(crate) advice: Vec<Entry<AdviceResult>>,
     pub(crate) adaptations: Vec<Entry<AdaptSummary>>,
     pub(crate) phases: Vec<Entry<Phases>>,
     pub(crate) omissions: Vec<Entry<Omission>>,
@@ -130,6 +131,7 @@ impl Study {
             && self.refits.is_empty()
             && self.subsets.is_empty()
             && self.transfers.is_empty()
+            && self.advice.is_empty()
             && self.adaptations.is_empty()
             && self.phases.is_empty()
             && self.omissions.is_empty()
@@ -162,6 +164,7 @@ impl Study {
                 self.estimates.extend(shown);
             }
             "adapt" => keep(subject, record, &mut self.adaptations, broken),
+            "advice" => keep(subject, record, &mut self.advice, broken),
             "few_labels" => keep(subject, record, &mut self.few_labels, broken),
             "by_class" => keep(subject, record, &mut self.by_class, broken),
             "calibration" => keep(subject, record, &mut self.calibrations, broken),

@@ -4,6 +4,7 @@ use crate::{RunError, pixel_space};
 use flipcast_adapt::{BnConfig, MethodConfig, Norms, OptimizerConfig, PixelSpace, Target};
 use flipcast_exec::NormMode;
 use flipcast_models::Model;
+use flipcast_record::results::AdvisedMethod;
 use serde::{Deserialize, Serialize};
 
 /// A method with its settings, to be tried.
@@ -138,6 +139,23 @@ impl Row {
 }
 
 impl Candidate {
+    /// As files hold it.
+    pub fn to_advised(&self) -> AdvisedMethod {
+        let config = serde_json::to_value(&self.config).expect("settings have no key that JSON refuses");
+        AdvisedMethod { name: self.name.clone(), config, anchored: self.anchored }
+    }
+
+    /// What a file holds.
+    ///
+    /// # Errors
+    /// When these are not the settings of a method.
+    pub fn of_advised(advised: &AdvisedMethod) -> Result<Self, RunError> {
+        let wrong = |source| RunError::Advised { name: advised.name.clone(), source };
+        let config = MethodConfig::deserialize(&advised.config).map_err(wrong)?;
+        config.check()?;
+        Ok(Self { name: advised.name.clone(), config, anchored: advised.anchored })
+    }
+
     /// Whether it predicts forward only, at a third of the cost of adapting.
     pub fn is_forward_only(&self) -> bool {
         self.config.optimizer().is_none()
@@ -175,8 +193,20 @@ mod tests {
             names.sort_unstable();
             names.dedup();
             assert_eq!(names.len(), all.len());
-            all.iter().for_each(|candidate| candidate.config.check().unwrap());
+            for candidate in &all {
+                candidate.config.check().unwrap();
+                assert_eq!(Candidate::of_advised(&candidate.to_advised()).unwrap(), *candidate);
+            }
         }
+    }
+
+    #[test]
+    fn settings_that_no_method_has_are_refused() {
+        let model = Model::random("cifar_resnet8_w4", 7, 1).unwrap();
+        let mut advised = candidates(&model, 64).unwrap()[5].to_advised();
+        advised.config["method"] = "tnet".into();
+        let refused = Candidate::of_advised(&advised).unwrap_err().to_string();
+        assert!(refused.contains("tent"), "{refused}");
     }
 
     #[test]

@@ -7,10 +7,13 @@ mod anchor;
 mod candidate;
 mod learn;
 mod race;
+mod recorded;
 mod trial;
 
 pub use anchor::{ANCHOR_IMAGES, Anchors, models_of};
 pub use candidate::{Candidate, candidates};
+pub use flipcast_record::results::{Advice, AdviceResult, AdvisedMethod, Phase, TriedCandidate};
 pub use learn::{ADVICE_IMAGES, AdviceFit, CellTrials, TrialSample, learn_advice};
-pub use race::{Advice, AdviceJob, AdviceOrder, FINALISTS, LEAST_GAIN, Phase, TriedCandidate, advise};
+pub use race::{AdviceJob, AdviceOrder, FINALISTS, LEAST_GAIN, advise};
+pub use recorded::{AdviceOptions, advise_on};
 pub use trial::{TRIAL_BATCH, Trial, TrialSetting, start_trials};

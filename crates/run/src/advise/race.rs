@@ -8,6 +8,7 @@ use crate::{Device, RunError, Scope, Watcher};
 use flipcast_estimate::{GainFit, GainSignals, Lineup, Outputs};
 use flipcast_images::loader::Order;
 use flipcast_models::Model;
+use flipcast_record::results::{Advice, Phase, TriedCandidate};
 use serde::{Deserialize, Serialize};
 
 /// Candidates that are tried on all images, beside those that only predict.
@@ -51,62 +52,6 @@ pub enum AdviceOrder {
     Shuffled,
     /// As they are stored, as a deployed model would meet them.
     Stored,
-}
-
-/// Where a run is: the paper's two phases, seen in the gain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// The gain grows: clusters tighten near the training classes.
-    Growing,
-    /// The gain stays.
-    Level,
-    /// The gain falls: clusters drift away from the training classes.
-    Falling,
-}
-
-/// A candidate and what is expected of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TriedCandidate {
-    /// Its settings.
-    pub candidate: Candidate,
-    /// Images it was tried on.
-    pub images: usize,
-    /// The accuracy it is expected to gain over the source model.
-    pub gain: f64,
-    /// Lower end of the gain's interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// Probability that it loses accuracy.
-    pub risk: f64,
-    /// Share of answers that differ from the source model's.
-    pub flips: f64,
-    /// The gain expected on every part of the images, for candidates that were tried on all of them.
-    pub curve: Vec<f64>,
-    /// Where the run is at its end; `None` without a curve.
-    pub phase: Option<Phase>,
-    /// The true gain, if every image has a label. No advice uses it.
-    pub truth: Option<f64>,
-}
-
-/// What to do with a model on these images.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Advice {
-    /// Images that were looked at.
-    pub images: usize,
-    /// Images of a step.
-    pub batch_size: usize,
-    /// Candidates, the best first; those tried on all images stand before the others.
-    pub tried: Vec<TriedCandidate>,
-    /// The first of them, if it is worth it; otherwise the model is best left as it is.
-    pub recommended: Option<Candidate>,
-    /// Where the gain falls in the end: images after which to stop adapting, or to begin anew.
-    pub stop_after: Option<usize>,
-    /// What the trials cost, in adaptations to all images.
-    pub adaptations: f64,
 }
 
 /// Tries the candidates on images nobody labelled: all of them on the first part, those that only predict and the best [`FINALISTS`] on the rest.
@@ -206,7 +151,7 @@ fn judge(candidate: &Candidate, fit: &GainFit, signals: &GainSignals, level: f64
     let (gain, half) = (fit.gain(signals), fit.half_width(signals, level));
     let (curve, phase, truth) = seen;
     TriedCandidate {
-        candidate: candidate.clone(),
+        candidate: candidate.to_advised(),
         images: signals.images,
         gain,
         low: (gain - half).max(-1.0),

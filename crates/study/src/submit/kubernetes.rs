@@ -1,5 +1,6 @@
-use super::quote::{command, double, shell};
+use super::quote::{command, double};
 use super::{Files, NEVER, RETRIES, Submission};
+use flipcast_ground::shell_word;
 
 /// Where Kubernetes runs a study.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub struct Cluster {
 pub fn kubernetes(submission: &Submission, cluster: &Cluster) -> Files {
     let Submission { run, shards, resources, .. } = submission;
     let label = submission.label();
-    let program = shell(&submission.program);
+    let program = shell_word(&submission.program);
     let shard = format!(r#"exec {program} {} --shard "$((JOB_COMPLETION_INDEX + 1))/{shards}""#, command(run));
     let mut limits = format!("cpu: \"{}\"", resources.cpus);
     if let Some(memory) = resources.memory {

@@ -1,17 +1,10 @@
 //! Words as other languages write them.
 
-/// `word` as a shell reads it.
-pub(super) fn shell(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
+use flipcast_ground::shell_word;
 
 /// A command as a shell reads it.
 pub(super) fn command<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
-    words.into_iter().map(|word| shell(word)).collect::<Vec<_>>().join(" ")
+    words.into_iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// `text` in double quotes, as JSON, YAML and Python read it.
@@ -38,6 +31,6 @@ mod tests {
         let read: Vec<String> =
             String::from_utf8(output.stdout).unwrap().split_terminator('\0').map(str::to_owned).collect();
         assert_eq!(read, words);
-        assert_eq!(shell("a.b=c"), "a.b=c");
+        assert_eq!(shell_word("a.b=c"), "a.b=c");
     }
 }

@@ -1,5 +1,6 @@
-use super::quote::{command, shell};
+use super::quote::command;
 use super::{Files, NEVER, RETRIES, SOME_FAILED, Submission};
+use flipcast_ground::shell_word;
 
 /// Where Slurm puts a study.
 #[derive(Clone, Debug, Default)]
@@ -19,10 +20,10 @@ pub fn slurm(submission: &Submission, queue: &Queue) -> Files {
     let label = submission.label();
     let head = |name: &str, log: &str| {
         let mut head = format!("#!/bin/bash\n#SBATCH --job-name={name}\n#SBATCH --open-mode=append\n");
-        head += &format!("#SBATCH --output={}\n", shell(&format!("{}/{log}", submission.files.display())));
-        head += &format!("#SBATCH --chdir={}\n", shell(&submission.work.display().to_string()));
+        head += &format!("#SBATCH --output={}\n", shell_word(&format!("{}/{log}", submission.files.display())));
+        head += &format!("#SBATCH --chdir={}\n", shell_word(&submission.work.display().to_string()));
         if let Some(partition) = &queue.partition {
-            head += &format!("#SBATCH --partition={}\n", shell(partition));
+            head += &format!("#SBATCH --partition={}\n", shell_word(partition));
         }
         head
     };
@@ -35,9 +36,9 @@ pub fn slurm(submission: &Submission, queue: &Queue) -> Files {
         array += &format!("#SBATCH --mem={memory}M\n");
     }
     if let Some(time) = &queue.time {
-        array += &format!("#SBATCH --time={}\n", shell(time));
+        array += &format!("#SBATCH --time={}\n", shell_word(time));
     }
-    let program = shell(&submission.program);
+    let program = shell_word(&submission.program);
     array += &format!(
         r#"
 {program} {} --shard "$SLURM_ARRAY_TASK_ID/{shards}" &

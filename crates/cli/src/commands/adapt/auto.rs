@@ -1,6 +1,7 @@
 //! `--method auto`: what `flipcast advise` recommends, watched while it runs.
 
 use super::{Args, order};
+use crate::commands::advise::ADVICE_FORMAT;
 use crate::commands::estimate::check_calibration;
 use crate::failure;
 use anyhow::{Context, Result, ensure};
@@ -8,9 +9,17 @@ use flipcast_adapt::{MethodConfig, SourceConfig};
 use flipcast_images::loader::{LoaderConfig, Order};
 use flipcast_models::Model;
 use flipcast_run::adapt::GainWatch;
-use flipcast_run::advise::{ADVICE_IMAGES, AdviceJob, AdviceOrder, TRIAL_BATCH, advise};
+use flipcast_run::advise::{ADVICE_IMAGES, Advice, AdviceFit, AdviceJob, AdviceOrder, Candidate, TRIAL_BATCH, advise};
 use flipcast_run::open::OpenedData;
 use flipcast_run::{Calibration, Device, Images, MEMORY_LIMIT, Unwatched};
+use serde::Deserialize;
+use serde_json::Value;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Advice is far smaller.
+const MAX_ADVICE_BYTES: u64 = 16 << 20;
 
 /// The method to run, and what comes with it.
 pub struct Advised {
@@ -19,7 +28,7 @@ pub struct Advised {
     pub gain: Option<GainWatch>,
 }
 
-/// Tries every candidate on the first images and takes the best.
+/// Takes the best candidate: of the advice given, or else of trials on the first images.
 pub fn follow_advice(args: &Args, model: &Model, data: &OpenedData, device: Device) -> Result<Advised> {
     let Some(path) = &args.calibration else {
         return Err(failure::Advised {
@@ -45,32 +54,18 @@ pub fn follow_advice(args: &Args, model: &Model, data: &OpenedData, device: Devi
         }
         .into());
     };
-    let config =
-        LoaderConfig { on_bad_image: args.on_bad_image.into(), limit: Some(ADVICE_IMAGES), ..data.config.clone() };
-    let images = Images::open(data.dataset.clone(), config, MEMORY_LIMIT)?;
     let temperature = calibration.basis.temperature.value;
-    let job = AdviceJob {
-        model,
-        device,
-        images: &images,
-        scope: &data.scope,
-        fit: &fit,
-        temperature,
-        order: match order(args, data) {
-            Order::Stored => AdviceOrder::Stored,
-            Order::Shuffled { .. } => AdviceOrder::Shuffled,
-        },
-        limit: ADVICE_IMAGES,
-        seed: args.seed,
-        level: 0.9,
+    let advice = match &args.advice {
+        Some(path) => read_advice(path)?,
+        None => make_advice(args, model, data, device, (&fit, temperature))?,
     };
-    let advice = advise(&job, &mut Unwatched).with_context(|| format!("cannot advise on `{}`", model.name()))?;
-    let Some(chosen) = advice.recommended else {
+    let Some(chosen) = &advice.recommended else {
         if !args.progress.quiet {
             eprintln!("note: nothing is expected to gain half a point or more: the model is left as it is");
         }
         return Ok(Advised { method: MethodConfig::Source(SourceConfig {}), anchored: None, gain: None });
     };
+    let chosen = Candidate::of_advised(chosen)?;
     if !args.progress.quiet {
         let gain = advice.tried.first().map_or(0.0, |best| best.gain);
         eprintln!("note: adapting with {}, {:+.1} points by estimate", chosen.describe(), 100.0 * gain);
@@ -80,4 +75,49 @@ pub fn follow_advice(args: &Args, model: &Model, data: &OpenedData, device: Devi
         _ => None,
     };
     Ok(Advised { method: chosen.config, anchored, gain: Some(GainWatch::new(fit.alone, temperature)) })
+}
+
+/// Tries every candidate on the first images.
+fn make_advice(
+    args: &Args,
+    model: &Model,
+    data: &OpenedData,
+    device: Device,
+    (fit, temperature): (&AdviceFit, f64),
+) -> Result<Advice> {
+    let config =
+        LoaderConfig { on_bad_image: args.on_bad_image.into(), limit: Some(ADVICE_IMAGES), ..data.config.clone() };
+    let images = Images::open(data.dataset.clone(), config, MEMORY_LIMIT)?;
+    let job = AdviceJob {
+        model,
+        device,
+        images: &images,
+        scope: &data.scope,
+        fit,
+        temperature,
+        order: match order(args, data) {
+            Order::Stored => AdviceOrder::Stored,
+            Order::Shuffled { .. } => AdviceOrder::Shuffled,
+        },
+        limit: ADVICE_IMAGES,
+        seed: args.seed,
+        level: 0.9,
+    };
+    advise(&job, &mut Unwatched).with_context(|| format!("cannot advise on `{}`", model.name()))
+}
+
+/// What `flipcast advise` wrote.
+fn read_advice(path: &Path) -> Result<Advice> {
+    let cannot = || format!("cannot read the advice `{}`", path.display());
+    let mut text = String::new();
+    File::open(path).and_then(|file| file.take(MAX_ADVICE_BYTES).read_to_string(&mut text)).with_context(cannot)?;
+    let file: Value = serde_json::from_str(&text).with_context(cannot)?;
+    if file["flipcast_advice"] != ADVICE_FORMAT {
+        return Err(failure::Advised {
+            problem: format!("`{}` holds no advice of format {ADVICE_FORMAT}", path.display()),
+            hint: "expected what `flipcast advise --out FILE` wrote".to_owned(),
+        }
+        .into());
+    }
+    Advice::deserialize(&file["advice"]).with_context(cannot)
 }
