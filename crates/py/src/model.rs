@@ -238,16 +238,8 @@ enum Extent {
 }
 
 fn parse_interpolation(py: Python<'_>, name: &str) -> PyResult<Interpolation> {
-    let known = [
-        ("nearest", Interpolation::Nearest),
-        ("box", Interpolation::Box),
-        ("bilinear", Interpolation::Bilinear),
-        ("bicubic", Interpolation::Bicubic),
-        ("lanczos", Interpolation::Lanczos),
-    ];
-    let found = known.iter().find(|(known, _)| *known == name);
-    found.map(|(_, kind)| *kind).ok_or_else(|| {
-        let names = known.map(|(name, _)| name).join(", ");
+    Interpolation::find(name).ok_or_else(|| {
+        let names = Interpolation::NAMES.map(|(name, _)| name).join(", ");
         refuse(py, format!("interpolation is `{name}`, expected one of {names}"), "`bilinear` is usual")
     })
 }

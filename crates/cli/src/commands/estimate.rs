@@ -55,19 +55,8 @@ pub struct Args {
     /// The protocol the calibration must have been made with
     #[arg(long)]
     protocol: Option<String>,
-    /// The classes' shares among these images, where they differ from the calibration's: uniform, em, bbse,
-    /// subset:0,1,... or given:5,1,...
-    #[arg(long)]
-    marginal: Option<String>,
-    /// Probability with which the intervals are meant to hold the truth
-    #[arg(long, default_value_t = 0.9)]
-    level: f64,
-    /// Print one JSON object per dataset
-    #[arg(long)]
-    json: bool,
-    /// Print every estimator, not the main ones alone
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    shown: Shown,
     /// Write the source model's logits, one row per image in the order in which they are stored (npy)
     #[arg(long, value_name = "FILE")]
     logits_out: Option<PathBuf>,
@@ -85,11 +74,21 @@ enum Action {
     Merge(merge::Args),
 }
 
-/// How estimates are shown.
-#[derive(Clone, Copy)]
+/// What is estimated and how it is shown.
+#[derive(Clone, Debug, clap::Args)]
 struct Shown {
+    /// The classes' shares among these images, where they differ from the calibration's: uniform, em, bbse,
+    /// subset:0,1,... or given:5,1,...
+    #[arg(long)]
+    marginal: Option<String>,
+    /// Probability with which the intervals are meant to hold the truth
+    #[arg(long, default_value_t = 0.9)]
     level: f64,
-    /// Every estimator, not the main ones alone.
+    /// Print one JSON object per dataset
+    #[arg(long)]
+    json: bool,
+    /// Print every estimator, not the main ones alone
+    #[arg(long)]
     all: bool,
 }
 
@@ -111,22 +110,17 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
-impl Args {
-    fn shown(&self) -> Shown {
-        Shown { level: self.level, all: self.all }
-    }
-}
-
 /// Estimates from a file of logits.
 fn estimate_outputs(args: &Args, calibration: &Path, logits: &Path) -> Result<()> {
     args.scoring.end_on_interrupt()?;
-    check_level(args.level)?;
+    check_level(args.shown.level)?;
     check_calibration(calibration)?;
-    let (cell, estimates) = args.outputs.estimate(logits, calibration, args.marginal.as_deref(), args.level)?;
+    let (cell, estimates) =
+        args.outputs.estimate(logits, calibration, args.shown.marginal.as_deref(), args.shown.level)?;
     let spec = logits.display().to_string();
-    print(&match args.json {
-        true => outputs::to_json(&spec, &cell, &estimates, args.level).to_string() + "\n",
-        false => to_text(&spec, &cell, &estimates, &Told::default(), args.shown()),
+    print(&match args.shown.json {
+        true => outputs::to_json(&spec, &cell, &estimates, args.shown.level).to_string() + "\n",
+        false => to_text(&spec, &cell, &estimates, &Told::default(), &args.shown),
     })
 }
 
@@ -135,7 +129,7 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
     let threads = thread_count(args.scoring.threads)?;
     let device = args.scoring.device.device(threads)?;
     args.scoring.end_on_interrupt()?;
-    check_level(args.level)?;
+    check_level(args.shown.level)?;
     let published = artefact.to_str().and_then(PaperFit::find);
     let calibration = match published {
         Some(_) => None,
@@ -158,7 +152,7 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
     if let Some(fit) = published {
         fit.check(&model)?;
     }
-    let marginal = args.marginal.as_deref();
+    let marginal = args.shown.marginal.as_deref();
     let marginal = marginal.map(|text| parse_marginal(text, model.num_classes()));
     let marginal = marginal.transpose()?;
     // Estimates are made from cells that the ledger holds.
@@ -207,20 +201,21 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
             let make = || -> Result<String> {
                 job.score(observed, &mut kept)?;
                 let request = &job.request;
-                let (cell, estimates) = setting.estimate(source, request, args.level, &mut kept, &mut telling)?;
+                let (cell, estimates) = setting.estimate(source, request, args.shown.level, &mut kept, &mut telling)?;
                 let mut guesses = ImageGuesses::new(&setting, request, temperature);
                 if let Some(path) = &args.logits_out {
                     let outputs = guesses.outputs(&mut telling)?;
                     write_npy(path, outputs.logits(), outputs.classes())?;
                 }
                 let names = || request.scope.alternative_names(&model);
-                let told = labels.tell(guesses, names, source, (&estimates, args.level), &mut kept, &mut telling)?;
-                if args.json {
-                    let mut object = to_json(spec, &cell, &estimates, &protocol, args.level)?;
+                let told =
+                    labels.tell(guesses, names, source, (&estimates, args.shown.level), &mut kept, &mut telling)?;
+                if args.shown.json {
+                    let mut object = to_json(spec, &cell, &estimates, &protocol, args.shown.level)?;
                     told.add_to(&mut object);
                     return Ok(object.to_string() + "\n");
                 }
-                Ok(to_text(spec, &cell, &estimates, &told, args.shown()))
+                Ok(to_text(spec, &cell, &estimates, &told, &args.shown))
             };
             let text = make().with_context(|| failed(spec))?;
             telling.print(&text)
@@ -278,7 +273,7 @@ fn to_json(spec: &str, cell: &Cell, estimates: &CellEstimates, protocol: &FlipPr
     }))
 }
 
-fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, told: &Told, shown: Shown) -> String {
+fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, told: &Told, shown: &Shown) -> String {
     let mut text = format!("{spec}: {}", counted(cell.images, "image"));
     if cell.skipped > 0 {
         text += &format!(", {} unreadable", grouped(cell.skipped));
@@ -287,7 +282,7 @@ fn to_text(spec: &str, cell: &Cell, estimates: &CellEstimates, told: &Told, show
 }
 
 /// What is estimated of both models, and what flags mean.
-fn tables(cell: &Cell, estimates: &CellEstimates, shown: Shown) -> String {
+fn tables(cell: &Cell, estimates: &CellEstimates, shown: &Shown) -> String {
     let mut text = String::new();
     let mut flags = BTreeSet::new();
     let parts = [
@@ -310,7 +305,7 @@ pub(super) fn tell_flags(flags: impl IntoIterator<Item = Flag>) -> String {
 }
 
 /// The table of one of the two numbers.
-fn part(what: &str, estimates: &Estimates, truth: Option<f64>, shown: Shown, flags: &mut BTreeSet<Flag>) -> String {
+fn part(what: &str, estimates: &Estimates, truth: Option<f64>, shown: &Shown, flags: &mut BTreeSet<Flag>) -> String {
     let mut names: Vec<&str> = MAIN.into_iter().filter(|n| estimates.contains_key(*n)).collect();
     if shown.all {
         let others = estimates.keys().map(String::as_str).filter(|n| !MAIN.contains(n));

@@ -135,15 +135,8 @@ fn parse_crop(text: &str) -> Result<Crop, String> {
 }
 
 fn parse_interpolation(text: &str) -> Result<Interpolation, String> {
-    let known = [
-        ("nearest", Interpolation::Nearest),
-        ("box", Interpolation::Box),
-        ("bilinear", Interpolation::Bilinear),
-        ("bicubic", Interpolation::Bicubic),
-        ("lanczos", Interpolation::Lanczos),
-    ];
-    let found = known.iter().find(|(name, _)| *name == text);
-    found.map(|(_, kind)| *kind).ok_or_else(|| "expected nearest, box, bilinear, bicubic or lanczos".to_owned())
+    let expected = || format!("expected one of {}", Interpolation::NAMES.map(|(name, _)| name).join(", "));
+    Interpolation::find(text).ok_or_else(expected)
 }
 
 /// What to do about an image that cannot be used.

@@ -53,6 +53,22 @@ pub enum Interpolation {
     Lanczos,
 }
 
+impl Interpolation {
+    /// All of them, by name.
+    pub const NAMES: [(&'static str, Self); 5] = [
+        ("nearest", Self::Nearest),
+        ("box", Self::Box),
+        ("bilinear", Self::Bilinear),
+        ("bicubic", Self::Bicubic),
+        ("lanczos", Self::Lanczos),
+    ];
+
+    /// The one with this name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    }
+}
+
 /// From bytes to network input. One constructor per published setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -24,35 +24,24 @@ pub struct Args {
     /// The calibration the parts were made with
     #[arg(long, value_name = "FILE")]
     calibration: PathBuf,
-    /// The classes' shares among these images, where they differ from the calibration's: uniform, em, bbse,
-    /// subset:0,1,... or given:5,1,...
-    #[arg(long)]
-    marginal: Option<String>,
-    /// Probability with which the intervals are meant to hold the truth
-    #[arg(long, default_value_t = 0.9)]
-    level: f64,
-    /// Print a JSON object
-    #[arg(long)]
-    json: bool,
-    /// Print every estimator, not the main ones alone
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    check_level(args.level)?;
+    check_level(args.shown.level)?;
     check_calibration(&args.calibration)?;
     let calibration = Calibration::load(&args.calibration)?;
     let classes = calibration.basis.reference.classes;
-    let marginal = args.marginal.as_deref().map(|text| parse_marginal(text, classes)).transpose()?;
+    let marginal = args.shown.marginal.as_deref().map(|text| parse_marginal(text, classes)).transpose()?;
     let load = |path: &PathBuf| Ok((path.display().to_string(), Part::load(path)?));
     let parts: Vec<(String, Part)> = args.parts.iter().map(load).collect::<Result<_>>()?;
-    let merged = merge_parts(&parts, &calibration, marginal.as_ref(), args.level)
+    let merged = merge_parts(&parts, &calibration, marginal.as_ref(), args.shown.level)
         .with_context(|| format!("cannot join {}", counted(parts.len(), "part")))?;
-    print(&match args.json {
-        true => to_json(&merged, args.level).to_string() + "\n",
-        false => to_text(&merged, Shown { level: args.level, all: args.all }),
+    print(&match args.shown.json {
+        true => to_json(&merged, args.shown.level).to_string() + "\n",
+        false => to_text(&merged, &args.shown),
     })
 }
 
@@ -90,7 +79,7 @@ fn to_json(merged: &Merged, level: f64) -> Value {
     })
 }
 
-fn to_text(merged: &Merged, shown: Shown) -> String {
+fn to_text(merged: &Merged, shown: &Shown) -> String {
     let sums = &merged.sums;
     let images = sums.images as usize;
     let mut text = format!("{}: {} in {}", merged.data, counted(images, "image"), counted(merged.shards, "shard"));

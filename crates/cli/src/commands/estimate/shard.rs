@@ -68,7 +68,7 @@ pub fn run(args: &Args, artefact: &Path, model: &ModelArgs, data: &DataArgs, ask
         .make_part(&calibration, &args.scoring.request(&opened), asked.plan, &mut watcher)
         .with_context(|| format!("cannot look at shard {shard} of `{spec}`"))?;
     part.save(asked.part)?;
-    watcher.print(&match args.json {
+    watcher.print(&match args.shown.json {
         true => to_json(spec, &part, asked.part).to_string() + "\n",
         false => to_text(spec, &part, asked.part),
     })
