@@ -8,9 +8,10 @@ use flipcast_images::preprocess::{Normalise, Preprocess};
 use flipcast_images::{Image, Label};
 use flipcast_models::Model;
 use flipcast_record::predictions::{Format, PredictionRow, PredictionWriter};
+use flipcast_record::results::Checkpoint;
 use flipcast_run::adapt::{
-    AdaptJob, AdaptOutcome, AffineError, DataIdentity, Ending, Flow, GuardEvent, Progress, SourceRule, StepWatcher,
-    load_affine, run, save_affine,
+    AdaptJob, AdaptOutcome, AdaptSummary, AffineError, DataIdentity, Ending, Flow, GuardEvent, Progress, SourceRule,
+    StepWatcher, load_affine, run, save_affine,
 };
 use flipcast_run::{Device, RunError};
 use std::path::PathBuf;
@@ -84,6 +85,7 @@ fn job<'a>(model: &'a Model, method: &'a MethodConfig, images: usize) -> AdaptJo
         start: None,
         anchored: None,
         gain: None,
+        watch_every: None,
         clean: Vec::new(),
         device: Device::cpu(1),
         predictions: None,
@@ -394,4 +396,23 @@ fn the_guard_s_action_is_carried_out() {
     let (reset, events) = outcome(GuardAction::Reset);
     assert_eq!(reset.summary.steps, 10);
     assert!(events.iter().any(|e| e.action == Some(GuardAction::Reset)));
+}
+
+#[test]
+fn looks_at_the_clusters_change_nothing_and_begin_with_the_source_model() {
+    let model = model(3);
+    let (tent, bn) = (method("tent"), method("bn"));
+    let plain = run(job(&model, &tent, 24), &mut ()).expect("pictures").summary;
+    let watched = run(AdaptJob { watch_every: Some(2), ..job(&model, &tent, 24) }, &mut ()).expect("pictures").summary;
+    let steps: Vec<usize> = watched.watched.iter().map(|look| look.step).collect();
+    assert_eq!(steps, [0, 2, 4, 6]);
+    let (source, last) = (&watched.watched[0], &watched.watched[3]);
+    assert_eq!((source.flips, source.shift_distance), (0.0, Some(0.0)));
+    assert!(last.entropy != source.entropy && last.shift_distance > Some(0.0), "{last:?}");
+    assert_eq!(AdaptSummary { watched: Vec::new(), ..watched }, plain);
+    // What only predicts does not move.
+    let still = run(AdaptJob { watch_every: Some(3), ..job(&model, &bn, 24) }, &mut ()).expect("pictures").summary;
+    assert_eq!(Checkpoint { step: 0, ..still.watched[2].clone() }, still.watched[0]);
+    let never = AdaptJob { watch_every: Some(0), ..job(&model, &bn, 24) };
+    assert!(matches!(never.check(), Err(RunError::Setting { .. })));
 }

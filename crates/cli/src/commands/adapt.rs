@@ -80,6 +80,10 @@ pub struct Args {
     /// Do not ask the source model: faster, but flips are unknown and the guard knows less
     #[arg(long)]
     no_source: bool,
+    /// Look at the clusters of the first 512 images after every N batches, and tell: entropy, how tight clusters are (silhouette), how far they have
+    /// moved from the source model's, and flips. Tight and near is the phase that helps; tight and moving away the phase that harms
+    #[arg(long, value_name = "N")]
+    watch: Option<usize>,
     /// Start from an adapted vector that --save-affine wrote
     #[arg(long, value_name = "FILE")]
     affine: Option<PathBuf>,
@@ -182,6 +186,7 @@ pub fn run(args: &Args) -> Result<()> {
         start,
         anchored,
         gain,
+        watch_every: args.watch,
         clean,
         device,
         predictions: None,

@@ -1,3 +1,4 @@
+use super::Checkpoint;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -54,6 +55,9 @@ pub struct AdaptSummary<E = Value> {
     /// Where the source model's predictions began to count, or ceased to, because of the gain that was estimated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<Switch>,
+    /// What the clusters looked like along the run, the source model's first; distances are from the source model's clusters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watched: Vec<Checkpoint>,
 }
 
 /// From one model's predictions to the other's.

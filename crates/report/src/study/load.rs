@@ -163,7 +163,11 @@ impl Study {
                 let shown = found.into_iter().map(|Entry { subject, result }| Entry { subject, result: result.into() });
                 self.estimates.extend(shown);
             }
-            "adapt" => keep(subject, record, &mut self.adaptations, broken),
+            "adapt" => {
+                let known = self.adaptations.len();
+                keep(subject, record, &mut self.adaptations, broken);
+                self.phases.extend(self.adaptations[known..].iter().filter_map(watched_phases));
+            }
             "advice" => keep(subject, record, &mut self.advice, broken),
             "few_labels" => keep(subject, record, &mut self.few_labels, broken),
             "by_class" => keep(subject, record, &mut self.by_class, broken),
@@ -238,6 +242,14 @@ fn keep<T: DeserializeOwned>(
             broken.push(Broken { key: record.key.clone(), kind: record.kind.clone(), why: error.to_string() })
         }
     }
+}
+
+/// The looks at the clusters of an adaptation run, where there were any.
+fn watched_phases(entry: &Entry<AdaptSummary>) -> Option<Entry<Phases>> {
+    let checkpoints = entry.result.watched.clone();
+    let images = entry.result.images;
+    let phases = Phases { checkpoints, phase_1_end: None, images, clusters: 0 };
+    (!phases.checkpoints.is_empty()).then(|| Entry { subject: entry.subject.clone(), result: phases })
 }
 
 /// What decides between records with one key, whatever files they come from.

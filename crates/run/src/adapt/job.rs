@@ -50,6 +50,8 @@ pub struct AdaptJob<'a> {
     pub anchored: Option<Model>,
     /// Chooses between the source model's predictions and the adapting model's; needs [`SourceRule::Predict`].
     pub gain: Option<GainWatch>,
+    /// Batches after which the clusters are looked at, again and again ([`StepWatcher::looked`](super::StepWatcher::looked)).
+    pub watch_every: Option<usize>,
     /// Clean batches for methods that measure something before the first step.
     pub clean: Vec<Batch>,
     /// Where the network runs.
@@ -64,6 +66,7 @@ impl AdaptJob<'_> {
         let at_least_one = [
             ("number of epochs", self.epochs),
             ("number of steps", self.steps),
+            ("number of batches between looks", self.watch_every),
             ("batch size", Some(self.loader.batch_size)),
         ];
         for (setting, value) in at_least_one {

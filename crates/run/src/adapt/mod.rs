@@ -8,6 +8,7 @@ mod batches;
 mod gain_watch;
 mod identity;
 mod job;
+mod phase_watch;
 mod protocol;
 mod rows;
 mod run;

@@ -63,6 +63,9 @@ struct AdaptationPart<'a> {
     /// Whether the estimated gain chooses between two models' predictions.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     watches_gain: bool,
+    /// Batches between two looks at the clusters, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watch_every: Option<usize>,
     /// SHA-256 of the clean batches, for methods that measure something on them.
     clean: Option<String>,
 }
@@ -108,6 +111,7 @@ impl AdaptJob<'_> {
             start: self.start.as_deref().map(|start| value_digest([start])),
             anchored: self.anchored.as_ref().map(|model| value_digest([model.affine().as_slice()])),
             watches_gain: self.gain.is_some(),
+            watch_every: self.watch_every,
             clean: (!self.clean.is_empty()).then(|| value_digest(self.clean.iter().map(Batch::values))),
         };
         let protocol = Protocol::new("adapt")

@@ -1,4 +1,5 @@
 use super::batches::Batches;
+use super::phase_watch::PhaseWatch;
 use super::rows::rows;
 use super::tally::{Seen, Step, Tally};
 use super::{AdaptJob, AdaptSummary, Ending, Flow, GainWatch, GuardEvent, SourceRule, StepWatcher};
@@ -39,6 +40,13 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
     }
     let mut guard = Watch::new(Guard::new(job.guard, job.model.num_classes())?);
     let mut gain = job.gain.take();
+    let mut phases = match job.watch_every {
+        Some(every) => {
+            let adapting = job.anchored.as_ref().unwrap_or(job.model);
+            Some(PhaseWatch::new(job.device, adapting, (every, largest), job.method.norm_mode(), job.seed)?)
+        }
+        None => None,
+    };
     let mut tally = Tally::default();
     let total = batches.total();
     let mut ending = Ending::Complete;
@@ -97,6 +105,12 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
                     }
                     _ => {}
                 }
+            }
+        }
+        if let Some(phases) = &mut phases {
+            for look in phases.observe(&loaded.batch, tally.batches, net.affine())? {
+                watcher.looked(&look);
+                tally.watched.push(look);
             }
         }
         if let Some(switch) = switched {

@@ -6,7 +6,7 @@ use flipcast_exec::Logits;
 use flipcast_images::Label;
 use flipcast_images::labelspace::{ClassSpace, Rule};
 use flipcast_images::loader::LoadedBatch;
-use flipcast_record::results::Switch;
+use flipcast_record::results::{Checkpoint, Switch};
 
 /// Steps before that is judged.
 const STARVED_STEPS: usize = 50;
@@ -52,6 +52,7 @@ pub(super) struct Tally {
     pub guard_events: Vec<GuardEvent>,
     pub source_since: Option<usize>,
     pub switches: Vec<Switch>,
+    pub watched: Vec<Checkpoint>,
 }
 
 impl Tally {
@@ -139,6 +140,7 @@ impl Tally {
             guard_events: self.guard_events,
             source_since: self.source_since,
             switches: self.switches,
+            watched: self.watched,
         }
     }
 }

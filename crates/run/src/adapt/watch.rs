@@ -1,7 +1,7 @@
 use super::GuardEvent;
 use flipcast_adapt::GuardState;
 use flipcast_exec::Logits;
-use flipcast_record::results::Switch;
+use flipcast_record::results::{Checkpoint, Switch};
 
 /// How a run stands after a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +47,11 @@ pub trait StepWatcher {
     /// Another model's predictions count from now on.
     fn switched(&mut self, switch: &Switch) {
         let _ = switch;
+    }
+
+    /// The clusters were looked at.
+    fn looked(&mut self, look: &Checkpoint) {
+        let _ = look;
     }
 
     /// The guard has seen something, or has acted.

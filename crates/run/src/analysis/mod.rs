@@ -39,6 +39,7 @@ pub use flips::FlipsJob;
 pub use groups::Restriction;
 pub use map::MapJob;
 pub use omission::{OmissionJob, OmissionRule};
+pub(crate) use phases::mean_silhouette;
 pub use phases::{ClusterSettings, PhasesJob};
 pub use recorded::Analysis;
 pub use subject::Subject;

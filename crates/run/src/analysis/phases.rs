@@ -158,7 +158,7 @@ struct Geometry {
 }
 
 /// The mean silhouette of up to `sample` points; `None` where there are no two clusters.
-pub(super) fn mean_silhouette(
+pub(crate) fn mean_silhouette(
     points: &Points,
     labels: &[usize],
     sample: usize,

@@ -6,6 +6,7 @@ use crate::progress::{ProgressArgs, ProgressLine, ProgressMode, left};
 use crate::table::grouped;
 use flipcast_adapt::{GuardAction, GuardState};
 use flipcast_exec::Logits;
+use flipcast_record::results::Checkpoint;
 use flipcast_run::adapt::{Flow, GuardEvent, Progress, StepWatcher, Switch};
 use std::time::Duration;
 
@@ -16,13 +17,15 @@ pub struct Live {
     stop: StopRequest,
     /// All logits, where they are wanted.
     logits: Option<Vec<f32>>,
+    /// The last look at the clusters.
+    looked: Option<Checkpoint>,
 }
 
 impl Live {
     /// Starts the clock; `stop` ends the run after the batch in flight.
     pub fn new(progress: ProgressArgs, stop: StopRequest, keeps_logits: bool) -> Self {
         let quiet = progress.mode() == ProgressMode::Never;
-        Self { line: progress.line("adapting"), quiet, stop, logits: keeps_logits.then(Vec::new) }
+        Self { line: progress.line("adapting"), quiet, stop, logits: keeps_logits.then(Vec::new), looked: None }
     }
 
     /// Ends the line; gives the time since the start, and the logits where they were wanted.
@@ -54,6 +57,11 @@ impl StepWatcher for Live {
         });
     }
 
+    fn looked(&mut self, look: &Checkpoint) {
+        self.line.tell(&look_text(look, self.looked.as_ref()));
+        self.looked = Some(look.clone());
+    }
+
     fn guard(&mut self, event: &GuardEvent) {
         // Only a collapse is worth interrupting the user; warnings stand in the summary.
         if self.quiet || event.state != GuardState::Collapsed {
@@ -68,6 +76,26 @@ impl StepWatcher for Live {
         let (batch, reasons) = (event.batch, describe(event));
         self.line.tell(&format!("warning: batch {batch}: the model no longer tells classes apart ({reasons}); {then}"));
     }
+}
+
+/// `batch 50: entropy 0.83, silhouette 0.213 (+0.012), 1.30 from the source model's clusters (+0.20), flips 12.3%`.
+fn look_text(look: &Checkpoint, before: Option<&Checkpoint>) -> String {
+    let measure = |value: Option<f64>, old: Option<f64>| match (value, old) {
+        (Some(value), Some(old)) => format!("{value:.3} ({:+.3})", value - old),
+        (Some(value), None) => format!("{value:.3}"),
+        (None, _) => "unknown".to_owned(),
+    };
+    let silhouette = measure(look.silhouette, before.and_then(|before| before.silhouette));
+    if look.step == 0 {
+        return format!("source model: entropy {:.3}, silhouette {silhouette}", look.entropy);
+    }
+    let moved = measure(look.shift_distance, before.and_then(|before| before.shift_distance));
+    format!(
+        "batch {}: entropy {:.3}, silhouette {silhouette}, {moved} from the source model's clusters, flips {:.1}%",
+        look.step,
+        look.entropy,
+        100.0 * look.flips
+    )
 }
 
 /// `1,280 of 10,000 images, 512/s, entropy 0.83, kept 41%, flips 12.3%, healthy, about 17 s left`.
