@@ -3,6 +3,7 @@
     python3 bench/serve/load.py --program target/release/flipcast --model M --calibration C [--side 28] [--only load,connections] [--full-disk 2000]
 
 `--full-disk` mounts a small file system and needs root. `outputs` needs numpy. Times of the bare engine (`flipcast bench`) stand before and after those of requests.
+`--only share --engine target/release/examples/two_looks` compares processor time of the server and of the engine alone, in turns.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from server import Server, pixels
 
 draw = random.Random(0)
 side = 28
-parts = ["load", "connections", "streams", "burst", "outputs"]
+parts = ["load", "connections", "slow", "streams", "burst", "outputs"]
 
 
 def request(images, stream, request_id=""):
@@ -71,6 +72,42 @@ def load(server, images, senders, seconds):
     times.sort()
     print(f"{senders} senders, {images} images per request: {sum(counted) / elapsed:.0f} images/s, median {1e3 * times[len(times) // 2]:.1f} ms, "
           f"99th percentile {1e3 * times[int(0.99 * len(times))]:.1f} ms; the source pass took {100 * network / elapsed:.0f}% of the time", flush=True)
+
+
+def share(args, batches, rounds):
+    """Processor time per request of 64 images, less that of the engine for both looks at them, in turns."""
+    state = tempfile.mkdtemp(prefix="flipcast-share-")
+    server = start(args, state, state)
+    connection = server.connect()
+
+    def requests(count):
+        times = []
+        for number in range(count):
+            body, headers = request(64, "share")
+            started = time.time()
+            status, answer = post(connection, body, headers)
+            assert status == 200, answer
+            times.append(time.time() - started)
+        return times
+
+    requests(2)
+    pairs, times = [], []
+    for number in range(rounds):
+        engine = json.loads(subprocess.run([args.engine, args.model, str(batches)], capture_output=True, text=True, check=True).stdout)
+        before = server.processor()
+        took = requests(batches)
+        used = (server.processor() - before) / batches
+        times += took
+        pairs.append((used, engine["processor"], sorted(took)[len(took) // 2], engine["wall"]))
+        print(f"round {number + 1}: {1e3 * used:.1f} ms of processor time per request of 64, {1e3 * engine['processor']:.1f} ms by the engine alone "
+              f"({100 * (used / engine['processor'] - 1):+.1f}%); on the clock {1e3 * pairs[-1][2]:.1f} ms (median) and {1e3 * engine['wall']:.1f} ms", flush=True)
+    extra = sorted(used / engine - 1 for used, engine, _, _ in pairs)
+    clock = sorted(request / engine - 1 for _, _, request, engine in pairs)
+    times.sort()
+    print(f"{rounds} rounds of {batches}: the server adds {100 * extra[len(extra) // 2]:.1f}% to the engine's processor time (median of pairs; {100 * extra[0]:.1f}% to {100 * extra[-1]:.1f}%), "
+          f"{100 * clock[len(clock) // 2]:.1f}% on the clock; {64 * len(times) / sum(times):.0f} images/s from one sender, "
+          f"99th percentile {1e3 * times[int(0.99 * len(times))]:.0f} ms; load average {os.getloadavg()[0]:.1f}", flush=True)
+    server.stop()
 
 
 def bare(args):
@@ -182,6 +219,41 @@ def connections(server, count):
         connection.close()
 
 
+def slow(args, clients=100):
+    """Clients that send a byte a second, and clients that never read their answers."""
+    folder = tempfile.mkdtemp(prefix="flipcast-slow-")
+    server = start(args, folder, folder, "--timeout", "5")
+    before, held = server.memory(), []
+    host, port = server.address.split(":")
+    body, headers = request(64, "unread")
+    head = "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items()) + f"Content-Length: {len(body)}\r\n\r\n"
+    for number in range(clients):
+        connection = socket.create_connection((host, int(port)))
+        connection.sendall(head.encode())
+        if number < 8:
+            connection.sendall(body)
+        held.append(connection)
+    started, peak, answers, ended = time.time(), [before], [], set()
+    while time.time() - started < 12:
+        for number, connection in enumerate(held[8:]):
+            try:
+                connection.sendall(body[:1])
+            except OSError:
+                ended.add(number)
+        fast, fast_headers = request(4, "beside")
+        asked = time.time()
+        status, _ = post(server.connect(), fast, fast_headers)
+        answers.append((status, time.time() - asked))
+        peak.append(server.memory())
+        time.sleep(1)
+    print(f"{clients} slow clients, 8 of which never read their answers, with --timeout 5: requests beside them are answered with {sorted({status for status, _ in answers})} "
+          f"within {max(seconds for _, seconds in answers):.2f} s, memory {mib(before)} before and {mib(max(peak))} at most; {len(ended)} of {clients - 8} that send a byte a second were cut off; "
+          f"{server.get('/streams/unread')['images']} images of those that sent everything are counted", flush=True)
+    for connection in held:
+        connection.close()
+    server.stop()
+
+
 def burst(args, images, senders=48):
     """More images than can be predicted, as fast as they can be sent."""
     folder = tempfile.mkdtemp(prefix="flipcast-burst-")
@@ -259,11 +331,19 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--streams", type=int, default=10_000)
     parser.add_argument("--burst", type=int, default=1_000_000)
+    parser.add_argument("--engine", help="the example two_looks, for the part share")
+    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--side", type=int, default=28, help="height and width of images")
     parser.add_argument("--only", default=",".join(parts), help=f"some of {', '.join(parts)}")
     args = parser.parse_args()
     global side
     side, only = args.side, args.only.split(",")
+    if "share" in only:
+        share(args, args.batches, args.rounds)
+        only.remove("share")
+    if not only and not args.full_disk:
+        return
     state = tempfile.mkdtemp(prefix="flipcast-load-")
     server = start(args, state, state, "--streams-in-memory", str(args.streams + 1000))
     print(f"memory at the start: {mib(server.memory())}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}", flush=True)
@@ -286,6 +366,8 @@ def main():
         count = server.get("/streams?limit=1")["count"]
         print(f"started again with {count} streams in {time.time() - started:.1f} s", flush=True)
         server.stop()
+    if "slow" in only:
+        slow(args)
     if "burst" in only:
         burst(args, args.burst)
     if "outputs" in only:

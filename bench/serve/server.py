@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import signal
 import subprocess
 
@@ -37,6 +38,13 @@ class Server:
         with open(f"/proc/{self.process.pid}/status") as status:
             line = next(line for line in status if line.startswith("VmRSS"))
         return 1024 * int(line.split()[1])
+
+
+    def processor(self):
+        """Seconds of processor time so far, of all threads."""
+        with open(f"/proc/{self.process.pid}/stat") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def pixels(data, shape, request_id, stream):

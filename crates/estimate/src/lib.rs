@@ -78,7 +78,7 @@ pub use error::EstimateError;
 pub use error_model::ErrorModel;
 pub use estimate::{Estimate, conformal_half_width, normal_quantile, student_quantile};
 pub use flag::Flag;
-pub use gain::{GainFit, GainSample, GainSignals, Lineup};
+pub use gain::{GainFit, GainSample, GainSignals, GainTally, Lineup};
 pub use gde::gde;
 pub use grouped::grouped_quantile;
 pub use im::im;

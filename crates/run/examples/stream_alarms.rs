@@ -1,7 +1,7 @@
 //! How often a monitor is wrong where nothing changes, and how soon it notices shifts, on images of a real model.
 //!
-//! `cargo run --release -p flipcast-run --example stream_alarms -- MODEL CALIBRATION DATA KNOWN [STREAMS [cpu|cuda]]`; the first KNOWN images of DATA are those of the
-//! calibration. No stream holds an image twice, or one that its tests know already: a stream drawn with replacement from a few thousand images has those
+//! `cargo run --release -p flipcast-run --example stream_alarms -- MODEL CALIBRATION DATA KNOWN [STREAMS [cpu|cuda [CHANGES]]]`; the first KNOWN images of DATA are those of the
+//! calibration; CHANGES are corruptions and `classes`, with commas, or all; with 0 for STREAMS there are no unchanged ones. No stream holds an image twice, or one that its tests know already: a stream drawn with replacement from a few thousand images has those
 //! images as its source and not the source of the calibration's, which is a change, if a small one, and tests are right to see it.
 //!
 //! - Unchanged streams: all images are predicted in batches of 64, several times in other batches. Every stream deals these batches anew into
@@ -46,7 +46,7 @@ struct Watched {
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [model, calibration, data, known, rest @ ..] = &arguments[..] else {
-        return Err("expected MODEL CALIBRATION DATA KNOWN [STREAMS [cpu|cuda]]".into());
+        return Err("expected MODEL CALIBRATION DATA KNOWN [STREAMS [cpu|cuda [CHANGES]]]".into());
     };
     let known: usize = known.parse()?;
     let unchanged: u64 = rest.first().map_or(Ok(300), |text| text.parse())?;
@@ -55,6 +55,8 @@ fn main() -> Result<()> {
         Some("cuda") => Device::Cuda { index: 0, precision: flipcast_cuda::Precision::F32 },
         Some(other) => return Err(format!("the device is `{other}`, expected cpu or cuda").into()),
     };
+    let changes: Option<Vec<&str>> = rest.get(2).map(|text| text.split(',').collect());
+    let is_wanted = |name: &str| changes.as_ref().is_none_or(|changes| changes.contains(&name));
     let model = ModelRequest::new(model.as_ref()).open()?;
     let data = DataRequest::new(data).open(&model)?;
     let calibration = Calibration::load(calibration.as_ref())?;
@@ -88,28 +90,30 @@ fn main() -> Result<()> {
         }
         Ok(batches)
     };
-    eprintln!("predicting {DEALS} deals");
-    let deals = (0..DEALS).map(|deal| predict(data.request(), deal)).collect::<Result<Vec<_>>>()?;
-    let clean = predict(subset(fresh.clone())?, 0)?;
-    eprintln!("unchanged streams");
-    let dealt = in_parallel(unchanged, |stream| {
-        let mut random = SplitMix64::new(stream);
-        let mut batches: Vec<&Predicted> = deals[stream as usize % deals.len()].iter().collect();
-        random.shuffle(&mut batches);
-        let (coming, known) = batches.split_at(UNCHANGED);
-        let basis = basis_of(&calibration, &model, known)?;
-        watch(&basis, stream, coming)
-    })?;
-    let images = UNCHANGED * FLIP_BATCH;
-    tell(&format!("{unchanged} unchanged streams of {images} images, dealt anew"), &dealt);
     let whole = Arc::new(MonitorBasis::new(&calibration, &model)?);
-    let drawn = in_parallel(unchanged, |stream| {
-        let mut random = SplitMix64::new(stream);
-        let batches: Vec<&Predicted> = (0..UNCHANGED).map(|_| &clean[random.below(clean.len())]).collect();
-        watch(&whole, stream, &batches)
-    })?;
-    let sources = clean.len() * FLIP_BATCH;
-    tell(&format!("{unchanged} streams of {images} images drawn with replacement from {sources} others"), &drawn);
+    if unchanged > 0 {
+        eprintln!("predicting {DEALS} deals");
+        let deals = (0..DEALS).map(|deal| predict(data.request(), deal)).collect::<Result<Vec<_>>>()?;
+        let clean = predict(subset(fresh.clone())?, 0)?;
+        eprintln!("unchanged streams");
+        let dealt = in_parallel(unchanged, |stream| {
+            let mut random = SplitMix64::new(stream);
+            let mut batches: Vec<&Predicted> = deals[stream as usize % deals.len()].iter().collect();
+            random.shuffle(&mut batches);
+            let (coming, known) = batches.split_at(UNCHANGED);
+            let basis = basis_of(&calibration, &model, known)?;
+            watch(&basis, stream, coming)
+        })?;
+        let images = UNCHANGED * FLIP_BATCH;
+        tell(&format!("{unchanged} unchanged streams of {images} images, dealt anew"), &dealt);
+        let drawn = in_parallel(unchanged, |stream| {
+            let mut random = SplitMix64::new(stream);
+            let batches: Vec<&Predicted> = (0..UNCHANGED).map(|_| &clean[random.below(clean.len())]).collect();
+            watch(&whole, stream, &batches)
+        })?;
+        let sources = clean.len() * FLIP_BATCH;
+        tell(&format!("{unchanged} streams of {images} images drawn with replacement from {sources} others"), &drawn);
+    }
 
     println!(
         "| change | accuracy before, after | alarms before | noticed | images until the first alarm: median, most | by | estimate off by, points | interval held |"
@@ -118,13 +122,16 @@ fn main() -> Result<()> {
     let before = predict(subset(first.to_vec())?, 0)?;
     let changing = subset(then.to_vec())?;
     let mut unseen = names(CorruptionSet::CifarC);
-    unseen.retain(|name| !HELD_OUT.contains(name));
+    unseen.retain(|name| !HELD_OUT.contains(name) && is_wanted(name));
     for name in unseen {
         for severity in [1, 3, 5] {
             eprintln!("{name}:{severity}");
             let after = predict(corrupted(&changing, &format!("cifar-c/{name}:{severity}"))?, 0)?;
             row(&format!("{name}:{severity}"), &whole, &before, &after)?;
         }
+    }
+    if !is_wanted("classes") {
+        return Ok(());
     }
     // Half of the classes no longer come: the images of the others as they are.
     let mut kept = Vec::new();

@@ -9,6 +9,7 @@
     class_shares: 'Class shares moved',
     accuracy_below: 'Accuracy probably below the line',
     labelled_accuracy_below: 'Labels say: accuracy below the line',
+    adaptation_harms: 'Adapting harms',
   };
   const FLAGS = {
     outside_fitted_range: 'unlike anything the calibration saw',
@@ -112,8 +113,10 @@
     const say = (window) => {
       const estimate = best(window);
       readout.textContent = `Window ${window.number}, ${count(window.images)} images until ${time(window.ended)}: ${percent(estimate.accuracy)} (${interval(estimate)})` +
-        (window.labelled ? `, with ${window.labelled.labels} labels` : '');
+        (window.labelled ? `, with ${window.labelled.labels} labels` : '') +
+        (window.adapted && window.adapted.estimate ? `; adapted ${percent(window.adapted.estimate.accuracy)} (${interval(window.adapted.estimate)})` : '');
     };
+    const adapted = known.filter((window) => window.adapted && window.adapted.estimate);
     const dots = known.map((window) => make('circle', {
       class: 'dot' + (window.labelled ? ' labelled' : ''), cx: middle(window).toFixed(1), cy: y(best(window).accuracy).toFixed(1), r: known.length > 80 ? 2 : 4, tabindex: 0,
       onfocus: () => say(window), onpointerover: () => say(window),
@@ -125,6 +128,7 @@
       settings.monitor.accuracy_line ? make('line', { class: 'limit', x1: left, x2: width - 8, y1: y(settings.monitor.accuracy_line), y2: y(settings.monitor.accuracy_line) }) : null,
       make('path', { class: 'band', d: path([...upper, ...lower]) + 'Z' }),
       make('path', { class: 'line', d: path(known.map((window) => [middle(window), y(best(window).accuracy)])) }),
+      adapted.length ? make('path', { class: 'line adapted', d: path(adapted.map((window) => [middle(window), y(window.adapted.estimate.accuracy)])) }, make('title', {}, 'the adapted network')) : null,
       inView.map((alarm) => make('line', { class: 'mark', x1: x(alarm.image), x2: x(alarm.image), y1: top, y2: height - bottom }, make('title', {}, ALARMS[alarm.kind] || alarm.kind))),
       dots,
       make('text', { x: left, y: height - 6 }, `image ${count(first)}`), make('text', { x: width - 8, y: height - 6, 'text-anchor': 'end' }, `image ${count(last)}`));
@@ -140,6 +144,19 @@
         make('rect', { class: 'bar', x: 130, y: step * i + 4, width: 230 * row.share / most, height: 7 }),
         make('text', { x: width, y: step * i + 14, 'text-anchor': 'end' }, percent(row.share)),
       ]));
+  };
+
+  const points = (share) => (share > 0 ? '+' : '') + (100 * share).toFixed(1);
+  const adaptedView = (counts, window) => {
+    const last = window && window.adapted;
+    let accuracy = 'Its accuracy is not estimated: this calibration did not learn what adapting gains (flipcast calibrate --advise).';
+    if (last) {
+      accuracy = (last.estimate ? `${percent(last.estimate.accuracy)} of the last ${count(last.images)} images are right, ${interval(last.estimate)}: ` : '') +
+        `${points(last.gain)} points over the source model (${points(last.low)} to ${points(last.high)}); it is worse with probability ${percent(last.risk, 0)}.`;
+    } else if (settings.estimates_gain) accuracy = 'No window of it is full yet.';
+    return [make('h2', {}, 'Adapted network'), make('p', { id: 'adapted' }, accuracy),
+      make('p', { class: 'hint' }, `Predicted ${count(counts.images)} images, ${count(counts.changed_images)} otherwise than the source model; the guard allowed ${count(counts.allowed_images)}` +
+        (counts.resets ? ` and sent it back to the source parameters ${count(counts.resets)} times.` : '.') + (counts.reasons.length ? ` Now: ${counts.reasons.join('; ')}.` : ''))];
   };
 
   const showStream = async (name) => {
@@ -172,6 +189,7 @@
           make('table', {}, make('thead', {}, make('tr', {}, make('th', {}, 'test'), make('th', {}, 'evidence'), make('th', {}, 'line'))), make('tbody', {}, tests))),
         make('div', {}, window ? [make('h2', {}, 'Predicted classes'), make('p', { class: 'hint' }, 'Last window; grey, among clean images.'), shareChart(window),
           make('p', { class: 'hint' }, `Mean entropy ${window.entropy.toFixed(3)}, confidence ${percent(window.confidence)}` + (window.flips === null ? '' : `, flips ${percent(window.flips)}`))] : null,
+          stream.adapted ? adaptedView(stream.adapted, window) : null,
           labels ? [make('h2', {}, 'Labels'), make('p', {}, `${labels.labels} labels` + (labels.powered ? `: ${percent(labels.powered.estimate.accuracy)} (${interval(labels.powered.estimate)}), as sure as ${labels.powered.effective_labels.toFixed(0)} labels alone` : ', five are needed'))] : null)),
       window && window.explanation.length ? [make('h2', {}, 'In words'), window.explanation.map((text) => make('p', {}, text))] : null);
   };

@@ -23,6 +23,8 @@ pub struct Adapting {
     adapter: Box<dyn Adapter + Send>,
     method: &'static str,
     guard: GuardConfig,
+    /// Whether its logits are of use to somebody.
+    tells_logits: bool,
     store: Arc<Store>,
     streams: HashMap<String, Adaptation>,
     clock: u64,
@@ -41,6 +43,8 @@ struct Adaptation {
 pub struct AdaptedBatch {
     /// The class it predicts for each image, from before its step; nothing where the guard does not allow it.
     pub classes: Option<Vec<usize>>,
+    /// Its logits, where they are of use, those that are no numbers as 0.
+    pub logits: Option<Vec<f32>>,
     /// What is counted.
     pub counted: AdaptedCounts,
     /// What must be written together with the batch.
@@ -87,9 +91,23 @@ struct Head {
     guard: Guard,
 }
 
+/// What came of a step.
+struct Stepped {
+    classes: Vec<usize>,
+    state: GuardState,
+    reasons: Vec<String>,
+    logits: Option<Vec<f32>>,
+}
+
 impl Adapting {
-    /// `model` on `device`, adapted as `method` says.
-    pub fn new(model: &Model, device: Device, method: &MethodConfig, store: Arc<Store>) -> Result<Self, ServeError> {
+    /// `model` on `device`, adapted as `method` says. With `tells_logits`, batches come with logits.
+    pub fn new(
+        model: &Model,
+        device: Device,
+        method: &MethodConfig,
+        store: Arc<Store>,
+        tells_logits: bool,
+    ) -> Result<Self, ServeError> {
         let refused = |expected| ServeError::Setting {
             setting: "the method of adaptation",
             found: method.name().to_owned(),
@@ -105,7 +123,8 @@ impl Adapting {
         let net = device.network(model, Purpose::Adapt, BATCH)?;
         method.check_network(net.affine_table()).map_err(RunError::from)?;
         let guard = GuardConfig::for_classes(model.num_classes());
-        Ok(Self { net, adapter, method: method.name(), guard, store, streams: HashMap::new(), clock: 0 })
+        let (method, streams) = (method.name(), HashMap::new());
+        Ok(Self { net, adapter, method, guard, tells_logits, store, streams, clock: 0 })
     }
 
     /// Bytes that a stream has of its own, at most: vector, optimizer's memory and guard.
@@ -126,9 +145,10 @@ impl Adapting {
         };
         let images = batch.images() as u64;
         let mut counted = AdaptedCounts { images, ..AdaptedCounts::default() };
-        let mut classes = None;
+        let (mut classes, mut logits) = (None, None);
         match self.try_step(&mut kept, batch, source_classes) {
-            Ok((predicted, state, reasons)) => {
+            Ok(Stepped { classes: predicted, state, reasons, logits: told }) => {
+                logits = told;
                 let changed = predicted.iter().zip(source_classes).filter(|(now, before)| now != before).count();
                 (counted.changed_images, counted.reasons) = (changed as u64, reasons);
                 match state {
@@ -152,7 +172,7 @@ impl Adapting {
         let on_disk = kept.on_disk.clone();
         self.streams.insert(stream.to_owned(), kept);
         self.forget_idle();
-        Ok(AdaptedBatch { classes, counted, write, on_disk })
+        Ok(AdaptedBatch { classes, logits, counted, write, on_disk })
     }
 
     /// Forgets what is in memory: it is read again from disk. For when a write failed.
@@ -160,22 +180,20 @@ impl Adapting {
         self.streams.clear();
     }
 
-    fn try_step(
-        &mut self,
-        kept: &mut Adaptation,
-        batch: &Batch,
-        source_classes: &[usize],
-    ) -> Result<(Vec<usize>, GuardState, Vec<String>), String> {
+    fn try_step(&mut self, kept: &mut Adaptation, batch: &Batch, source_classes: &[usize]) -> Result<Stepped, String> {
         self.net.affine_mut().copy_from_slice(&kept.affine);
         let told = |error: flipcast_adapt::AdaptError| with_causes(&error);
         self.adapter.set_memory(&mut *self.net, std::mem::take(&mut kept.memory)).map_err(told)?;
         let logits = self.adapter.step(&mut *self.net, batch).map_err(told)?.logits;
-        let predicted = logits.argmax();
+        let classes = logits.argmax();
+        let finite = |value: &f32| if value.is_finite() { *value } else { 0.0 };
+        let told_logits = self.tells_logits.then(|| logits.values().iter().map(finite).collect());
         let seen = Observation { logits, source_classes: Some(source_classes), embedding_drift: None };
         let report = kept.guard.observe(seen);
         kept.affine.copy_from_slice(self.net.affine());
         kept.memory = self.adapter.memory().unwrap_or_default();
-        Ok((predicted, report.state, report.reasons.iter().map(ToString::to_string).collect()))
+        let reasons = report.reasons.iter().map(ToString::to_string).collect();
+        Ok(Stepped { classes, state: report.state, reasons, logits: told_logits })
     }
 
     /// The source parameters, with a guard that remembers how the stream began, if there is one.

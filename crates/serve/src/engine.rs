@@ -77,10 +77,13 @@ pub enum Refusal {
     NotWritten,
 }
 
-/// The network, twice: with its own statistics, and with those of the batch.
+/// The network, and what looks at its images again.
 pub struct Network {
     source: PooledNetwork,
-    second: PooledNetwork,
+    /// The network with the statistics of the batch, where it has batch norms.
+    second: Option<PooledNetwork>,
+    /// Whether embeddings stand in for it.
+    embeds: bool,
     preparation: Preparation,
     adapting: Option<Adapting>,
     spare: Vec<f32>,
@@ -91,33 +94,53 @@ pub struct Network {
 
 /// A batch of a stream, looked at again.
 struct LookedAt {
-    /// Logits under the statistics of the batch.
-    logits: Vec<f32>,
+    /// Logits under the statistics of the batch, where there are any.
+    logits: Option<Vec<f32>>,
     /// What the adapted network makes of it.
     adapted: Option<AdaptedBatch>,
 }
 
 impl Network {
-    /// `model` on `device`, and the one that adapts, if any.
+    /// `model` on `device`, and the one that adapts, if any. With `embeds`, it tells embeddings.
     pub fn new(
         model: &Model,
         device: Device,
         preparation: Preparation,
         adapting: Option<Adapting>,
+        embeds: bool,
     ) -> Result<Self, ServeError> {
         let source = device.network(model, Purpose::Predict, BATCH)?;
-        let mut second = device.network(model, Purpose::Predict, BATCH)?;
-        second.set_norm_mode(NormMode::Batch).map_err(flipcast_run::RunError::from)?;
+        let mut second = None;
+        if model.graph().has_batch_norm() {
+            let mut net = device.network(model, Purpose::Predict, BATCH)?;
+            net.set_norm_mode(NormMode::Batch).map_err(flipcast_run::RunError::from)?;
+            second = Some(net);
+        }
         let (waiting, spare) = (HashMap::new(), Vec::new());
-        Ok(Self { source, second, preparation, adapting, spare, waiting, waiting_bytes: 0 })
+        Ok(Self { source, second, embeds, preparation, adapting, spare, waiting, waiting_bytes: 0 })
     }
 
-    /// The source model's logits.
-    fn predict<'a>(&mut self, images: impl ExactSizeIterator<Item = &'a Prepared>) -> Result<Vec<f32>, String> {
+    /// The source model's logits and, where they are needed, embeddings.
+    fn predict<'a>(
+        &mut self,
+        images: impl ExactSizeIterator<Item = &'a Prepared>,
+        logits: &mut Vec<f32>,
+        embeddings: &mut Vec<f32>,
+    ) -> Result<(), String> {
         let batch = self.preparation.batch(images, std::mem::take(&mut self.spare));
-        let logits = self.source.forward(&batch).map(|logits| logits.values().to_vec());
+        let predicted = self.source.forward(&batch).map(|predicted| logits.extend_from_slice(predicted.values()));
         self.spare = batch.into_memory().values;
-        logits.map_err(|error| with_causes(&error))
+        predicted.map_err(|error| with_causes(&error))?;
+        if self.embeds {
+            let embedding = self.source.tap("embedding").map_err(|error| with_causes(&error))?;
+            embeddings.extend_from_slice(embedding.values());
+        }
+        Ok(())
+    }
+
+    /// Whether anything is done with whole batches.
+    fn looks_again(&self) -> bool {
+        self.second.is_some() || self.adapting.is_some()
     }
 
     /// Adds an image, which the source model takes for `class`, to the batch of its stream; looks again when the batch is full. `image` is its number.
@@ -128,6 +151,9 @@ impl Network {
         prepared: Prepared,
         class: usize,
     ) -> Result<Option<LookedAt>, String> {
+        if !self.looks_again() {
+            return Ok(None);
+        }
         let place = (image % BATCH as u64) as usize;
         let size = prepared.size();
         let waiting = self.waiting.entry(stream.to_owned()).or_default();
@@ -152,8 +178,8 @@ impl Network {
         self.waiting_bytes -= images.iter().map(|(image, _)| image.size()).sum::<usize>();
         let memory = std::mem::take(&mut self.spare);
         let batch = self.preparation.batch(images.iter().map(|(image, _)| image), memory);
-        let logits = self.second.forward(&batch).map(|logits| logits.values().to_vec());
-        let logits = logits.map_err(|error| with_causes(&error))?;
+        let second = self.second.as_mut().map(|second| second.forward(&batch).map(|logits| logits.values().to_vec()));
+        let logits = second.transpose().map_err(|error| with_causes(&error))?;
         let classes: Vec<usize> = images.iter().map(|(_, class)| *class).collect();
         let adapted = self.adapting.as_mut().map(|adapting| adapting.step(stream, &batch, &classes)).transpose()?;
         self.spare = batch.into_memory().values;
@@ -232,6 +258,13 @@ impl Job {
     }
 }
 
+/// The source model's outputs for a job.
+struct JobOutputs {
+    logits: Vec<f32>,
+    /// Empty where they are not needed.
+    embeddings: Vec<f32>,
+}
+
 /// A job that was predicted.
 struct Predicted {
     stream: String,
@@ -254,8 +287,8 @@ impl Engine {
             self.forgotten = forgotten;
             self.network.iter_mut().filter_map(|network| network.adapting.as_mut()).for_each(Adapting::forget);
         }
-        let logits = match self.predict(&jobs) {
-            Ok(logits) => logits,
+        let outputs = match self.predict(&jobs) {
+            Ok(outputs) => outputs,
             Err(reason) => {
                 self.shared.log.error("network_failed", &[("error", reason.as_str().into())]);
                 jobs.into_iter().for_each(|job| drop(job.reply.send(Err(Refusal::Network(reason.clone())))));
@@ -264,9 +297,9 @@ impl Engine {
         };
         let mut predicted = Vec::with_capacity(jobs.len());
         let mut next_images: HashMap<String, u64> = HashMap::new();
-        for (job, logits) in jobs.into_iter().zip(logits) {
+        for (job, outputs) in jobs.into_iter().zip(outputs) {
             match self.number(&job, &mut next_images) {
-                Ok(first_image) => match self.events(job, logits, first_image) {
+                Ok(first_image) => match self.events(job, outputs, first_image) {
                     Ok(done) => predicted.push(done),
                     Err((reply, reason)) => drop(reply.send(Err(Refusal::Network(reason)))),
                 },
@@ -276,9 +309,9 @@ impl Engine {
         self.count(predicted);
     }
 
-    /// Logits of every job, predicted in batches that are as full as can be.
-    fn predict(&mut self, jobs: &[Job]) -> Result<Vec<Vec<f32>>, String> {
-        let mut all = Vec::new();
+    /// Outputs of every job, predicted in batches that are as full as can be.
+    fn predict(&mut self, jobs: &[Job]) -> Result<Vec<JobOutputs>, String> {
+        let (mut all, mut embeddings) = (Vec::new(), Vec::new());
         let images: Vec<&Prepared> = jobs
             .iter()
             .filter_map(|job| if let JobInput::Images(images) = &job.input { Some(images) } else { None })
@@ -288,17 +321,22 @@ impl Engine {
             let network = self.network.as_mut().ok_or("there is no network")?;
             let started = Instant::now();
             for batch in images.chunks(BATCH) {
-                all.extend(network.predict(batch.iter().copied())?);
+                network.predict(batch.iter().copied(), &mut all, &mut embeddings)?;
             }
             self.shared.metrics.network_seconds(started.elapsed().as_secs_f64());
         }
-        let mut rest = all.as_slice();
+        let dims = embeddings.len() / images.len().max(1);
+        let (mut rest, mut rest_embeddings) = (all.as_slice(), embeddings.as_slice());
         let each = jobs.iter().map(|job| match &job.input {
-            JobInput::Logits(logits) => logits.clone(),
+            JobInput::Logits(logits) => JobOutputs { logits: logits.clone(), embeddings: Vec::new() },
             JobInput::Images(images) => {
-                let (own, behind) = rest.split_at(images.len() * self.classes);
-                rest = behind;
-                own.to_vec()
+                let own = |rest: &mut &[f32], width: usize| {
+                    let (own, behind) = rest.split_at(images.len() * width);
+                    *rest = behind;
+                    own.to_vec()
+                };
+                let logits = own(&mut rest, self.classes);
+                JobOutputs { logits, embeddings: own(&mut rest_embeddings, dims) }
             }
         });
         Ok(each.collect())
@@ -324,10 +362,12 @@ impl Engine {
     fn events(
         &mut self,
         job: Job,
-        logits: Vec<f32>,
+        outputs: JobOutputs,
         first_image: Option<u64>,
     ) -> Result<Predicted, (oneshot::Sender<Result<Answer, Refusal>>, String)> {
         let Job { stream, mut request, time, input, files, mut writes, permit, reply } = job;
+        let JobOutputs { logits, embeddings } = outputs;
+        let dims = embeddings.len() / (logits.len() / self.classes.max(1)).max(1);
         let mut events = Vec::new();
         let (mut adapted, mut on_disk) = (Vec::new(), Vec::new());
         if let Some(first) = first_image {
@@ -336,6 +376,10 @@ impl Engine {
                 if until > from {
                     let rows = logits[from * self.classes..until * self.classes].to_vec();
                     events.push(Event::Images { request: request.take(), time, logits: rows });
+                    if dims > 0 {
+                        let sum = sum_rows(&embeddings[from * dims..until * dims], dims);
+                        events.push(Event::Embedded { images: (until - from) as u64, sum });
+                    }
                     from = until;
                 }
             };
@@ -346,13 +390,20 @@ impl Engine {
                 for (place, prepared) in images.into_iter().enumerate() {
                     let image = first + place as u64;
                     let class = argmax(&logits[place * self.classes..(place + 1) * self.classes]);
-                    match network.look_again(&stream, image, prepared, class) {
+                    let looked_at = network.look_again(&stream, image, prepared, class);
+                    // Windows end with a batch, and embeddings are those of one window.
+                    if network.embeds && (image + 1).is_multiple_of(BATCH as u64) {
+                        images_until(place + 1, &mut events);
+                    }
+                    match looked_at {
                         Ok(None) => {}
                         Ok(Some(LookedAt { logits: second, adapted: batch })) => {
                             images_until(place + 1, &mut events);
-                            events.push(Event::SecondLook { first: image + 1 - BATCH as u64, logits: second });
-                            if let Some(AdaptedBatch { classes, counted, write, on_disk: written }) = batch {
+                            let first = image + 1 - BATCH as u64;
+                            events.extend(second.map(|logits| Event::SecondLook { first, logits }));
+                            if let Some(AdaptedBatch { classes, logits, counted, write, on_disk: written }) = batch {
                                 events.push(Event::Adapted { counted });
+                                events.extend(logits.map(|logits| Event::AdaptedLook { first, logits }));
                                 writes.push(write);
                                 on_disk.push(written);
                                 // Images of the batch that came with earlier requests are answered already.
@@ -434,4 +485,13 @@ impl Engine {
             streams.commit(writes, Vec::new(), |_| ());
         }
     }
+}
+
+/// The sum of rows of `dims` values.
+fn sum_rows(rows: &[f32], dims: usize) -> Vec<f32> {
+    let mut sum = vec![0.0f64; dims];
+    for row in rows.chunks_exact(dims) {
+        sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += f64::from(*value));
+    }
+    sum.into_iter().map(|value| value as f32).collect()
 }

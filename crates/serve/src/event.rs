@@ -28,6 +28,20 @@ pub enum Event {
         /// What is counted of it.
         counted: AdaptedCounts,
     },
+    /// What the adapted network predicts for a batch, where that tells its accuracy.
+    AdaptedLook {
+        /// Its first image; the others follow.
+        first: u64,
+        /// Its logits.
+        logits: Vec<f32>,
+    },
+    /// Embeddings of the last images, where they stand in for the second look.
+    Embedded {
+        /// How many.
+        images: u64,
+        /// Their sum.
+        sum: Vec<f32>,
+    },
     /// Somebody asked which images to label.
     Asked {
         /// How many.
@@ -44,13 +58,15 @@ pub enum Event {
     Reset,
 }
 
-/// Everything of an event but its logits.
+/// Everything of an event but its logits or embeddings.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Head {
     Images { request: Option<u64>, time: f64 },
     SecondLook { first: u64 },
     Adapted { counted: AdaptedCounts },
+    AdaptedLook { first: u64 },
+    Embedded { images: u64 },
     Asked { questions: usize },
     Label { image: u64, verdict: Verdict },
     Reset,
@@ -63,6 +79,8 @@ impl Event {
             Self::Images { request, time, logits } => (Head::Images { request: *request, time: *time }, logits),
             Self::SecondLook { first, logits } => (Head::SecondLook { first: *first }, logits),
             Self::Adapted { counted } => (Head::Adapted { counted: counted.clone() }, &[]),
+            Self::AdaptedLook { first, logits } => (Head::AdaptedLook { first: *first }, logits),
+            Self::Embedded { images, sum } => (Head::Embedded { images: *images }, sum),
             Self::Asked { questions } => (Head::Asked { questions: *questions }, &[]),
             Self::Label { image, verdict } => (Head::Label { image: *image, verdict: *verdict }, &[]),
             Self::Reset => (Head::Reset, &[]),
@@ -90,6 +108,8 @@ impl Event {
             Head::Images { request, time } => Self::Images { request, time, logits },
             Head::SecondLook { first } => Self::SecondLook { first, logits },
             Head::Adapted { counted } => Self::Adapted { counted },
+            Head::AdaptedLook { first } => Self::AdaptedLook { first, logits },
+            Head::Embedded { images } => Self::Embedded { images, sum: logits },
             Head::Asked { questions } => Self::Asked { questions },
             Head::Label { image, verdict } => Self::Label { image, verdict },
             Head::Reset => Self::Reset,
@@ -107,6 +127,8 @@ mod tests {
             Event::Images { request: Some(u64::MAX), time: 1.5, logits: vec![0.25, -3.0] },
             Event::SecondLook { first: 64, logits: vec![1.0] },
             Event::Adapted { counted: AdaptedCounts { images: 64, resets: 1, ..AdaptedCounts::default() } },
+            Event::AdaptedLook { first: 64, logits: vec![0.5, 1.0] },
+            Event::Embedded { images: 3, sum: vec![0.5, 1.0] },
             Event::Asked { questions: 20 },
             Event::Label { image: 7, verdict: Verdict::Class(3) },
             Event::Reset,

@@ -144,6 +144,7 @@ impl Metrics {
 
     fn register_streams(&self, registry: &mut Registry, streams: &Streams, names: &[String]) {
         let accuracy: [Family<EstimateLabels, Ratio>; 3] = Default::default();
+        let gain: [Family<StreamLabels, Ratio>; 3] = Default::default();
         let images: Family<StreamLabels, Gauge> = Family::default();
         let adapted: [Family<StreamLabels, Gauge>; 4] = Default::default();
         let active: Family<AlarmLabels, Gauge> = Family::default();
@@ -162,6 +163,18 @@ impl Metrics {
                 let values = [estimate.accuracy, estimate.low, estimate.high];
                 for (family, value) in accuracy.iter().zip(values) {
                     family.get_or_create(&labels).set(value);
+                }
+                let adapted = window.adapted.as_ref();
+                if let Some((adapted, estimate)) = adapted.and_then(|one| Some((one, one.estimate.as_ref()?))) {
+                    let labels = EstimateLabels { kind: "adapted", estimator: "gain", ..labels };
+                    let values = [estimate.accuracy, estimate.low, estimate.high];
+                    for (family, value) in accuracy.iter().zip(values) {
+                        family.get_or_create(&labels).set(value);
+                    }
+                    let values = [adapted.gain, adapted.low, adapted.high];
+                    for (family, value) in gain.iter().zip(values) {
+                        family.get_or_create(&StreamLabels { stream: name.clone() }).set(value);
+                    }
                 }
             }
             let seen = i64::try_from(monitor.state().images()).unwrap_or(i64::MAX);
@@ -187,6 +200,11 @@ impl Metrics {
         registry.register("estimated_accuracy_ratio", "Accuracy of the last closed window", estimate);
         registry.register("estimated_accuracy_lower_ratio", "Lower end of its interval", low);
         registry.register("estimated_accuracy_upper_ratio", "Upper end of its interval", high);
+        let [estimate, low, high] = gain;
+        let gained = "Accuracy of the adapted network less the source model's, in the last closed window";
+        registry.register("estimated_gain_ratio", gained, estimate);
+        registry.register("estimated_gain_lower_ratio", "Lower end of its interval", low);
+        registry.register("estimated_gain_upper_ratio", "Upper end of its interval", high);
         registry.register("stream_images", "Images of a stream so far", images);
         let [predicted, allowed, changed, resets] = adapted;
         registry.register("adapted_images", "Images of a stream that the adapted network predicted", predicted);

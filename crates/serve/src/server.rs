@@ -97,11 +97,13 @@ impl Server {
         let adapt = config.adapt.as_ref();
         let network = match (&subject, &preparation) {
             (Subject::Network { model, device, .. }, Some(preparation)) => {
-                let adapting = adapt.map(|method| Adapting::new(model, *device, method, store.clone())).transpose()?;
+                let adapting =
+                    adapt.map(|method| Adapting::new(model, *device, method, store.clone(), basis.estimates_gain()));
+                let adapting = adapting.transpose()?;
                 if let Some(adapting) = &adapting {
                     log.info("adapting", &[("bytes_per_stream", adapting.stream_bytes().into())]);
                 }
-                Some(Network::new(model, *device, preparation.clone(), adapting)?)
+                Some(Network::new(model, *device, preparation.clone(), adapting, basis.embedding_dims().is_some())?)
             }
             _ => None,
         };

@@ -350,6 +350,12 @@ impl Entry {
                 let images: Vec<u64> = (0..outputs.images() as u64).map(|i| first.saturating_add(i)).collect();
                 self.monitor.look_again(&images, &outputs)?;
             }
+            Event::AdaptedLook { first, logits } => {
+                let outputs = Outputs::new(logits.clone(), classes)?;
+                let images: Vec<u64> = (0..outputs.images() as u64).map(|i| first.saturating_add(i)).collect();
+                self.monitor.look_adapted(&images, &outputs)?;
+            }
+            Event::Embedded { images, sum } => self.monitor.add_embeddings(*images, sum)?,
             Event::Adapted { counted } => self.adapted.get_or_insert_default().add(counted),
             Event::Asked { questions: wanted } => questions = self.monitor.ask(*wanted)?,
             Event::Label { image, verdict } => self.monitor.label(*image, *verdict)?,

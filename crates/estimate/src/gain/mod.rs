@@ -2,6 +2,8 @@
 
 mod fit;
 mod signals;
+mod tally;
 
 pub use fit::{GainFit, GainSample};
 pub use signals::{GainSignals, Lineup};
+pub use tally::GainTally;

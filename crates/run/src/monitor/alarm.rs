@@ -14,12 +14,20 @@ pub enum AlarmKind {
     AccuracyBelow,
     /// Labels say that the accuracy is below the line.
     LabelledAccuracyBelow,
+    /// Two windows in a row say that the adapted network is right less often than the source model.
+    AdaptationHarms,
 }
 
 impl AlarmKind {
     /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::CovariateShift, Self::Flips, Self::ClassShares, Self::AccuracyBelow, Self::LabelledAccuracyBelow];
+    pub const ALL: [Self; 6] = [
+        Self::CovariateShift,
+        Self::Flips,
+        Self::ClassShares,
+        Self::AccuracyBelow,
+        Self::LabelledAccuracyBelow,
+        Self::AdaptationHarms,
+    ];
 
     /// Its name in files, metrics and requests.
     pub fn name(self) -> &'static str {
@@ -29,6 +37,7 @@ impl AlarmKind {
             Self::ClassShares => "class_shares",
             Self::AccuracyBelow => "accuracy_below",
             Self::LabelledAccuracyBelow => "labelled_accuracy_below",
+            Self::AdaptationHarms => "adaptation_harms",
         }
     }
 }
@@ -50,6 +59,11 @@ pub enum Evidence {
         high: f64,
         /// The line.
         line: f64,
+    },
+    /// What adapting gains: the upper end of its interval, which lies below 0.
+    Gain {
+        /// Upper end of the interval.
+        high: f64,
     },
 }
 

@@ -1,6 +1,7 @@
 use super::MonitorError;
+use crate::head::head_of;
 use crate::{Calibration, LooksAtImages, OutputsCalibration};
-use flipcast_estimate::{AccuracyFit, ShiftReference, Signals};
+use flipcast_estimate::{AccuracyFit, GainFit, Head, ShiftReference, Signals};
 use flipcast_models::Model;
 
 /// What is known of a classifier before its stream begins. Many monitors share one.
@@ -13,24 +14,48 @@ pub struct MonitorBasis {
     /// Its accuracy on the labelled images of the calibration.
     pub(super) clean_accuracy: f64,
     pub(super) looks: LooksAtImages,
+    pub(super) recentring: Option<Recentring>,
+    /// What adapting gains, if the calibration knows.
+    pub(super) gain: Option<GainFit>,
+}
+
+/// The second look at a network without batch norms: embeddings are moved so that their mean is that of clean ones. The last layer is linear, so that all logits
+/// move by its weights times that move, and the mean is all that must be known.
+#[derive(Clone, Debug)]
+pub(super) struct Recentring {
+    head: Head,
+    clean_mean: Vec<f32>,
+}
+
+impl Recentring {
+    /// Values of an embedding.
+    pub fn dims(&self) -> usize {
+        self.clean_mean.len()
+    }
+
+    /// By how much each logit moves where embeddings have this mean.
+    pub fn logit_move(&self, mean: &[f64]) -> Vec<f32> {
+        let move_by: Vec<f32> = self.clean_mean.iter().zip(mean).map(|(clean, here)| clean - *here as f32).collect();
+        self.head.weigh(&move_by)
+    }
 }
 
 impl MonitorBasis {
-    /// From the calibration of a network, which must have batch norms: their statistics are what differs in the second look.
+    /// From the calibration of a network. Where it has batch norms, images are looked at twice, the second time with the statistics of their batch; where it has
+    /// none and its last layer is linear, [`embedding_dims`](Self::embedding_dims) says that embeddings are needed.
     pub fn new(calibration: &Calibration, model: &Model) -> Result<Self, MonitorError> {
-        if !model.graph().has_batch_norm() {
-            return Err(MonitorError::NoBatchNorm);
-        }
-        let Calibration { basis, accuracy, shift, cells, .. } = calibration;
+        let Calibration { basis, accuracy, shift, cells, advice, .. } = calibration;
         let clean = cells.first().and_then(|cell| cell.cell.signals);
-        Self::from_parts(
-            basis.temperature.value,
-            basis.reference.accuracy,
-            accuracy,
-            shift,
-            clean,
-            LooksAtImages::Twice,
-        )
+        let has_batch_norm = model.graph().has_batch_norm();
+        let looks = if has_batch_norm { LooksAtImages::Twice } else { LooksAtImages::Once };
+        let mut recentring = None;
+        if let Some(clean_mean) = basis.embedding_mean.as_ref().filter(|_| !has_batch_norm) {
+            let head = head_of(model, clean_mean.len())?;
+            recentring = head.map(|head| Recentring { head, clean_mean: clean_mean.clone() });
+        }
+        let gain = advice.as_ref().map(|advice| advice.alone.clone());
+        let parts = Self::from_parts(basis.temperature.value, basis.reference.accuracy, accuracy, shift, clean, looks)?;
+        Ok(Self { recentring, gain, ..parts })
     }
 
     /// From a calibration of outputs alone.
@@ -52,7 +77,7 @@ impl MonitorBasis {
         let accuracy = accuracy.clone().ok_or_else(|| missing("a fit of the accuracy"))?;
         let shift = shift.clone().ok_or_else(|| missing("the entropies of clean images"))?;
         shift.check()?;
-        Ok(Self { temperature, accuracy, clean, shift, clean_accuracy, looks })
+        Ok(Self { temperature, accuracy, clean, shift, clean_accuracy, looks, recentring: None, gain: None })
     }
 
     /// Number of classes.
@@ -68,6 +93,16 @@ impl MonitorBasis {
     /// The share of each class among the predictions for clean images.
     pub fn clean_shares(&self) -> Vec<f64> {
         self.shift.class_shares()
+    }
+
+    /// Values of an embedding, where [`Monitor::add_embeddings`](super::Monitor::add_embeddings) must be told of them.
+    pub fn embedding_dims(&self) -> Option<usize> {
+        self.recentring.as_ref().map(Recentring::dims)
+    }
+
+    /// Whether the calibration learned what adapting gains, so that [`Monitor::look_adapted`](super::Monitor::look_adapted) leads to an estimate.
+    pub fn estimates_gain(&self) -> bool {
+        self.gain.is_some()
     }
 
     /// Whether images are looked at once or twice.

@@ -11,11 +11,6 @@ pub enum MonitorError {
         /// What it lacks.
         missing: &'static str,
     },
-    /// A network whose second look needs more than its outputs.
-    #[error(
-        "the network has no batch norms, expected some: what a second look changes is not known from outputs alone"
-    )]
-    NoBatchNorm,
     /// A setting outside its range.
     #[error("{setting} is {found}, expected {expected}")]
     Setting {
@@ -40,6 +35,14 @@ pub enum MonitorError {
         /// Images of the second look.
         found: usize,
         /// Images named.
+        expected: usize,
+    },
+    /// Embeddings of another network.
+    #[error("there are {found} values in an embedding, expected {expected}")]
+    Embedding {
+        /// How many came.
+        found: usize,
+        /// How many the calibration's have; 0 where none are needed.
         expected: usize,
     },
     /// A label of an image that nobody asked about.
@@ -87,7 +90,6 @@ impl Hint for MonitorError {
                 "labels of images that were chosen otherwise would bias the estimate: ask which images to label, and label these"
             }
             Self::State { .. } | Self::Json(_) => "start with an empty state, or use the calibration it was made with",
-            Self::NoBatchNorm => "calibrate outputs alone and send those",
             _ => return None,
         };
         Some(text.to_owned())

@@ -2,7 +2,8 @@
 //!
 //! A [`Monitor`] takes the outputs of a classifier batch by batch, with the time as an argument, so that the same calls give the
 //! same state. It holds no network and no image: whoever has them calls [`Monitor::update`] with the source model's outputs and
-//! [`Monitor::look_again`] with those of the second look.
+//! [`Monitor::look_again`] with those of the second look; for a network without batch norms, [`Monitor::add_embeddings`] takes its place. What an adapted network
+//! predicts goes to [`Monitor::look_adapted`].
 
 mod alarm;
 mod basis;
@@ -21,7 +22,7 @@ pub use error::MonitorError;
 pub use labels::{LabelReport, MonitorQuestion, Verdict};
 pub use state::MonitorState;
 pub use watch::{Monitor, MonitorReport, TestReport};
-pub use window::{ClassShare, Window, WindowKind, WindowLabels};
+pub use window::{ClassShare, Window, WindowAdapted, WindowKind, WindowLabels};
 
 #[cfg(test)]
 mod tests;

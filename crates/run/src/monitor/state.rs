@@ -25,6 +25,9 @@ pub struct MonitorState {
     pub(super) alarms: Vec<Alarm>,
     /// Windows by count in a row that lay below the line.
     pub(super) low_windows: u32,
+    /// Windows by count in a row in which adapting lost.
+    #[serde(default)]
+    pub(super) harmed_windows: u32,
     /// Images that were asked about, and whether they were right, where somebody answered.
     pub(super) asked: BTreeMap<u64, Option<bool>>,
     /// The classes predicted for them. Answers take longer than windows: a question outlives the windows it came from.
@@ -48,6 +51,7 @@ impl MonitorState {
             classes: basis.shift.class_test(),
             alarms: Vec::new(),
             low_windows: 0,
+            harmed_windows: 0,
             asked: BTreeMap::new(),
             predicted: BTreeMap::new(),
             sequence: None,
@@ -84,6 +88,10 @@ impl MonitorState {
                     return differs("a row of logits", logits.0.len(), basis.classes());
                 }
             }
+        }
+        let dims = basis.embedding_dims().unwrap_or(0);
+        if let Some(found) = self.open.iter().filter_map(OpenWindow::embedding_dims).find(|found| *found != dims) {
+            return differs("a sum of embeddings", found, dims);
         }
         let most =
             2 * config.window_images.max(self.open.iter().map(|window| window.sampled().count()).max().unwrap_or(0));

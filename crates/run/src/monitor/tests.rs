@@ -1,6 +1,6 @@
 use super::*;
 use crate::{LabelledOutputs, OutputsCalibration, ScoreOptions, Unwatched};
-use flipcast_estimate::Outputs;
+use flipcast_estimate::{GainFit, GainSample, GainSignals, Outputs};
 use flipcast_ground::SplitMix64;
 use std::sync::{Arc, OnceLock};
 
@@ -211,4 +211,75 @@ fn wrong_settings_and_other_outputs_are_refused() {
     assert!(matches!(watched.update(&other, 0.0), Err(MonitorError::Classes { found: 3, expected: 4 })));
     assert!(watched.update(&outputs(&[0], 1.0, 1), f64::NAN).is_err());
     assert!(matches!(watched.look_again(&[1, 2], &outputs(&[0], 1.0, 1)), Err(MonitorError::SecondLook { .. })));
+}
+
+#[test]
+fn an_adapted_network_has_its_own_accuracy_and_an_alarm_if_it_harms() {
+    let mut random = SplitMix64::new(7);
+    let sample = |kind: usize| {
+        let (flips, confidence) = (0.1 + 0.5 * random.uniform(), 0.5 + 0.4 * random.uniform());
+        let reverse = confidence - 0.4 * flips * random.uniform();
+        let seen = GainSignals {
+            images: 512,
+            flips,
+            source_confidence: 0.5,
+            cross: 0.5 - 0.1 * flips,
+            confidence,
+            reverse,
+            ..Default::default()
+        };
+        GainSample { gain: confidence - reverse - 0.2 * flips, signals: seen, kind }
+    };
+    let samples: Vec<GainSample> = (0..200).map(|i| i % 10).map(sample).collect();
+    let with_gain = Arc::new(MonitorBasis { gain: Some(GainFit::fit(&samples).unwrap()), ..(*basis()).clone() });
+    let config = MonitorConfig { window_images: 128, ..Default::default() };
+    // Sure answers gain by that fit, hesitant ones lose.
+    let watch = |basis: Arc<MonitorBasis>, logit: f32| {
+        let mut watched = Monitor::new(basis, config.clone()).unwrap();
+        let truth = labels(640, 80);
+        for (number, rows) in outputs(&truth, 1.0, 81).logits().chunks(64 * CLASSES).enumerate() {
+            let rows = Outputs::new(rows.to_vec(), CLASSES).unwrap();
+            let images: Vec<u64> = watched.update(&rows, number as f64).unwrap().collect();
+            let other = rows
+                .classes_predicted()
+                .into_iter()
+                .flat_map(|class| (0..CLASSES).map(move |k| if k == (class + 1) % CLASSES { logit } else { 0.0 }));
+            watched.look_adapted(&images, &Outputs::new(other.collect(), CLASSES).unwrap()).unwrap();
+            watched = Monitor::load(watched.basis.clone(), config.clone(), &watched.save().unwrap()).unwrap();
+        }
+        watched.close_windows(1e9).unwrap();
+        watched
+    };
+    let gains = watch(with_gain.clone(), 6.0);
+    let window = gains.last_window(WindowKind::Count).unwrap();
+    let adapted = window.adapted.as_ref().unwrap();
+    assert_eq!((adapted.images, gains.alarms().len()), (128, 0));
+    let (own, source) = (adapted.estimate.as_ref().unwrap(), window.estimate.as_ref().unwrap());
+    assert!(
+        adapted.low > 0.0 && adapted.risk < 0.1 && own.accuracy == (source.accuracy + adapted.gain).min(1.0),
+        "{window:?}"
+    );
+    assert!(own.low <= own.accuracy && own.accuracy <= own.high);
+    let record = window.record("s", 0.9).unwrap();
+    assert!(record.result["adapted"]["combined"].is_object(), "{:?}", record.result);
+    let time = gains.last_window(WindowKind::Time).unwrap().adapted.as_ref().unwrap();
+    assert_eq!(time.images, 640, "windows by time have it too");
+    let harms = watch(with_gain, 0.01);
+    assert_eq!(
+        harms.alarms().iter().map(|alarm| (alarm.kind, alarm.image)).collect::<Vec<_>>(),
+        [(AlarmKind::AdaptationHarms, 255)]
+    );
+    let unknown = watch(basis(), 0.01);
+    assert_eq!(
+        unknown.last_window(WindowKind::Count).unwrap().adapted,
+        None,
+        "nothing is said where nothing was learned"
+    );
+}
+
+#[test]
+fn embeddings_of_another_network_are_refused() {
+    let mut watched = monitor(MonitorConfig::default());
+    let refused = watched.add_embeddings(1, &[0.0; 3]);
+    assert!(matches!(refused, Err(MonitorError::Embedding { found: 3, expected: 0 })), "{refused:?}");
 }

@@ -1,7 +1,7 @@
 use super::row::{Logits, Row};
 use super::window::{Arrival, OpenWindow, Window, WindowKind};
 use super::{Alarm, AlarmKind, Evidence, LabelReport, MonitorBasis, MonitorConfig, MonitorError, MonitorState};
-use flipcast_estimate::{FLIP_BATCH, Outputs};
+use flipcast_estimate::{FLIP_BATCH, GainTally, Outputs};
 use flipcast_ground::{SplitMix64, argmax, percent};
 use serde::Serialize;
 use std::ops::Range;
@@ -11,6 +11,8 @@ use std::sync::Arc;
 const TESTS: f64 = 3.0;
 /// Windows in a row below the line before there is an alarm.
 const LOW_WINDOWS: u32 = 3;
+/// Windows in a row in which adapting loses before there is an alarm.
+const HARMED_WINDOWS: u32 = 2;
 /// Images that an alarm names.
 const NAMED_IMAGES: usize = 8;
 /// Recent images among which those are looked for.
@@ -201,6 +203,50 @@ impl Monitor {
         Ok(())
     }
 
+    /// Takes the sum of the embeddings of the last `images` images, which came since a window last ended: the second look at a network without batch norms.
+    ///
+    /// # Errors
+    /// When an embedding has another number of values than the calibration's, or none is needed.
+    pub fn add_embeddings(&mut self, images: u64, sum: &[f32]) -> Result<(), MonitorError> {
+        let (found, expected) = (sum.len(), self.basis.embedding_dims().unwrap_or(0));
+        if found != expected || expected == 0 {
+            return Err(MonitorError::Embedding { found, expected });
+        }
+        // A mean with values that are no numbers says nothing of the others.
+        if sum.iter().any(|value| !value.is_finite()) {
+            return Ok(());
+        }
+        self.state.open.iter_mut().filter(|window| window.images > 0).for_each(|w| w.add_embeddings(images, sum));
+        Ok(())
+    }
+
+    /// Takes what the adapted network predicted for `images`, which are a batch of the last window by count. Where the calibration does not know what adapting gains, or
+    /// one of the images is forgotten, nothing follows from it.
+    ///
+    /// # Errors
+    /// When there is not one row of outputs per image, or it has another number of classes.
+    pub fn look_adapted(&mut self, images: &[u64], outputs: &Outputs) -> Result<(), MonitorError> {
+        let (found, expected) = (outputs.classes(), self.basis.classes());
+        if found != expected {
+            return Err(MonitorError::Classes { found, expected });
+        }
+        let (found, expected) = (outputs.images(), images.len());
+        if found != expected {
+            return Err(MonitorError::SecondLook { found, expected });
+        }
+        if self.basis.gain.is_none() {
+            return Ok(());
+        }
+        let rows: Option<Vec<&Row>> = images.iter().map(|image| self.state.rows.get(image)).collect();
+        let Some(rows) = rows else { return Ok(()) };
+        let source = rows.iter().flat_map(|row| row.source.0.iter().copied()).collect();
+        let source = Outputs::new(source, self.basis.classes())?.scaled(self.basis.temperature);
+        let mut batch = GainTally::default();
+        batch.add_batch(&source, &outputs.scaled(self.basis.temperature))?;
+        self.state.open.iter_mut().filter(|window| window.images > 0).for_each(|w| w.look_adapted(&batch));
+        Ok(())
+    }
+
     /// Closes windows that end before `time`. Calling it or not changes nothing but when they are seen to be closed.
     ///
     /// # Errors
@@ -276,7 +322,7 @@ impl Monitor {
         let state = &mut self.state;
         state.alarms.iter_mut().for_each(|alarm| alarm.active = false);
         (state.entropy, state.flips, state.classes) = (fresh.entropy, fresh.flips, fresh.classes);
-        (state.low_windows, state.sequence) = (0, None);
+        (state.low_windows, state.harmed_windows, state.sequence) = (0, 0, None);
     }
 
     /// Joins a monitor of the same classifier that watched other images: evidence is averaged, sums are added, samples are drawn from both.
@@ -320,7 +366,7 @@ impl Monitor {
         state.predicted.extend(theirs.predicted.iter().map(|(image, class)| (image + offset, *class)));
         state.images += theirs.images;
         state.last_time = state.last_time.max(theirs.last_time);
-        state.low_windows = 0;
+        (state.low_windows, state.harmed_windows) = (0, 0);
         // What was labelled on two streams in turn has no common order; it counts in estimates, and the sequence begins again.
         state.sequence = None;
         self.drop_rows();
@@ -382,6 +428,7 @@ impl Monitor {
         let number = window.number + 1;
         if window.kind == WindowKind::Count {
             self.judge(&window);
+            self.judge_adapted(&window);
         }
         let state = &mut self.state;
         state.open[place] = OpenWindow::new(window.kind, number, state.images);
@@ -417,6 +464,21 @@ impl Monitor {
                 percent(estimate.high, 1)
             );
             self.raise(AlarmKind::AccuracyBelow, Evidence::Accuracy { high: estimate.high, line }, text);
+        }
+    }
+
+    /// Whether the adapted network is right less often than the source model, and for how long that has been so.
+    fn judge_adapted(&mut self, window: &Window) {
+        let Some(adapted) = &window.adapted else { return };
+        self.state.harmed_windows = if adapted.high < 0.0 { self.state.harmed_windows + 1 } else { 0 };
+        if self.state.harmed_windows >= HARMED_WINDOWS && !self.is_active(AlarmKind::AdaptationHarms) {
+            let text = format!(
+                "in {HARMED_WINDOWS} windows in a row the adapted network is right less often than the source model; in the last by {} points ({} to {})",
+                percent(-adapted.gain, 1),
+                percent(-adapted.high, 1),
+                percent(-adapted.low, 1)
+            );
+            self.raise(AlarmKind::AdaptationHarms, Evidence::Gain { high: adapted.high }, text);
         }
     }
 

@@ -2,8 +2,8 @@ use super::row::Row;
 use super::{MonitorBasis, MonitorError};
 use crate::LooksAtImages;
 use crate::explain::explain;
-use flipcast_estimate::{Estimate, EstimateError, Outputs, PoweredEstimate, Signals, SubsetCot};
-use flipcast_record::results::{Estimates, EstimatesResult, Seconds};
+use flipcast_estimate::{Estimate, EstimateError, GainTally, Outputs, PoweredEstimate, Signals, SubsetCot};
+use flipcast_record::results::{EstimatesResult, Seconds};
 use flipcast_record::{Protocol, RunRecord, Timing};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +55,24 @@ pub struct WindowLabels {
     pub joined: Option<Estimate>,
 }
 
+/// What is said of the adapted network in a window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowAdapted {
+    /// Images that it predicted.
+    pub images: u64,
+    /// Its accuracy less the source model's.
+    pub gain: f64,
+    /// Lower end of the gain's interval.
+    pub low: f64,
+    /// Upper end of it.
+    pub high: f64,
+    /// The probability that it is right less often than the source model.
+    pub risk: f64,
+    /// Its accuracy: that of the source model and the gain. Each may miss half as often as the level allows, so that the two together hold it.
+    pub estimate: Option<Estimate>,
+}
+
 /// Images that came one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,6 +93,9 @@ pub struct Window {
     pub estimate: Option<Estimate>,
     /// With labels, where there are some.
     pub labelled: Option<WindowLabels>,
+    /// The adapted network, where there is one and the calibration knows what adapting gains.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapted: Option<WindowAdapted>,
     /// Mean confidence at the temperature of clean images.
     pub confidence: f64,
     /// Mean entropy in nats.
@@ -97,13 +118,14 @@ impl Window {
     pub fn record(&self, stream: &str, level: f64) -> Result<RunRecord, MonitorError> {
         let name = format!("{stream}/{}-{}", self.kind.name(), self.number);
         let protocol = Protocol::new("estimates").with("data", &name)?.with("level", &level)?.with("window", self)?;
+        let adapted = self.adapted.as_ref().and_then(|adapted| adapted.estimate.as_ref());
         let result = EstimatesResult {
             cell: protocol.key(),
             images: usize::try_from(self.images).unwrap_or(usize::MAX),
             accuracy: None,
             adapted_accuracy: None,
             source: self.best().map(|estimate| ("combined".to_owned(), estimate.clone())).into_iter().collect(),
-            adapted: Estimates::new(),
+            adapted: adapted.map(|estimate| ("combined".to_owned(), estimate.clone())).into_iter().collect(),
             explanation: self.explanation.clone(),
             seconds: Seconds::default(),
         };
@@ -146,6 +168,29 @@ pub(super) struct OpenWindow {
     flips: u32,
     /// The images with the smallest keys: a random sample, and that of two windows together is made of theirs.
     sample: BTreeSet<(u64, u64)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    embeddings: Option<EmbeddingSum>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    adapted: Option<GainTally>,
+}
+
+/// Embeddings of a window's images.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EmbeddingSum {
+    images: u64,
+    sum: Vec<f64>,
+}
+
+impl EmbeddingSum {
+    fn add(&mut self, images: u64, values: impl Iterator<Item = f64>) {
+        self.images += images;
+        self.sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+    }
+
+    fn mean(&self) -> Vec<f64> {
+        self.sum.iter().map(|sum| sum / self.images.max(1) as f64).collect()
+    }
 }
 
 /// What is known of an image when it comes.
@@ -173,6 +218,8 @@ impl OpenWindow {
             looked_at: 0,
             flips: 0,
             sample: BTreeSet::new(),
+            embeddings: None,
+            adapted: None,
         }
     }
 
@@ -198,6 +245,22 @@ impl OpenWindow {
     pub fn look_again(&mut self, flipped: bool) {
         self.looked_at += 1;
         self.flips += u32::from(flipped);
+    }
+
+    /// Takes the sum of the embeddings of `images` of its images.
+    pub fn add_embeddings(&mut self, images: u64, sum: &[f32]) {
+        let none = || EmbeddingSum { images: 0, sum: vec![0.0; sum.len()] };
+        self.embeddings.get_or_insert_with(none).add(images, sum.iter().map(|value| f64::from(*value)));
+    }
+
+    /// Values of an embedding, where there are any.
+    pub fn embedding_dims(&self) -> Option<usize> {
+        self.embeddings.as_ref().map(|embeddings| embeddings.sum.len())
+    }
+
+    /// Takes a batch that both the source model and the adapted network predicted.
+    pub fn look_adapted(&mut self, batch: &GainTally) {
+        self.adapted.get_or_insert_default().merge(batch);
     }
 
     pub fn sampled(&self) -> impl Iterator<Item = u64> + '_ {
@@ -226,6 +289,13 @@ impl OpenWindow {
         for (class, images) in &other.classes {
             *self.classes.entry(*class).or_default() += images;
         }
+        match (&mut self.embeddings, &other.embeddings) {
+            (Some(own), Some(other)) => own.add(other.images, other.sum.iter().copied()),
+            (own, other) => *own = own.take().or_else(|| other.clone()),
+        }
+        if let Some(other) = &other.adapted {
+            self.look_adapted(other);
+        }
         self.sample.extend(other.sample.iter().map(|(key, image)| (*key, image + offset)));
         while self.sample.len() > limit {
             self.sample.pop_last();
@@ -235,7 +305,10 @@ impl OpenWindow {
     /// What the window says, `rows` being the outputs for its sample.
     pub fn close(&self, basis: &MonitorBasis, rows: &BTreeMap<u64, Row>, level: f64) -> Result<Window, EstimateError> {
         let images = self.images.max(1) as f64;
-        let estimated = self.signals(basis, rows)?.map(|signals| {
+        let measured = self.signals(basis, rows)?;
+        let signals = measured.as_ref().map(|measured| measured.signals);
+        let adapted = self.adapted(basis, signals.as_ref(), level);
+        let estimated = signals.map(|signals| {
             let estimate = basis.accuracy.estimate(&signals, level);
             let explanation = explain(&basis.accuracy, basis.clean.as_ref(), &signals, &estimate);
             (estimate, explanation)
@@ -257,9 +330,13 @@ impl OpenWindow {
             ended: self.ended,
             estimate,
             labelled: None,
+            adapted,
             confidence: self.confidence / images,
             entropy: self.entropy / images,
-            flips: (self.looked_at > 0).then(|| f64::from(self.flips) / f64::from(self.looked_at)),
+            flips: match basis.recentring {
+                Some(_) => measured.map(|measured| measured.flips),
+                None => (self.looked_at > 0).then(|| f64::from(self.flips) / f64::from(self.looked_at)),
+            },
             classes,
             explanation: explanation.unwrap_or_default(),
             seen: if self.kind == WindowKind::Count { self.seen(basis, rows)? } else { Vec::new() },
@@ -284,7 +361,30 @@ impl OpenWindow {
         Ok(seen)
     }
 
-    fn signals(&self, basis: &MonitorBasis, rows: &BTreeMap<u64, Row>) -> Result<Option<Signals>, EstimateError> {
+    /// What the adapted network gains, the source model's images having these signals.
+    fn adapted(&self, basis: &MonitorBasis, signals: Option<&Signals>, level: f64) -> Option<WindowAdapted> {
+        let (fit, tally) = (basis.gain.as_ref()?, self.adapted.as_ref()?);
+        let seen = tally.signals(basis.classes());
+        let gain = fit.gain(&seen);
+        let half = fit.half_width(&seen, level);
+        // The two may miss on different occasions: each may do so half as often as both together.
+        let of_each = 0.5 * (1.0 + level);
+        let estimate = signals.map(|signals| {
+            let source = basis.accuracy.estimate(signals, of_each);
+            let half = fit.half_width(&seen, of_each);
+            let within = |accuracy: f64| accuracy.clamp(0.0, 1.0);
+            Estimate {
+                accuracy: within(source.accuracy + gain),
+                low: within(source.low + gain - half),
+                high: within(source.high + gain + half),
+                flags: source.flags,
+            }
+        });
+        let (low, high) = ((gain - half).max(-1.0), (gain + half).min(1.0));
+        Some(WindowAdapted { images: tally.images(), gain, low, high, risk: fit.risk(&seen), estimate })
+    }
+
+    fn signals(&self, basis: &MonitorBasis, rows: &BTreeMap<u64, Row>) -> Result<Option<Measured>, EstimateError> {
         let known: Vec<&Row> = self.sampled().filter_map(|image| rows.get(&image)).collect();
         // Those looked at twice come first, as signals want them.
         let (twice, once): (Vec<&Row>, Vec<&Row>) = known.into_iter().partition(|row| row.second.is_some());
@@ -292,15 +392,35 @@ impl OpenWindow {
         if twice.len() + once.len() == 0 || (needs_second && twice.len() < LEAST_LOOKED_AT) {
             return Ok(None);
         }
-        let source = twice.iter().chain(&once).flat_map(|row| row.source.0.iter().copied()).collect();
-        let warm = Outputs::new(source, basis.classes())?.scaled(basis.temperature);
-        let second = if needs_second {
-            let logits = twice.iter().filter_map(|row| row.second.as_ref()).flat_map(|row| row.0.iter().copied());
-            Outputs::new(logits.collect(), basis.classes())?.scaled(basis.temperature)
-        } else {
-            warm.clone()
+        let source: Vec<f32> = twice.iter().chain(&once).flat_map(|row| row.source.0.iter().copied()).collect();
+        let second = match (&basis.recentring, &self.embeddings) {
+            _ if needs_second => {
+                let logits = twice.iter().filter_map(|row| row.second.as_ref()).flat_map(|row| row.0.iter().copied());
+                Some(logits.collect())
+            }
+            (Some(recentring), Some(embeddings)) => {
+                let move_by = recentring.logit_move(&embeddings.mean());
+                Some(source.iter().zip(move_by.iter().cycle()).map(|(logit, by)| logit + by).collect())
+            }
+            (Some(_), None) => return Ok(None),
+            (None, _) => None,
         };
+        let warm = Outputs::new(source, basis.classes())?.scaled(basis.temperature);
+        let second = match second {
+            Some(logits) => Outputs::new(logits, basis.classes())?.scaled(basis.temperature),
+            None => warm.clone(),
+        };
+        let (before, now) = (warm.classes_predicted(), second.classes_predicted());
+        let flips = before.iter().zip(&now).filter(|(before, now)| before != now).count() as f64 / now.len() as f64;
         let all: Vec<usize> = (0..warm.images()).collect();
-        Signals::measure(&warm, &all, &second, &SubsetCot::new(&warm)).map(Some)
+        let signals = Signals::measure(&warm, &all, &second, &SubsetCot::new(&warm))?;
+        Ok(Some(Measured { signals, flips }))
     }
+}
+
+/// What a window's sample shows.
+struct Measured {
+    signals: Signals,
+    /// Share of predictions that differ between the two looks.
+    flips: f64,
 }

@@ -115,7 +115,12 @@ async fn record(app: &Arc<App>, stream: String, events: Vec<Event>) -> Result<Ve
             match event {
                 Event::Label { image, verdict } => trial.label(*image, *verdict).map_err(StreamError::from)?,
                 Event::Asked { questions } => drop(trial.ask(*questions).map_err(StreamError::from)?),
-                Event::Reset | Event::Images { .. } | Event::SecondLook { .. } | Event::Adapted { .. } => {}
+                Event::Reset
+                | Event::Images { .. }
+                | Event::SecondLook { .. }
+                | Event::Adapted { .. }
+                | Event::AdaptedLook { .. }
+                | Event::Embedded { .. } => {}
             }
         }
         let mut writes = Vec::new();

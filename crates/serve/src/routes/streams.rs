@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use flipcast_run::LooksAtImages;
 use flipcast_run::monitor::{Monitor, Window, WindowKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -125,6 +126,8 @@ pub async fn settings(State(app): State<Arc<App>>) -> Json<Value> {
         "limits": config.limits,
         "keep_images_seconds": config.keep_images,
         "adapt": config.adapt,
+        "estimates_gain": basis.estimates_gain(),
+        "second_look": if basis.looks() == LooksAtImages::Twice { "batch_statistics" } else if basis.embedding_dims().is_some() { "recentred_embeddings" } else { "none" },
         "has_webhook": config.webhook.is_some(),
         "needs_token": {"read": config.tokens.read.is_some(), "write": config.tokens.write.is_some()},
     }))

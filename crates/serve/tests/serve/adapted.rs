@@ -4,6 +4,10 @@ use crate::fixture::{CLASSES, call, config, get, network, outputs_calibration, p
 use axum::Router;
 use axum::http::{Request, StatusCode};
 use flipcast_adapt::{MethodConfig, OptimizerConfig};
+use flipcast_estimate::{GainFit, GainSample, GainSignals};
+use flipcast_ground::SplitMix64;
+use flipcast_run::Calibration;
+use flipcast_run::advise::AdviceFit;
 use flipcast_serve::{Log, ServeConfig, ServeError, Server, Subject};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -77,6 +81,58 @@ async fn streams_adapt_apart_and_go_on_after_a_restart() {
     let counts = |router: Router| async move { get(&router, "/streams/b").await.json()["adapted"].clone() };
     let (again, before) = (counts(server.router()).await, counts(router).await);
     assert_eq!((&again["images"], &again), (&256.into(), &before));
+}
+
+/// A calibration that learned what adapting gains.
+fn advised(calibration: &Calibration) -> Calibration {
+    let mut random = SplitMix64::new(7);
+    let mut sample = |kind| {
+        let (flips, confidence) = (0.1 + 0.5 * random.uniform(), 0.5 + 0.4 * random.uniform());
+        let reverse = confidence - 0.4 * flips * random.uniform();
+        let signals =
+            GainSignals { images: 512, flips, source_confidence: 0.5, confidence, reverse, ..Default::default() };
+        GainSample { gain: confidence - reverse - 0.2 * flips, signals, kind }
+    };
+    let fit = GainFit::fit(&(0..100).map(|i| sample(i % 10)).collect::<Vec<_>>()).unwrap();
+    let (screening, whole, alone) = (fit.clone(), fit.clone(), fit);
+    let advice = AdviceFit { candidates: Vec::new(), anchors: None, screening, whole, alone };
+    Calibration { advice: Some(advice), ..calibration.clone() }
+}
+
+#[tokio::test]
+async fn windows_have_the_adapted_network_s_accuracy_where_the_calibration_knows_what_adapting_gains() {
+    let (model, calibration) = network();
+    let advised = advised(calibration);
+    let folder = tempfile::tempdir().unwrap();
+    let open = || {
+        let subject = Subject::Network { model, calibration: &advised, device: flipcast_run::Device::cpu(1) };
+        Server::new(subject, adapting(folder.path(), "tent"), Log::new(std::io::sink())).unwrap()
+    };
+    let server = open();
+    let router = server.router();
+    send(&router, "a", 0, 129).await;
+    let before = get(&router, "/streams/a").await.json()["windows"].clone();
+    let told = &before[1]["adapted"];
+    assert_eq!(told["images"], 64, "{before}");
+    let number = |value: &Value| value.as_f64().unwrap();
+    let estimate = &told["estimate"];
+    assert!(number(&estimate["low"]) <= number(&estimate["accuracy"]), "{told}");
+    assert!(number(&told["low"]) <= number(&told["gain"]) && number(&told["gain"]) <= number(&told["high"]), "{told}");
+    let metrics = String::from_utf8(get(&router, "/metrics").await.body).unwrap();
+    assert!(
+        metrics.contains("kind=\"adapted\"") && metrics.contains("flipcast_estimated_gain_ratio{stream=\"a\"}"),
+        "{metrics}"
+    );
+    assert_eq!(get(&router, "/settings").await.json()["estimates_gain"], true);
+    drop((server, router));
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert_eq!(get(&open().router(), "/streams/a").await.json()["windows"], before, "after a restart");
+
+    let other = tempfile::tempdir().unwrap();
+    let router = crate::fixture::server(adapting(other.path(), "tent")).router();
+    send(&router, "a", 0, 65).await;
+    assert_eq!(get(&router, "/streams/a").await.json()["windows"][0]["adapted"], Value::Null);
+    assert_eq!(get(&router, "/settings").await.json()["estimates_gain"], false);
 }
 
 #[test]

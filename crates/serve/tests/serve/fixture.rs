@@ -43,18 +43,31 @@ pub fn picture(index: usize) -> Image {
 /// A small random network and its calibration.
 pub fn network() -> &'static (Model, Calibration) {
     static MADE: OnceLock<(Model, Calibration)> = OnceLock::new();
-    MADE.get_or_init(|| {
-        let model = Model::random("cifar_resnet8_w4", CLASSES, 3).unwrap();
-        let model = model.with_preprocess(Preprocess::normalise_only(Normalise::half()));
-        let images = (0..192).map(|i| (picture(i), Label::Class((i % CLASSES) as u32)));
-        let data = OpenedData::new("clean", InMemory::new(images), &model).unwrap();
-        let protocol = FlipProtocol::for_network("statistics", model.graph()).unwrap();
-        let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
-        let mut job = CalibrationJob::new(setting, data.request());
-        job.shifts.truncate(6);
-        let calibration = calibrate(&job, &mut Ledger::default(), &mut Unwatched).unwrap();
-        (model, calibration)
-    })
+    MADE.get_or_init(|| calibrated("cifar_resnet8_w4", "statistics"))
+}
+
+/// A random network that takes pictures, and its calibration.
+pub fn calibrated(architecture: &str, protocol: &str) -> (Model, Calibration) {
+    let model = Model::random(architecture, CLASSES, 3).unwrap();
+    let model = model.with_preprocess(Preprocess::normalise_only(Normalise::half()));
+    let data = OpenedData::new("clean", pictures(0..192), &model).unwrap();
+    let protocol = one_look(protocol, &model);
+    let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
+    let mut job = CalibrationJob::new(setting, data.request());
+    job.shifts.truncate(6);
+    let calibration = calibrate(&job, &mut Ledger::default(), &mut Unwatched).unwrap();
+    (model, calibration)
+}
+
+/// Pictures with their labels.
+pub fn pictures(indices: std::ops::Range<usize>) -> InMemory {
+    InMemory::new(indices.map(|i| (picture(i), Label::Class((i % CLASSES) as u32))))
+}
+
+/// A protocol without steps.
+pub fn one_look(name: &str, model: &Model) -> FlipProtocol {
+    let protocol = FlipProtocol::for_network(name, model.graph()).unwrap();
+    FlipProtocol { stops: vec![0], ..protocol }
 }
 
 /// Logits of a classifier that is right less often the noisier it is.

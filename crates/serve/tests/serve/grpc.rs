@@ -5,7 +5,7 @@ use axum::Router;
 use axum::http::Request;
 
 /// A field that holds bytes: its tag, its length, the bytes.
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+pub fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut field = vec![number << 3 | 2];
     let mut length = bytes.len();
     while length >= 128 {
@@ -23,7 +23,8 @@ async fn ask(router: &Router, name: &str, message: &[u8]) -> Answer {
     call(router, request.body(frame.into()).unwrap()).await
 }
 
-fn infer(model: &str, images: usize) -> Vec<u8> {
+/// A request for predictions of pictures.
+pub fn infer(model: &str, images: usize) -> Vec<u8> {
     let pixels: Vec<u8> = (0..images).flat_map(|i| picture(i).into_rgb()).collect();
     let shape = [images as u8, SIDE as u8, SIDE as u8, 3];
     let tensor = [field(1, b"pixels"), field(2, b"UINT8"), field(3, &shape)].concat();

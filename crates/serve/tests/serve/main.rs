@@ -3,6 +3,7 @@
 mod access;
 mod adapted;
 mod browser;
+mod deploy;
 mod fixture;
 mod fuzz;
 #[cfg(feature = "grpc")]
@@ -12,6 +13,7 @@ mod labels;
 mod limits;
 mod logged;
 mod port;
+mod recentred;
 mod state;
 #[cfg(feature = "tls")]
 mod tls;
