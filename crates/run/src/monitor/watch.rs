@@ -192,10 +192,12 @@ impl Monitor {
                 test.update(0, flips, tie);
                 let log_e_value = test.log_e_value();
                 if log_e_value >= line {
-                    let text = format!(
-                        "{} of the last {FLIP_BATCH} predictions changed under the statistics of their batch, unlike before",
-                        flips
+                    let mut text = format!(
+                        "{flips} of the last {FLIP_BATCH} predictions changed under the statistics of their batch, unlike before"
                     );
+                    if self.is_active(AlarmKind::ClassShares) && !self.is_active(AlarmKind::CovariateShift) {
+                        text += "; other shares of classes, which were noticed before, change these statistics too";
+                    }
                     self.raise(AlarmKind::Flips, Evidence::Test { log_e_value, line }, text);
                 }
             }
