@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// requests, metrics and alarms.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Bring a model, its calibration and three streams, one of which shifts after half a minute
+    /// Bring a model, its calibration and three streams, two of which change after half a minute
     #[arg(long, conflicts_with_all = ["model", "calibration"])]
     demo: bool,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub struct Args {
     /// Count the images that come into this folder, in a stream of its name or of the one given; may be given several times
     #[arg(long, value_name = "DIR[=STREAM]")]
     watch: Vec<String>,
-    /// Let the network adapt to every stream, by tent, rpl, cpl, eta or come; its classes are told beside the source model's where its guard finds nothing
+    /// Let the network adapt to every stream, by tent, rpl, cpl, eta or come; its classes are told beside the source model's where its guard finds nothing, and its accuracy where the calibration was made with --advise
     #[arg(long, value_name = "METHOD", conflicts_with = "demo", requires = "model")]
     adapt: Option<String>,
     /// PEM file with the certificate, for encrypted connections; needs a build with the feature `tls`

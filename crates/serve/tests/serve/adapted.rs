@@ -1,13 +1,9 @@
 //! Predictions of the adapted network.
 
-use crate::fixture::{CLASSES, call, config, get, network, outputs_calibration, pixels, server};
+use crate::fixture::{CLASSES, advised, call, config, get, network, outputs_calibration, pixels, server};
 use axum::Router;
 use axum::http::{Request, StatusCode};
 use flipcast_adapt::{MethodConfig, OptimizerConfig};
-use flipcast_estimate::{GainFit, GainSample, GainSignals};
-use flipcast_ground::SplitMix64;
-use flipcast_run::Calibration;
-use flipcast_run::advise::AdviceFit;
 use flipcast_serve::{Log, ServeConfig, ServeError, Server, Subject};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -81,22 +77,6 @@ async fn streams_adapt_apart_and_go_on_after_a_restart() {
     let counts = |router: Router| async move { get(&router, "/streams/b").await.json()["adapted"].clone() };
     let (again, before) = (counts(server.router()).await, counts(router).await);
     assert_eq!((&again["images"], &again), (&256.into(), &before));
-}
-
-/// A calibration that learned what adapting gains.
-fn advised(calibration: &Calibration) -> Calibration {
-    let mut random = SplitMix64::new(7);
-    let mut sample = |kind| {
-        let (flips, confidence) = (0.1 + 0.5 * random.uniform(), 0.5 + 0.4 * random.uniform());
-        let reverse = confidence - 0.4 * flips * random.uniform();
-        let signals =
-            GainSignals { images: 512, flips, source_confidence: 0.5, confidence, reverse, ..Default::default() };
-        GainSample { gain: confidence - reverse - 0.2 * flips, signals, kind }
-    };
-    let fit = GainFit::fit(&(0..100).map(|i| sample(i % 10)).collect::<Vec<_>>()).unwrap();
-    let (screening, whole, alone) = (fit.clone(), fit.clone(), fit);
-    let advice = AdviceFit { candidates: Vec::new(), anchors: None, screening, whole, alone };
-    Calibration { advice: Some(advice), ..calibration.clone() }
 }
 
 #[tokio::test]

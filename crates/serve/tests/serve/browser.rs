@@ -3,12 +3,14 @@
 //! Needs Chromium (`/usr/bin/chromium`, or what `FLIPCAST_CHROMIUM` names); without it the tests say so and pass. With
 //! `FLIPCAST_SCREENSHOTS=FOLDER`, pictures of the views are left there.
 
-use crate::fixture::{config, network, picture, server};
+use crate::fixture::{CLASSES, advised, config, network, picture, server};
 use axum::Router;
 use axum::http::{HeaderMap, header};
 use axum::response::{Html, Response};
 use axum::routing::{get, post};
-use flipcast_serve::{ServeConfig, Server};
+use flipcast_adapt::MethodConfig;
+use flipcast_run::Device;
+use flipcast_serve::{Log, ServeConfig, Server, Subject};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -88,9 +90,17 @@ fn chromium() -> Option<PathBuf> {
 }
 
 /// A server with two streams, one of which was shifted; with `found` it also has a page that uses the other and tells
-/// there what it found.
+/// there what it found, without it the network adapts.
 fn start(state: &Path, found: Option<Sender<String>>) -> SocketAddr {
-    let made = server(ServeConfig { keep_images: Some(3600), ..config(state) });
+    let config = ServeConfig { keep_images: Some(3600), ..config(state) };
+    let made = if found.is_some() {
+        server(config)
+    } else {
+        let (model, calibration) = network();
+        let config = ServeConfig { adapt: MethodConfig::default_for("tent", CLASSES).ok(), ..config };
+        let subject = Subject::Network { model, calibration: &advised(calibration), device: Device::cpu(1) };
+        Server::new(subject, config, Log::new(std::io::sink())).unwrap()
+    };
     fill(&made);
     let (tell, told) = channel();
     std::thread::spawn(move || {
@@ -222,6 +232,7 @@ fn the_page_opens_under_its_own_policy_without_a_word_on_the_console() {
         let (document, stderr) = open(&browser, &folder.path().join("profile"), &url, &more);
         assert_eq!(console(&stderr), [""; 0], "{name}");
         assert!(document.contains("north/door") || name == "label", "{document}");
+        assert!(document.contains("points over the source model") || name != "stream", "{document}");
         if let Some(folder) = &screenshots {
             more.pop();
             more.push(format!("--screenshot={}", folder.join(format!("serve-{name}.png")).display()));

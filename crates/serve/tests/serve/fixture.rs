@@ -3,12 +3,13 @@
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
-use flipcast_estimate::Outputs;
+use flipcast_estimate::{GainFit, GainSample, GainSignals, Outputs};
 use flipcast_ground::SplitMix64;
 use flipcast_images::dataset::InMemory;
 use flipcast_images::preprocess::{Normalise, Preprocess};
 use flipcast_images::{Image, Label};
 use flipcast_models::Model;
+use flipcast_run::advise::AdviceFit;
 use flipcast_run::monitor::MonitorConfig;
 use flipcast_run::open::OpenedData;
 use flipcast_run::{
@@ -57,6 +58,22 @@ pub fn calibrated(architecture: &str, protocol: &str) -> (Model, Calibration) {
     job.shifts.truncate(6);
     let calibration = calibrate(&job, &mut Ledger::default(), &mut Unwatched).unwrap();
     (model, calibration)
+}
+
+/// A calibration that learned what adapting gains.
+pub fn advised(calibration: &Calibration) -> Calibration {
+    let mut random = SplitMix64::new(7);
+    let mut sample = |kind| {
+        let (flips, confidence) = (0.1 + 0.5 * random.uniform(), 0.5 + 0.4 * random.uniform());
+        let reverse = confidence - 0.4 * flips * random.uniform();
+        let signals =
+            GainSignals { images: 512, flips, source_confidence: 0.5, confidence, reverse, ..Default::default() };
+        GainSample { gain: confidence - reverse - 0.2 * flips, signals, kind }
+    };
+    let fit = GainFit::fit(&(0..100).map(|i| sample(i % 10)).collect::<Vec<_>>()).unwrap();
+    let (screening, whole, alone) = (fit.clone(), fit.clone(), fit);
+    let advice = AdviceFit { candidates: Vec::new(), anchors: None, screening, whole, alone };
+    Calibration { advice: Some(advice), ..calibration.clone() }
 }
 
 /// Pictures with their labels.
