@@ -2,10 +2,16 @@
 # Runs a small study by a Slurm of one node: four shards, one of which is requeued and one whose program is killed, and compares the joined records with those of
 # one undisturbed run. As root, with Debian's slurm-wlm and munge; the two daemons and everything they write stay in a scratch folder.
 #
-#   tools/clusters/check_slurm.sh target/release/flipcast
+#   tools/clusters/check_slurm.sh target/release/flipcast [PLAN]
+#
+# Where Slurm is not installed it says so and checks nothing.
 set -euo pipefail
 flipcast=$(realpath "$1")
 here=$(realpath "$(dirname "$0")")
+plan=$(realpath "${2:-$here/plan.toml}")
+for program in munged slurmctld slurmd sbatch; do
+    command -v "$program" > /dev/null || { echo "skipped: $program is not installed"; exit 0; }
+done
 assets=$(realpath "$here/../../crates/cli/assets/demo")
 scratch=$(mktemp -d)
 cd "$scratch"
@@ -23,6 +29,7 @@ dd if=/dev/urandom of=munge.key bs=1024 count=1 status=none
 chmod 400 munge.key
 munged --force --key-file="$scratch/munge.key" --socket="$scratch/munge.socket" --pid-file="$scratch/munged.pid" \
     --log-file="$scratch/munged.log" --seed-file="$scratch/munge.seed"
+# A requeued task waits until its credential expires: two minutes unless told otherwise.
 cat > slurm.conf <<END
 ClusterName=one
 SlurmctldHost=$host(127.0.0.1)
@@ -30,7 +37,7 @@ SlurmUser=root
 SlurmctldPort=16817
 SlurmdPort=16818
 AuthType=auth/munge
-AuthInfo=socket=$scratch/munge.socket
+AuthInfo=socket=$scratch/munge.socket,cred_expire=5
 CredType=cred/munge
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
@@ -56,7 +63,7 @@ slurmd -f slurm.conf
 for _ in $(seq 30); do sinfo -h 2>/dev/null | grep -q idle && break; sleep 1; done
 log "$(sinfo -h)"
 
-cp "$here/plan.toml" .
+cp "$plan" plan.toml
 
 log "one run, undisturbed"
 begun=$(date +%s.%N)
@@ -73,7 +80,12 @@ log "requeue of shard 1 in flight, $(kept 1) records so far"
 scontrol requeue "${array}_1"
 for _ in $(seq 1200); do [ "$(kept 2)" -gt 2 ] && break; sleep 0.1; done
 log "SIGKILL for the program of shard 2, $(kept 2) records so far"
-pkill -KILL -f -- '--shard 2/4' || log "shard 2 had ended"
+killed=
+for process in $(pgrep -f -- '--shard 2/4'); do
+    # Others may run shards on this machine too.
+    [ "$(readlink "/proc/$process/cwd")" = "$scratch" ] && kill -KILL "$process" && killed=$process
+done
+[ -n "$killed" ] || log "shard 2 had ended"
 for _ in $(seq 600); do [ -s parts/merged.jsonl ] && break; sleep 1; done
 scontrol show job "${array}_1" | grep -o 'Restarts=[0-9]*' | head -1 | sed 's/^/shard 1: /'
 scontrol show job "${array}_2" | grep -o 'Restarts=[0-9]*' | head -1 | sed 's/^/shard 2: /'
@@ -82,4 +94,6 @@ grep -h . parts/submit/*.log | tail -20
 log "comparison, times aside"
 python3 "$here/compare.py" whole.jsonl parts/merged.jsonl parts
 log "one run took $alone s"
+# What the daemons are called by lies in the scratch folder.
+stop
 rm -rf "$scratch"

@@ -1,21 +1,21 @@
 """A network that adapts to a stream of noisy images, and what that does to its accuracy.
 
-    python adapt_stream.py WEIGHTS IMAGES.npy LABELS.npy
+    NETWORK=net.pt2 python adapt_stream.py
 
-IMAGES are bytes, [images, height, width, 3] or [images, height, width].
+`images.npy` are bytes, [images, height, width, 3] or [images, height, width], and `labels.npy` their classes.
 """
 
-import sys
+import os
 
 import flipcast
 import numpy as np
 
-weights, images, labels = sys.argv[1], np.load(sys.argv[2]), np.load(sys.argv[3])
+images, labels = np.load("images.npy"), np.load("labels.npy")
 if images.ndim == 3:
     images = np.repeat(images[..., None], 3, axis=3)
 noisy = flipcast.corrupt("gaussian_noise", images, severity=5, seed=0)
 
-model = flipcast.Model.load(weights)
+model = flipcast.Model.load(os.environ.get("NETWORK", "net.pt2"))
 adapter = flipcast.Adapter(model, "tent", batch_size=64)
 adapted = np.concatenate([adapter(noisy[start : start + 64]) for start in range(0, len(noisy), 64)])
 source = model.predict(noisy)
