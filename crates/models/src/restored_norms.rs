@@ -16,6 +16,8 @@ const VERSION: &str = "1";
 const MODEL_ENTRY: &str = "model_sha256";
 /// The metadata entry with the number of images behind the statistics.
 const IMAGES_ENTRY: &str = "images";
+/// The metadata entry that says how the images were cut.
+const CROP_ENTRY: &str = "training_crop";
 /// What stands behind a layer's name in the names of its statistics.
 const MEAN: &str = ".mean";
 const VARIANCE: &str = ".variance";
@@ -35,6 +37,8 @@ pub struct RestoredNorms {
     pub model_sha256: Option<String>,
     /// Images behind the statistics.
     pub images: usize,
+    /// How these images were cut, if they were, in the words of whoever gathered the statistics.
+    pub crop: Option<String>,
     /// What was measured behind every layer that gets a norm.
     pub layers: Vec<LayerStatistics>,
 }
@@ -131,6 +135,7 @@ impl RestoredNorms {
         let mut metadata =
             vec![(VERSION_ENTRY.to_owned(), VERSION.to_owned()), (IMAGES_ENTRY.to_owned(), self.images.to_string())];
         metadata.extend(self.model_sha256.iter().map(|hash| (MODEL_ENTRY.to_owned(), hash.clone())));
+        metadata.extend(self.crop.iter().map(|crop| (CROP_ENTRY.to_owned(), crop.clone())));
         let mut layers: Vec<&LayerStatistics> = self.layers.iter().collect();
         layers.sort_by(|a, b| a.layer.cmp(&b.layer));
         let tensors = layers.into_iter().flat_map(|statistics| {
@@ -165,6 +170,7 @@ impl RestoredNorms {
         Ok(Self {
             model_sha256: entry(MODEL_ENTRY).cloned(),
             images: entry(IMAGES_ENTRY).and_then(|images| images.parse().ok()).unwrap_or(0),
+            crop: entry(CROP_ENTRY).map(|crop| shown(crop)),
             layers,
         })
     }
@@ -304,7 +310,12 @@ mod tests {
             mean: vec![0.1, -0.2, 0.3, 0.0],
             variance: vec![1.0, 0.5, 0.0, 2.0],
         });
-        RestoredNorms { model_sha256: model.weights_sha256().map(str::to_owned), images: 7, layers: layers.collect() }
+        RestoredNorms {
+            model_sha256: model.weights_sha256().map(str::to_owned),
+            images: 7,
+            crop: Some("padded:4".to_owned()),
+            layers: layers.collect(),
+        }
     }
 
     #[test]

@@ -148,3 +148,51 @@ fn a_folder_of_timm_tells_architecture_and_preprocessing() {
     config("resnet51q", "");
     assert!(matches!(folder.refused(), HubError::Architecture { .. }));
 }
+
+/// A timm folder's weight file: every tensor that timm 1.0 saves for `architecture` (`golden/models/names.json`), in half precision, all
+/// zeros but for variances.
+fn timm_weights(architecture: &str) -> (Vec<u8>, usize) {
+    let names = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/models/names.json")).unwrap();
+    let names: serde_json::Value = serde_json::from_slice(&names).unwrap();
+    let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
+    for line in names[format!("timm/{architecture}")]["tensors"].as_array().unwrap() {
+        let (name, extents) = line.as_str().unwrap().split_once(' ').unwrap();
+        let extents: Vec<usize> = extents.split('x').map(|extent| extent.parse().unwrap()).collect();
+        let start = data.len();
+        let bytes: [u8; 2] = if name.ends_with("running_var") { [0, 0x3c] } else { [0; 2] };
+        data.extend(bytes.repeat(extents.iter().product()));
+        let entry = serde_json::json!({ "dtype": "F16", "shape": extents, "data_offsets": [start, data.len()] });
+        header.insert(name.to_owned(), entry);
+        if let Some(norm) = name.strip_suffix("running_mean") {
+            // Folders hold these counters too.
+            let entry =
+                serde_json::json!({ "dtype": "I64", "shape": [], "data_offsets": [data.len(), data.len() + 8] });
+            data.extend(7i64.to_le_bytes());
+            header.insert(format!("{norm}num_batches_tracked"), entry);
+        }
+    }
+    let count = header.len();
+    header.insert("__metadata__".to_owned(), serde_json::json!({ "format": "pt" }));
+    let header = serde_json::Value::Object(header).to_string();
+    ([&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat(), count)
+}
+
+#[test]
+fn a_folder_of_timm_with_all_its_tensors_loads() {
+    let folder = Copy::new("vit", "timm-whole");
+    let (weights, tensors) = timm_weights("efficientnet_lite0");
+    assert_eq!(tensors, 296);
+    std::fs::write(folder.0.join("model.safetensors"), weights).unwrap();
+    std::fs::remove_file(folder.0.join("preprocessor_config.json")).unwrap();
+    // As the hub has it for efficientnet_lite0.ra_in1k.
+    let config = r#"{"architecture": "efficientnet_lite0", "num_classes": 1000, "num_features": 1280, "pretrained_cfg": {
+        "tag": "ra_in1k", "custom_load": false, "input_size": [3, 224, 224], "fixed_input_size": false, "interpolation": "bicubic",
+        "crop_pct": 0.875, "crop_mode": "center", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "num_classes": 1000,
+        "pool_size": [7, 7], "first_conv": "conv_stem", "classifier": "classifier"}}"#;
+    std::fs::write(folder.0.join("config.json"), config).unwrap();
+    let model = load(&folder.0).unwrap();
+    assert_eq!((model.num_classes(), model.input_size()), (1000, Size::square(224)));
+    let rule = model.preprocess().unwrap();
+    assert_eq!((rule.resize, rule.crop), (Resize::ShortSide(256), Some(Size::square(224))));
+    assert_eq!(model.graph().norms().count(), 49);
+}

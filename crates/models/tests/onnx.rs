@@ -153,7 +153,7 @@ fn statistics(model: &Model, expected: &Expected) -> RestoredNorms {
         let variance = variance.collect();
         LayerStatistics { layer, mean: mean.iter().map(|&mean| mean as f32).collect(), variance }
     });
-    RestoredNorms { model_sha256: None, images: expected.batch.images(), layers: layers.collect() }
+    RestoredNorms { model_sha256: None, images: expected.batch.images(), crop: None, layers: layers.collect() }
 }
 
 /// Restored norms change nothing with running statistics. `enliven` made the running statistics of the golden network those of this

@@ -45,6 +45,7 @@ mod scope;
 mod scores;
 mod second_look;
 mod source_pass;
+mod training_crop;
 mod watcher;
 
 pub use agreement::{Agreement, Witness, measure_agreement};
@@ -80,4 +81,5 @@ pub use published::{PAPER_FITS, PaperFit};
 pub use restore::{RESTORE_IMAGES, RestoreOptions, restore_norms};
 pub use scope::Scope;
 pub use source_pass::{SourcePass, run_source};
+pub use training_crop::{TrainingCrop, TrainingCropError};
 pub use watcher::{Unwatched, Watcher};

@@ -1,6 +1,7 @@
 use crate::commands::bench_cell::{self, CellArgs, Place};
 use crate::commands::device::DeviceArgs;
 use crate::commands::env::isa;
+use crate::commands::inputs::PreprocessArgs;
 use crate::commands::{bench_cuda, thread_count};
 use crate::output::print;
 use anyhow::{Context, Result, ensure};
@@ -52,6 +53,8 @@ pub struct Args {
     cell: CellArgs,
     #[command(flatten)]
     device: DeviceArgs,
+    #[command(flatten)]
+    preprocess: PreprocessArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -88,13 +91,19 @@ struct Report {
 pub fn run(args: &Args) -> Result<()> {
     ensure!(args.repeat > 0, "--repeat is 0, expected at least 1");
     let device = args.device.device(args.threads)?;
+    let (change, file) = (args.preprocess.change(), Path::new(&args.model));
+    ensure!(
+        change.is_empty() || (file.exists() && !args.cell.cell),
+        "preprocessing was given for `{}`, which is made of random weights; it belongs to a file",
+        args.model
+    );
     if args.cell.cell {
         let threads = thread_count(args.threads)?;
         let (architecture, classes, json) = (args.model.as_str(), args.classes, args.json);
         return bench_cell::run(&args.cell, &Place { architecture, classes, device, threads, json });
     }
-    let model = match Path::new(&args.model).exists() {
-        true => Model::load(LoadRequest::new(Path::new(&args.model)))?,
+    let model = match file.exists() {
+        true => Model::load(LoadRequest { preprocess: Some(&change), ..LoadRequest::new(file) })?,
         false => Model::random(&args.model, args.classes, 1)
             .with_context(|| format!("cannot make a random `{}`", args.model))?,
     };

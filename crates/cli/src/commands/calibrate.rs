@@ -215,7 +215,7 @@ fn restore_folded(
     if model.folded_layers().is_empty() {
         return Ok(model);
     }
-    let options = RestoreOptions { layers: None, images: RESTORE_IMAGES, seed: scoring.seed, threads };
+    let options = RestoreOptions { layers: None, images: RESTORE_IMAGES, seed: scoring.seed, threads, crop: None };
     let norms = restore_norms(&model, clean, options, &mut scoring.watcher("restore"))?;
     let place = RestoredNorms::place_beside(weights);
     write_atomically(&place, &norms.to_bytes())?;

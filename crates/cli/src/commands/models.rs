@@ -14,7 +14,7 @@ use flipcast_models::{
 };
 use flipcast_record::write_atomically;
 use flipcast_run::open::{DataRequest, LabelRule};
-use flipcast_run::{RESTORE_IMAGES, RestoreOptions, Unwatched, restore_norms};
+use flipcast_run::{RESTORE_IMAGES, RestoreOptions, TrainingCrop, Unwatched, restore_norms};
 use std::path::{Path, PathBuf};
 
 /// Classes of ImageNet-1k, whose names and WordNet ids are known without a card.
@@ -77,6 +77,12 @@ struct RestoreArgs {
     /// The convolutions that get a norm, parted by commas; all with a bias and several pixels if not given
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     layers: Option<Vec<String>>,
+    /// Cut images as the network's training did, which brings statistics nearer to those that were folded away: `padded:4` for a random part
+    /// of an image with 4 black pixels around it, `resized:0.08` for a random part of at least that share brought to the network's size
+    #[arg(long, value_name = "CROP")]
+    training_crop: Option<TrainingCrop>,
+    #[command(flatten)]
+    preprocess: PreprocessArgs,
     /// Threads; 0 means one per core
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -274,10 +280,18 @@ fn restore(args: &RestoreArgs) -> Result<String> {
     let out = args.out.as_ref().unwrap_or(&beside);
     check_writable(out)?;
     // Norms that are there already are replaced, not added to.
-    let model = Model::load(LoadRequest { restored_norms: false, ..LoadRequest::new(&args.file) })?;
+    let change = args.preprocess.change();
+    let request = LoadRequest { restored_norms: false, preprocess: Some(&change), ..LoadRequest::new(&args.file) };
+    let model = Model::load(request)?;
     let clean =
         DataRequest { labels: LabelRule::None, seed: args.seed, ..DataRequest::new(&args.clean) }.open(&model)?;
-    let options = RestoreOptions { layers: args.layers.as_deref(), images: args.images, seed: args.seed, threads };
+    let options = RestoreOptions {
+        layers: args.layers.as_deref(),
+        images: args.images,
+        seed: args.seed,
+        threads,
+        crop: args.training_crop,
+    };
     let norms = restore_norms(&model, &clean, options, &mut Unwatched)?;
     // Whatever is wrong with the layers should be noticed before anything is written.
     model.with_restored_norms(&norms)?;
@@ -294,9 +308,15 @@ pub fn restored_text(norms: &RestoredNorms, place: &Path) -> String {
         "batch norms restored behind {} (`{first}` to `{last}`), {} that adapt, from {}: {}",
         counted(names.len(), "convolution"),
         counted(values, "value"),
-        counted(norms.images, "clean image"),
+        restored_from(norms),
         place.display()
     )
+}
+
+/// The images behind restored norms.
+fn restored_from(norms: &RestoredNorms) -> String {
+    let images = counted(norms.images, "clean image");
+    norms.crop.as_ref().map_or_else(|| images.clone(), |crop| format!("{images} cut as in training ({crop})"))
 }
 
 /// The network that an exported program is, or why it is none that runs.
@@ -333,7 +353,7 @@ fn describe_norms(place: &Path, model: &Model) -> String {
     let norms = RestoredNorms::load(place).and_then(|norms| model.with_restored_norms(&norms).map(|_| norms));
     match norms {
         Ok(norms) => {
-            format!("{}: {}, {}", place.display(), norms.layers.len(), counted(norms.images, "clean image"))
+            format!("{}: {}, {}", place.display(), norms.layers.len(), restored_from(&norms))
         }
         Err(error) => format!("{} cannot be used: {}", place.display(), with_causes(&error)),
     }

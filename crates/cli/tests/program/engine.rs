@@ -21,6 +21,8 @@ fn bench_refuses_what_cannot_be_run() {
     flipcast(&["bench", "--model", "resnet5"]).expect(2, &["`resnet5`", "resnet50"]);
     flipcast(&["bench", "--model", "cifar_resnet20", "--batch", "0", "--size", "16"])
         .expect(2, &["error: cannot run `cifar_resnet20`", "0"]);
+    flipcast(&["bench", "--model", "cifar_resnet20", "--mean", "0.5", "--std", "0.2"])
+        .expect(2, &["preprocessing was given for `cifar_resnet20`, which is made of random weights"]);
     flipcast(&["bench", "--model", "cifar_resnet20", "--repeat", "0"])
         .expect(2, &["--repeat is 0, expected at least 1"]);
     flipcast(&["bench", "--model", "resnet50", "--batch", "100000000"])

@@ -162,6 +162,24 @@ fn folded_batch_norms_are_given_back_from_clean_images() {
 }
 
 #[test]
+fn images_of_restored_norms_are_cut_and_prepared_as_asked_for() {
+    let scratch = Scratch::with_pictures("models-folded-crop", 32);
+    let (model, data) = (folded(&scratch), scratch.path("data"));
+    let norms = || std::fs::read(scratch.path("net.norms.safetensors")).expect("norms were written");
+    let restore = |more: &[&str]| flipcast(&[&["models", "restore", &model, "--clean", &data], more].concat());
+    restore(&[]).expect(0, &[]);
+    let plain = norms();
+    restore(&["--mean", "0.4", "--std", "0.2"]).expect(0, &[]);
+    assert_ne!(norms(), plain);
+    for crop in ["padded:4", "resized:0.35"] {
+        restore(&["--training-crop", crop]).expect(0, &[]).prints(&["from 4 clean images cut as in training"]);
+        assert_ne!(norms(), plain);
+        flipcast(&["models", "show", &model]).expect(0, &[]).prints(&["9, 4 clean images cut as in training", crop]);
+    }
+    restore(&["--training-crop", "none"]).expect(2, &["`none`, expected `padded:4`"]);
+}
+
+#[test]
 fn calibration_restores_folded_batch_norms_unless_told_not_to() {
     let scratch = Scratch::with_pictures("models-folded-calibrate", 32);
     let (model, data, out) = (folded(&scratch), scratch.path("data"), scratch.path("c.json"));
