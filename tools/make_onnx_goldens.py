@@ -28,7 +28,8 @@ KINDS = {
     "vit": ["folded", "script14"],
     "vit_timm": ["kept"],
     "densenet": ["kept"],
-    "shufflenet": ["folded"],
+    "shufflenet": ["folded", "kept"],
+    "convnext_v2": ["kept"],
     "mobilenet_v3": ["script13"],
     "ceil": ["script"],
     "efficientnet": ["folded", "script13"],
@@ -93,7 +94,9 @@ def main():
         # Half precision last: it changes the weights.
         for kind in sorted(KINDS.get(name, []), key="half".__eq__):
             path = folder / f"{name}.{kind}.onnx"
-            export(model, images, str(path), kind, dynamic)
+            # Files that are there stay as they are.
+            if not path.exists():
+                export(model, images, str(path), kind, dynamic)
             operators = sorted({node.op_type for node in onnx.load(path, load_external_data=False).graph.node})
             index.append({"name": name, "kind": kind, "operators": operators})
     (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n")

@@ -14,6 +14,8 @@ use std::collections::{HashMap, HashSet};
 const OPSETS: std::ops::RangeInclusive<i64> = 13..=22;
 /// Images of the example where the file leaves their number free: a prime, which no other extent is taken for.
 const FREE_BATCH: usize = 13;
+/// Parts of a sequence at most, far more than any network takes tensors apart into.
+const MOST_PARTS: usize = 1024;
 /// Where PyTorch's exporter notes the modules that a node was called in.
 const SCOPES: &str = "pkg.torch.onnx.name_scopes";
 
@@ -55,7 +57,7 @@ impl Program {
                 *extent = usize::try_from(*size).unwrap_or(0);
             }
         }
-        let mut reader = Reader { aliases: HashMap::new(), calls: Vec::new() };
+        let mut reader = Reader { file, aliases: HashMap::new(), sequences: HashMap::new(), calls: Vec::new() };
         model.nodes.iter().for_each(|node| reader.node(node));
         let output = reader.resolve(output).to_owned();
         let tensors = file.tensors().map(|tensor| (tensor.name.clone(), tensor.name.clone())).collect();
@@ -64,15 +66,40 @@ impl Program {
     }
 }
 
-struct Reader {
+struct Reader<'a> {
+    file: &'a WeightFile,
     /// Names that stand for other names.
     aliases: HashMap<String, String>,
+    /// The calls whose results are parts of these sequences.
+    sequences: HashMap<String, usize>,
     calls: Vec<Call>,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn resolve<'a>(&'a self, name: &'a str) -> &'a str {
         self.aliases.get(name).map_or(name, String::as_str)
+    }
+
+    /// Makes `output` the part in place `position` of `sequence`, if both are known.
+    fn take_part(&mut self, sequence: &str, position: &str, output: &str) -> Option<()> {
+        let call = *self.sequences.get(sequence)?;
+        let position = self.file.load(position).ok()?;
+        let &[position] = position.values() else {
+            return None;
+        };
+        if position < 0.0 || position >= MOST_PARTS as f32 {
+            return None;
+        }
+        let (parts, position) = (&mut self.calls[call].results, position as usize);
+        parts.resize(parts.len().max(position + 1), String::new());
+        match parts[position].is_empty() {
+            true => output.clone_into(&mut parts[position]),
+            false => {
+                let part = parts[position].clone();
+                self.aliases.insert(output.to_owned(), part);
+            }
+        }
+        Some(())
     }
 
     fn node(&mut self, node: &Node) {
@@ -86,6 +113,12 @@ impl Reader {
         };
         if let Some((output, name)) = alias {
             self.aliases.insert(output.clone(), name);
+            return;
+        }
+        if let ("SequenceAt", [sequence, position], [output]) = (node.operator.as_str(), &inputs[..], &node.outputs[..])
+            && standard
+            && self.take_part(sequence, position, output).is_some()
+        {
             return;
         }
         let row = Operator::of_onnx(&node.operator).filter(|_| standard);
@@ -106,6 +139,10 @@ impl Reader {
             let renamed = ATTRIBUTES.iter().find(|(onnx, _)| onnx == name).map_or(name.as_str(), |(_, name)| name);
             arguments.push((renamed.to_owned(), Arg::from(attribute)));
         }
+        let is_sequence = standard && node.operator == "SplitToSequence";
+        if let (true, [sequence]) = (is_sequence, &node.outputs[..]) {
+            self.sequences.insert(sequence.clone(), self.calls.len());
+        }
         let name = [&node.name].into_iter().chain(&node.outputs).find(|name| !name.is_empty());
         self.calls.push(Call {
             name: name.cloned().unwrap_or_default(),
@@ -113,7 +150,7 @@ impl Reader {
             onnx: Some(written),
             module: module(node),
             arguments,
-            results: node.outputs.clone(),
+            results: if is_sequence { Vec::new() } else { node.outputs.clone() },
         });
     }
 }

@@ -42,6 +42,24 @@ impl Constant {
         Self::of(made, values.copied().collect(), self.integer)
     }
 
+    /// Means over the axes `over`, all of them if there are none, which then have one position or are left out.
+    pub fn mean(&self, over: &[usize], keep: bool) -> Result<Self, CallError> {
+        let is_over = |axis: usize| over.is_empty() || over.contains(&axis);
+        let all: Vec<(usize, &usize)> = self.extents().iter().enumerate().collect();
+        let kept: Vec<usize> = all.iter().map(|&(axis, &size)| if is_over(axis) { 1 } else { size }).collect();
+        let places = spread(self.extents(), &kept).expect("every extent is 1 or as it was");
+        let mut sums = vec![0.0f64; kept.iter().product()];
+        for (place, &value) in places.into_iter().zip(self.tensor.values()) {
+            sums[place] += f64::from(value);
+        }
+        let count = (self.tensor.values().len() / sums.len().max(1)).max(1) as f64;
+        let shape = match keep {
+            true => kept,
+            false => all.iter().filter(|(axis, _)| !is_over(*axis)).map(|&(_, &size)| size).collect(),
+        };
+        Self::of(shape, sums.into_iter().map(|sum| (sum / count) as f32).collect(), false)
+    }
+
     /// One value, whichever number of axes it has.
     pub fn single(&self) -> Option<f32> {
         match self.tensor.values() {
@@ -246,6 +264,10 @@ pub(super) fn compare(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Va
 
 /// A function of two constants, named by the operator.
 pub(super) fn binary(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    // ONNX has the largest and the smallest of any number of tensors, also of one.
+    if matches!(call.plain_operator(), "aten.minimum" | "aten.maximum") && call.nth(1).is_none() {
+        return Ok(vec![lowering.operand(call, 0)?]);
+    }
     let (Value::Constant(a), Value::Constant(b)) = lowering.operands(call)? else {
         return Err(refuse("other", "a value that depends on the images", "constants alone"));
     };
@@ -326,6 +348,68 @@ pub(super) fn gather(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
     }
 }
 
+/// The rows that the last axis of `indices` names among the first axes of `shape`, and how many axes that are.
+fn rows(shape: &[usize], indices: &Constant) -> Result<(Vec<usize>, usize), CallError> {
+    let bad = |found: String| refuse("indices", found, format!("positions within {shape:?}"));
+    let &[.., axes] = indices.extents() else {
+        return Err(bad("a single number".to_owned()));
+    };
+    if axes == 0 || axes > shape.len() {
+        return Err(bad(format!("positions on {axes} axes")));
+    }
+    let row = |index: &[f32]| {
+        let mut places = index.iter().zip(shape).map(|(&index, &size)| Some((position(index as i64, size)?, size)));
+        places.try_fold(0usize, |row, place| place.map(|(at, size)| row * size + at))
+    };
+    let found: Option<Vec<usize>> = indices.tensor.values().chunks(axes).map(row).collect();
+    found.map(|found| (found, axes)).ok_or_else(|| bad("out of range".to_owned()))
+}
+
+/// `GatherND(data, indices)` of constants.
+pub(super) fn gather_nd(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let Value::Constant(data) = lowering.operand(call, 0)? else {
+        return Err(refuse("data", "a value that depends on the images", "a constant"));
+    };
+    if lowering.int(call, "batch_dims", Some(0))? != 0 {
+        return Err(refuse("batch_dims", "not 0", "0"));
+    }
+    let indices = lowering.weight(call, "indices")?;
+    let (found, axes) = rows(data.extents(), &indices)?;
+    let (shape, outer) = (data.extents()[axes..].to_vec(), &indices.extents()[..indices.extents().len() - 1]);
+    let count: usize = data.extents()[..axes].iter().product();
+    let flat = Constant::of([&[count], &shape[..]].concat(), data.tensor.values().to_vec(), data.integer)?;
+    Ok(vec![Value::Constant(flat.take(0, &found, outer)?)])
+}
+
+/// `ScatterND(data, indices, updates)` of constants, or of all rows of any value.
+pub(super) fn scatter_nd(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let reduction = call.text("reduction", "none")?;
+    if reduction != "none" {
+        return Err(refuse("reduction", shown(reduction), "none"));
+    }
+    let (data, updates) = (lowering.operand(call, 0)?, lowering.operand(call, 2)?);
+    let shape = extents(&data);
+    let indices = lowering.weight(call, "indices")?;
+    let (found, axes) = rows(&shape, &indices)?;
+    let expected = [&indices.extents()[..indices.extents().len() - 1], &shape[axes..]].concat();
+    if extents(&updates) != expected {
+        return Err(refuse("updates", format!("of extents {:?}", extents(&updates)), format!("extents {expected:?}")));
+    }
+    let all: usize = shape[..axes].iter().product();
+    if found.iter().copied().eq(0..all) && expected == shape {
+        return Ok(vec![updates]);
+    }
+    let (Value::Constant(data), Value::Constant(updates)) = (data, updates) else {
+        return Err(refuse("updates", "of some rows of a value that depends on the images", "all rows, or constants"));
+    };
+    let len: usize = shape[axes..].iter().product();
+    let mut values = data.tensor.values().to_vec();
+    for (row, update) in found.into_iter().zip(updates.tensor.values().chunks(len.max(1))) {
+        values[row * len..(row + 1) * len].copy_from_slice(update);
+    }
+    Ok(vec![Value::Constant(Constant::of(shape, values, data.integer)?)])
+}
+
 /// `new_zeros(self, size)` and `zeros(size)`.
 pub(super) fn zeros(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let sizes = lowering.ints(call, "size")?.unwrap_or_default();
@@ -398,6 +482,27 @@ mod tests {
         assert_eq!(spread(&[2, 3], &[2, 1]), Some(vec![0, 0, 0, 1, 1, 1]));
         assert_eq!(spread(&[2, 3], &[]), Some(vec![0; 6]));
         assert_eq!(spread(&[2, 3], &[2]), None);
+    }
+
+    #[test]
+    fn means_are_taken_over_some_axes_or_all() {
+        let table = constant(&[2, 3], &[1.0, 2.0, 3.0, 5.0, 7.0, 9.0]);
+        let mean = |over: &[usize], keep| {
+            let mean = table.mean(over, keep).unwrap();
+            (mean.extents().to_vec(), mean.tensor.values().to_vec())
+        };
+        assert_eq!(mean(&[1], true), (vec![2, 1], vec![2.0, 7.0]));
+        assert_eq!(mean(&[0], false), (vec![3], vec![3.0, 4.5, 6.0]));
+        assert_eq!(mean(&[], false), (vec![], vec![4.5]));
+    }
+
+    #[test]
+    fn rows_are_named_by_positions_on_the_first_axes() {
+        let positions = constant(&[2, 2], &[0.0, 2.0, 1.0, -1.0]);
+        assert_eq!(rows(&[2, 3, 4], &positions).unwrap(), (vec![2, 5], 2));
+        assert!(rows(&[2, 2], &positions).is_err());
+        assert!(rows(&[2], &positions).is_err());
+        assert!(rows(&[2], &constant(&[], &[0.0])).is_err());
     }
 
     #[test]

@@ -60,9 +60,15 @@ pub(super) fn hardtanh(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<V
     let [low, high] = if hardtanh { ["min_val", "max_val"] } else { ["min", "max"] };
     let low_value = lowering.number(call, low, Some(if hardtanh { -1.0 } else { f64::NEG_INFINITY }))?;
     let high_value = lowering.number(call, high, Some(if hardtanh { 1.0 } else { f64::INFINITY }))?;
-    if let Value::Constant(constant) = lowering.operand(call, 0)? {
-        let limited = constant.map(|value| value.max(low_value as f32).min(high_value as f32));
-        return Ok(vec![Value::Constant(limited)]);
+    match lowering.operand(call, 0)? {
+        Value::Constant(constant) => {
+            let limited = constant.map(|value| value.max(low_value as f32).min(high_value as f32));
+            return Ok(vec![Value::Constant(limited)]);
+        }
+        Value::Lengths(_) if !hardtanh && high_value == f64::INFINITY => {
+            return super::lengths::clamp_min(lowering, call);
+        }
+        _ => {}
     }
     let activation = match (low_value, high_value) {
         (0.0, 6.0) => Activation::Relu6,

@@ -23,7 +23,7 @@ pub(super) fn vector_norm(lowering: &mut Lowering<'_>, call: &Call) -> Result<Ve
     let found = lowering.ints(call, "dim")?.unwrap_or_default();
     let over: Option<Vec<usize>> = found.iter().map(|&axis| position(axis, rank)).collect();
     let over = over.ok_or_else(|| refuse("dim", format!("{found:?}"), format!("some of {rank} axes")))?;
-    let keep = call.bool("keepdim", false)?;
+    let keep = call.bool("keepdim", call.onnx.is_some())?;
     if over == [rank.saturating_sub(1)] && keep && view.axes[rank - 1].iter().all(|piece| piece.dim == Dim::Channel) {
         return Ok(vec![Value::Lengths(Box::new(view))]);
     }

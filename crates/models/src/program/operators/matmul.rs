@@ -81,7 +81,7 @@ pub(super) fn matmul(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
 /// `einsum(equation, operands)` of the two products of attention.
 pub(super) fn einsum(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let equation: String = call.text("equation", "")?.chars().filter(|c| !c.is_whitespace()).collect();
-    let Some(Arg::Tensors(names)) = call.nth(1) else {
+    let Some(Arg::Tensors(names)) = call.argument("tensors") else {
         return Err(refuse("operands", "something else", "a list of tensors"));
     };
     let unknown = || refuse("equation", format!("`{}`", shown(&equation)), "a product of attention");

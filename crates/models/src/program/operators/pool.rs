@@ -1,3 +1,4 @@
+use super::shape::extents;
 use crate::program::CallError;
 use crate::program::arguments::{position, refuse};
 use crate::program::lower::{Constant, Lowering, Value};
@@ -82,13 +83,17 @@ pub(super) fn global_avg_pool(lowering: &mut Lowering<'_>, call: &Call) -> Resul
 
 /// `mean(input, dim, keepdim)` over all pixels or all channels.
 pub(super) fn mean(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
-    let view = lowering.view(call, 0)?;
-    let view = lowering.whole_view(call, view)?;
-    let rank = view.axes.len();
+    let operand = lowering.operand(call, 0)?;
+    let rank = extents(&operand).len();
     let found = lowering.ints(call, "dim")?.unwrap_or_default();
     let over: Option<Vec<usize>> = found.iter().map(|&axis| position(axis, rank)).collect();
     let over = over.ok_or_else(|| refuse("dim", format!("{found:?}"), format!("some of {rank} axes")))?;
     let keep = call.bool("keepdim", call.onnx.is_some())?;
+    if let Value::Constant(constant) = &operand {
+        return Ok(vec![Value::Constant(constant.mean(&over, keep)?)]);
+    }
+    let view = lowering.view(call, 0)?;
+    let view = lowering.whole_view(call, view)?;
     if let [axis] = over[..]
         && view.has_channels_on(axis)
     {

@@ -141,6 +141,24 @@ pub(super) fn onnx_split(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec
     lowering.parts_of(call, &value, axis, shape[axis].div_ceil(parts))
 }
 
+/// `SplitToSequence(input, split, axis)`: one number is the size of every part, as its results are what `SequenceAt` takes out.
+pub(super) fn split_to_sequence(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let Some(sizes) = lowering.ints(call, "split_sizes")? else {
+        return Err(refuse("split", "absent", "the sizes of the parts"));
+    };
+    let &[size] = &sizes[..] else {
+        return split(lowering, call);
+    };
+    let value = lowering.operand(call, 0)?;
+    let axis = lowering.axis(call, "dim", Some(0), extents(&value).len())?;
+    lowering.parts_of(call, &value, axis, usize::try_from(size).unwrap_or(0))
+}
+
+/// `SequenceAt(sequence, position)`, where it is not known which part of what it is.
+pub(super) fn sequence_at(_: &mut Lowering<'_>, _: &Call) -> Result<Vec<Value>, CallError> {
+    Err(refuse("sequence", "not known", "one of `SplitToSequence`, and a position that is a constant"))
+}
+
 /// `chunk(input, chunks, dim)`.
 pub(super) fn chunk(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let value = lowering.operand(call, 0)?;
