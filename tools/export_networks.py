@@ -1,11 +1,12 @@
 """Exports the 52 classifiers that the importer of exported programs is measured on, with random weights.
 
-    python tools/export_networks.py FOLDER [--onnx] [NAME ...]
+    python tools/export_networks.py FOLDER [--onnx | --only-onnx] [NAME ...]
 
-Writes for every network FOLDER/<library>.<name>.pt2, with --onnx also the same as ONNX with its norms kept, and FOLDER/<library>.<name>.expected.safetensors with a batch of four
+Writes for every network FOLDER/<library>.<name>.pt2, with --onnx also the same as ONNX with its norms kept (--only-onnx: nothing else), and FOLDER/<library>.<name>.expected.safetensors with a batch of four
 images, its logits, and the gradients of the mean entropy with respect to scale and shift of every norm, in double precision:
 `running.*` with running statistics, `batch.*` with those of the batch; `float32_errors` is how far PyTorch itself is from them
-in single precision. Then
+in single precision. FOLDER/<library>.<name>.drawn.json tells which of the weights are the numbers of a seed (`tools/models/seeds.py`); those and the
+images are, so that `tools/models/pack_networks.py` can leave them out. Then
 
     FLIPCAST_EXPORTS=FOLDER cargo test -p flipcast-models --test programs -- --ignored --nocapture
 
@@ -13,6 +14,8 @@ tells which of them run and how far they are from PyTorch. Needs torch, torchvis
 """
 
 import copy
+import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -21,6 +24,9 @@ import timm
 import torch
 import torchvision
 from safetensors.torch import save_file
+
+sys.path.insert(0, str(Path(__file__).parent / "models"))
+from seeds import draw, seed_of
 
 TORCHVISION = """resnet50 resnext50_32x4d wide_resnet50_2 mobilenet_v2 mobilenet_v3_large efficientnet_b0 efficientnet_v2_s
 regnet_y_400mf densenet121 vgg11_bn googlenet inception_v3 squeezenet1_1 shufflenet_v2_x1_0 mnasnet1_0 alexnet vit_b_32 swin_t
@@ -52,7 +58,7 @@ def build(library, name):
 
 
 def enliven(model, images):
-    """Scales and shifts that are not 1 and 0, and running statistics near those of a batch."""
+    """Scales and shifts that are not 1 and 0, and running statistics near those of a batch, for the goldens in the repository."""
     generator = torch.Generator().manual_seed(2)
     for module in model.modules():
         # Some heads start as zeros, and logits of zero tell nothing.
@@ -69,6 +75,40 @@ def enliven(model, images):
     with torch.no_grad():
         model(images)
     model.eval()
+
+
+def draw_weights(model, drawn):
+    """Numbers of a seed for every larger weight, spread as its own, and scales and shifts that are not 1 and 0."""
+
+    def fill(tensor, name, center, width):
+        # As float32 has them, so that the text of the numbers tells them to the last bit.
+        center, width = (torch.tensor(value, dtype=torch.float32).item() for value in (center, width))
+        drawn[name] = [seed_of(name), tensor.numel(), center, width]
+        tensor.data = torch.from_numpy(draw(*drawn[name])).reshape(tensor.shape)
+
+    for path, module in model.named_modules():
+        for name, tensor in module.named_parameters(prefix=path, recurse=False):
+            if isinstance(module, NORMS):
+                fill(tensor, name, *((1.0, 0.3) if name.endswith("weight") else (0.0, 0.35)))
+            elif isinstance(module, torch.nn.Linear) and tensor.dim() == 2 and not tensor.any():
+                # Some heads start as zeros, and logits of zero tell nothing.
+                fill(tensor, name, 0.0, 0.17)
+            elif tensor.dim() > 1 and tensor.numel() >= 1024 and tensor.std() > 0:
+                fill(tensor, name, 0.0, math.sqrt(3) * tensor.std().item())
+
+
+def measure_statistics(model, images):
+    """Running statistics near those of the batch, of few digits so that they take little space compressed."""
+    norms = [module for module in model.modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)]
+    for module in norms:
+        module.momentum = 1.0
+        module.train()
+    with torch.no_grad():
+        model(images)
+    model.eval()
+    for module in norms:
+        for statistics in (module.running_mean, module.running_var):
+            statistics.copy_(statistics.bfloat16().float())
 
 
 def measure(model, images):
@@ -135,21 +175,25 @@ def export_onnx(model, images, path):
 
 def main():
     folder, names = Path(sys.argv[1]), sys.argv[2:]
-    with_onnx = "--onnx" in names
-    names = [name for name in names if name != "--onnx"]
+    only_onnx = "--only-onnx" in names
+    with_onnx = only_onnx or "--onnx" in names
+    names = [name for name in names if not name.startswith("--")]
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     networks = [("torchvision", name) for name in TORCHVISION] + [("timm", name) for name in TIMM]
     for library, name in networks:
         place = folder / f"{library}.{name}"
-        done = place.with_name(place.name + ".expected.safetensors").exists()
+        done = only_onnx or place.with_name(place.name + ".expected.safetensors").exists()
         onnx_done = not with_onnx or place.with_name(place.name + ".onnx").exists()
         if (names and name not in names) or (done and onnx_done):
             continue
         start = time.time()
         model, size = build(library, name)
-        images = torch.randn(4, 3, *size, generator=torch.Generator().manual_seed(3))
-        enliven(model, images)
+        drawn = {"images": [seed_of("images"), 12 * size[0] * size[1], 0.0, 1.75]}
+        images = torch.from_numpy(draw(*drawn["images"])).reshape(4, 3, *size)
+        draw_weights(model, drawn)
+        measure_statistics(model, images)
+        Path(f"{place}.drawn.json").write_text(json.dumps(drawn))
         if not onnx_done:
             try:
                 export_onnx(model, images, f"{place}.onnx")
