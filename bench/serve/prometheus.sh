@@ -4,11 +4,11 @@
 set -euo pipefail
 program=$1
 folder=$(mktemp -d)
-trap 'kill $monitor $prometheus 2>/dev/null; wait 2>/dev/null; rm -rf "$folder"' EXIT
+trap 'kill ${monitor:-} ${prometheus:-} 2>/dev/null; wait 2>/dev/null; rm -rf "$folder"' EXIT
 cp deploy/alerts.yml "$folder"
 sed 's/scrape_interval: 15s/scrape_interval: 2s/' deploy/prometheus.yml > "$folder/prometheus.yml"
-promtool check config "$folder/prometheus.yml" | head -1
-promtool check rules deploy/alerts.yml | tail -2 | head -1
+promtool check config "$folder/prometheus.yml" | sed "s|$folder/||"
+promtool check rules deploy/alerts.yml
 "$program" serve --demo > /dev/null 2>&1 &
 monitor=$!
 prometheus --config.file="$folder/prometheus.yml" --storage.tsdb.path="$folder/data" --web.listen-address=127.0.0.1:9191 > "$folder/log" 2>&1 &
