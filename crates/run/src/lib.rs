@@ -60,7 +60,7 @@ pub use cost::{CalibrationCost, measure_cost};
 pub use device::Device;
 pub use error::RunError;
 pub use estimate::{ESTIMATES_VERSION, EstimateSource, estimates_protocol};
-pub use few_labels::{AskedImage, ImageGuesses, LabelFile, LabelFileError, LabelSource, write_asked};
+pub use few_labels::{AskedImage, ImageGuesses, LabelFile, LabelFileError, LabelSource, estimate_classes, write_asked};
 pub use flip_protocol::{FLIP_PROTOCOLS, FlipProtocol};
 pub use flipcast_cuda::Precision;
 pub use flipcast_estimate::{SCORES, ScoreInfo, score_info};

@@ -135,10 +135,7 @@ impl<'a> ImageGuesses<'a> {
         ledger: &mut Ledger,
         watcher: &mut dyn Watcher,
     ) -> Result<ByClassResult, RunError> {
-        // The accuracy may be wrong by as much as its interval says, and classes differ by as much as on clean images.
-        let deviation = 0.5 * (accuracy.high - accuracy.low) / normal_quantile(level);
-        let calibration_error = deviation.hypot(basis.temperature.ece_after).min(1.0);
-        let config = ByClassConfig { level, calibration_error };
+        let config = by_class_config(accuracy, basis, level);
         let protocol = self
             .protocol("by_class", BY_CLASS_VERSION, level)?
             .with("accuracy", &accuracy.accuracy)?
@@ -149,14 +146,7 @@ impl<'a> ImageGuesses<'a> {
         }
         let started = Instant::now();
         let outputs = &self.look(watcher)?.pass.outputs;
-        let temperature = match_temperature(outputs, accuracy.accuracy)?;
-        let result = ByClassResult {
-            images: outputs.images(),
-            accuracy: accuracy.accuracy,
-            temperature,
-            calibration_error,
-            by_class: estimate_by_class(&outputs.scaled(temperature), &basis.marginals, &config)?,
-        };
+        let result = estimate_classes(outputs, accuracy, basis, level)?;
         ledger.keep(protocol, &result, started.elapsed().as_secs_f64())?;
         Ok(result)
     }
@@ -187,6 +177,33 @@ impl<'a> ImageGuesses<'a> {
         };
         Ok(self.seen.insert(seen))
     }
+}
+
+/// What is expected of every class ([`estimate_by_class`]), with confidences of `outputs` that agree with `accuracy` on average.
+///
+/// # Errors
+/// When there are too few images, or none of them could be right as often.
+pub fn estimate_classes(
+    outputs: &Outputs,
+    accuracy: &Estimate,
+    basis: &Basis,
+    level: f64,
+) -> Result<ByClassResult, RunError> {
+    let config = by_class_config(accuracy, basis, level);
+    let temperature = match_temperature(outputs, accuracy.accuracy)?;
+    Ok(ByClassResult {
+        images: outputs.images(),
+        accuracy: accuracy.accuracy,
+        temperature,
+        calibration_error: config.calibration_error,
+        by_class: estimate_by_class(&outputs.scaled(temperature), &basis.marginals, &config)?,
+    })
+}
+
+/// The accuracy may be wrong by as much as its interval says, and classes differ by as much as on clean images.
+fn by_class_config(accuracy: &Estimate, basis: &Basis, level: f64) -> ByClassConfig {
+    let deviation = 0.5 * (accuracy.high - accuracy.low) / normal_quantile(level);
+    ByClassConfig { level, calibration_error: deviation.hypot(basis.temperature.ece_after).min(1.0) }
 }
 
 /// Refuses to ask for fewer labels than are of use.

@@ -14,4 +14,4 @@ mod tests;
 
 pub use error::LabelFileError;
 pub use file::{AskedImage, LabelFile, write_asked};
-pub use guesses::{ImageGuesses, LabelSource};
+pub use guesses::{ImageGuesses, LabelSource, estimate_classes};
