@@ -51,6 +51,18 @@ impl<'a> CalibrationJob<'a> {
         CellJob { setting: self.setting, kind: "calibrate", request, basis: Some(basis), samples: Samples::Drawn }
     }
 
+    /// Its cells but for the clean one, each with its name and its kind of shift. `basis` is what the clean images teach.
+    pub fn further_cells(&self, basis: &'a Basis) -> Result<Vec<(&str, &str, CellJob<'a>)>, RunError> {
+        let mut cells = Vec::new();
+        for shift in &self.shifts {
+            cells.push((shift.name.as_str(), shift.kind.as_str(), self.cell(self.shifted(shift)?, basis)));
+        }
+        for other in &self.others {
+            cells.push((other.data.as_str(), other.data.as_str(), self.cell(other.clone(), basis)));
+        }
+        Ok(cells)
+    }
+
     /// The storage step of its first corruption.
     pub fn first_storage(&self) -> Result<Storage, RunError> {
         let Some(first) = self.shifts.first() else {
@@ -92,17 +104,11 @@ pub fn calibrate(
     watcher.cell(CLEAN, 0, job.cells());
     let CleanCell { basis, cell, shift } = clean_cell(job, &images, ledger, watcher)?;
     let mut cells = vec![CalibrationCell { name: CLEAN.to_owned(), group: CLEAN.to_owned(), cell }];
-    let mut to_make = Vec::new();
-    for shift in &job.shifts {
-        to_make.push((&shift.name, &shift.kind, job.cell(job.shifted(shift)?, &basis)));
-    }
-    for other in &job.others {
-        to_make.push((&other.data, &other.data, job.cell(other.clone(), &basis)));
-    }
+    let further = job.further_cells(&basis)?;
     let memory = ImageMemory::new(job.clean.memory_limit);
     let (known, mut kept) = (ledger.clone(), ledger.clone());
     let made: Result<Vec<_>, RunError> = in_flight(
-        to_make.into_iter().enumerate(),
+        further.into_iter().enumerate(),
         |(number, shifted)| {
             let prepared = shifted.2.prepare(&images, &memory, &known)?;
             Ok((number, shifted, prepared))
@@ -114,7 +120,7 @@ pub fn calibrate(
         },
         |((name, group, cell), observed)| {
             let cell = cell.score(observed, &mut kept)?;
-            Ok(CalibrationCell { name: name.clone(), group: group.clone(), cell })
+            Ok(CalibrationCell { name: name.to_owned(), group: group.to_owned(), cell })
         },
     );
     cells.extend(made?);

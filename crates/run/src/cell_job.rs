@@ -6,12 +6,16 @@ use crate::clean_images::CleanImages;
 use crate::image_memory::ImageMemory;
 use crate::images::Images;
 use crate::ledger::{Ledger, cell_protocol, scored_protocol};
+use crate::pipeline::in_flight;
 use crate::scores::score_without_basis;
-use crate::{RunError, Watcher};
+use crate::share_out::share_out;
+use crate::{Device, RunError, Watcher};
 use flipcast_record::Protocol;
 use flipcast_record::results::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One cell to make. Its three stages may run on three threads, with other cells before and behind it ([`in_flight`](crate::in_flight)).
+#[derive(Clone)]
 pub struct CellJob<'a> {
     /// Model, protocol and device.
     pub setting: Setting<'a>,
@@ -43,7 +47,46 @@ enum State<T> {
     Made(T),
 }
 
+/// Makes cells on several devices at once and keeps them in `ledger`. Each device takes the next cell from one queue; while it observes one, the next is prepared and the one before
+/// is scored. `memory_limit` is shared by all of them, and `watcher` makes one for every device.
+///
+/// # Errors
+/// The first cell that cannot be made ends it.
+pub fn make_cells<W: Watcher>(
+    devices: &[Device],
+    cells: &[CellJob],
+    memory_limit: usize,
+    ledger: &Ledger,
+    watcher: impl Fn() -> W + Sync,
+) -> Result<(), RunError> {
+    let clean = CleanImages::default();
+    let place = AtomicUsize::new(0);
+    share_out(devices, cells, |device, queue| {
+        let memory = ImageMemory::new(memory_limit / devices.len().max(1));
+        let mut watcher = watcher();
+        let made = in_flight(
+            queue.map(|cell| cell.on(device)),
+            |cell| {
+                let prepared = cell.prepare(&clean, &memory, ledger)?;
+                Ok((cell, prepared))
+            },
+            |(cell, prepared)| {
+                watcher.cell(&cell.request.data, place.fetch_add(1, Ordering::Relaxed), cells.len());
+                let observed = cell.observe(prepared, &mut watcher)?;
+                Ok((cell, observed))
+            },
+            |(cell, observed)| cell.score(observed, &mut ledger.clone()).map(drop),
+        );
+        made.map(drop)
+    })
+}
+
 impl CellJob<'_> {
+    /// The same cell, made on `device`.
+    pub fn on(&self, device: Device) -> Self {
+        Self { setting: Setting { device, ..self.setting }, ..self.clone() }
+    }
+
     /// What defines the numbers of the cell.
     pub fn protocol(&self) -> Result<Protocol, RunError> {
         match self.basis {

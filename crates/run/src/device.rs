@@ -70,6 +70,11 @@ impl Device {
         }
     }
 
+    /// Whether cells made on both devices have the same records: all GPUs of one precision do.
+    pub fn records_like(&self, other: &Self) -> bool {
+        self.arithmetic() == other.arithmetic()
+    }
+
     /// `protocol` with what the device adds to it.
     pub fn describe(&self, protocol: Protocol) -> Result<Protocol, RunError> {
         Ok(match self.arithmetic() {

@@ -10,7 +10,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Idle networks that a model keeps at most, on all devices together. A cell takes three: to predict, to predict the probe, to adapt.
+/// Idle networks that a model keeps at most on each device. A cell takes three: to predict, to predict the probe, to adapt.
 const MOST_IDLE: usize = 4;
 
 /// The pools of all models that live, so that one model's idle networks make room for another's.
@@ -104,7 +104,9 @@ impl NetworkPool {
     fn keep(&self, kind: Kind, net: Box<dyn Executor>) {
         let mut idle = self.lock();
         idle.push((kind, net));
-        let oldest = (idle.len() > MOST_IDLE).then(|| idle.remove(0));
+        let there = |(other, _): &(Kind, _)| other.device.shares_memory_with(kind.device);
+        let too_many = idle.iter().filter(|one| there(one)).count() > MOST_IDLE;
+        let oldest = idle.iter().position(there).filter(|_| too_many).map(|at| idle.remove(at));
         // Freeing takes time, in which others may use the pool.
         drop(idle);
         drop(oldest);

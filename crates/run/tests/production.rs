@@ -8,7 +8,7 @@ use flipcast_models::Model;
 use flipcast_run::open::OpenedData;
 use flipcast_run::{
     Calibration, CalibrationJob, CalibrationShift, Cell, CleanImages, Device, FlipProtocol, Ledger, Merged, Part,
-    PartError, PartPlan, RunError, Setting, Unwatched, calibrate, merge_parts,
+    PartError, PartPlan, RunError, Setting, Unwatched, calibrate, make_cells, merge_parts,
 };
 
 const CLASSES: usize = 4;
@@ -71,6 +71,27 @@ fn cells_in_flight_are_those_made_one_by_one() {
         let alone = Cell { seconds: in_flight.cell.seconds, ..alone.expect("looks") };
         assert_eq!(alone, in_flight.cell, "{}", shift.name);
     }
+}
+
+#[test]
+fn cells_of_two_devices_are_those_of_one() {
+    let model = model();
+    let (made, protocol) = calibrated(&model);
+    let labelled = OpenedData::new("labelled", pictures(160, |i| i % CLASSES), &model).expect("opens");
+    let devices = [Device::cpu(1), Device::cpu(2)];
+    let setting = Setting { model: &model, protocol: &protocol, device: devices[0] };
+    let job = CalibrationJob { shifts: shifts(), ..CalibrationJob::new(setting, labelled.request()) };
+    let mut ledger = Ledger::in_memory();
+    let further = job.further_cells(&made.basis).expect("known shifts");
+    let cells: Vec<_> = further.into_iter().map(|(_, _, cell)| cell).collect();
+    make_cells(&devices, &cells, 1 << 20, &ledger, || Unwatched).expect("makes them");
+    // Whichever device made a cell, a run on the first finds it.
+    for (cell, alone) in cells.iter().zip(&made.cells[1..]) {
+        let found: Cell = ledger.find(&cell.protocol().expect("describes")).expect("reads").expect("it was made");
+        assert_eq!(Cell { seconds: alone.cell.seconds, ..found }, alone.cell, "{}", alone.name);
+    }
+    let joined = calibrate(&job, &mut ledger, &mut Unwatched).expect("calibrates");
+    assert_eq!(joined.accuracy, made.accuracy);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use flipcast_record::Protocol;
 use flipcast_run::analysis::{
     Analysis, Clean, CleanSettings, ClusterSettings, FlipsJob, MapJob, OmissionJob, PhasesJob, Subject, checkpoints,
 };
-use flipcast_run::{CellRequest, Ledger, ModelIdentity, RunError, Watcher};
+use flipcast_run::{CellRequest, Device, Ledger, ModelIdentity, RunError, Watcher};
 use serde_json::json;
 use std::time::Instant;
 
@@ -18,7 +18,13 @@ pub(crate) const UNIT: &str = "unit";
 
 impl ModelRun<'_> {
     /// Makes an analysis and keeps it, and then that the unit is done.
-    pub(crate) fn analysis(&self, unit: &Unit, entry: &AnalysisEntry, title: &str) -> Result<(), Trouble> {
+    pub(crate) fn analysis(
+        &self,
+        unit: &Unit,
+        entry: &AnalysisEntry,
+        device: Device,
+        title: &str,
+    ) -> Result<(), Trouble> {
         let started = Instant::now();
         let method = entry.method()?;
         let (name, images) = self.images(&unit.data, unit.seed)?;
@@ -32,18 +38,18 @@ impl ModelRun<'_> {
         };
         let clean = clean_images
             .as_ref()
-            .map(|(name, images)| self.clean_means(entry, &method, self.request(name.clone(), images)));
+            .map(|(name, images)| self.clean_means(entry, &method, device, self.request(name.clone(), images)));
         let subject = Subject {
             model: self.model,
             request,
             method: &method,
             batch_size: entry.batch_size,
             chunk: entry.chunk,
-            device: self.job.device,
+            device,
         };
         let mut ledger = self.ledger.clone();
         let key = self.record(unit, entry, subject, clean.as_ref(), (&mut ledger, title))?;
-        let protocol = self.unit_protocol(unit)?;
+        let protocol = self.unit_protocol(unit, device)?;
         if !self.is_known(&protocol)? {
             let seconds = started.elapsed().as_secs_f64();
             ledger.keep(protocol, &json!({"record": key}), seconds)?;
@@ -94,24 +100,30 @@ impl ModelRun<'_> {
         }?)
     }
 
-    fn clean_means<'b>(&'b self, entry: &AnalysisEntry, method: &MethodConfig, request: CellRequest<'b>) -> Clean<'b> {
+    fn clean_means<'b>(
+        &'b self,
+        entry: &AnalysisEntry,
+        method: &MethodConfig,
+        device: Device,
+        request: CellRequest<'b>,
+    ) -> Clean<'b> {
         let settings = CleanSettings {
             images: entry.images,
             statistics: method.norm_mode(),
             chunk: entry.chunk,
             restriction: entry.restriction,
         };
-        Clean::new(self.model, self.job.device, request, settings)
+        Clean::new(self.model, device, request, settings)
     }
 
-    fn unit_protocol(&self, unit: &Unit) -> Result<Protocol, StudyError> {
+    fn unit_protocol(&self, unit: &Unit, device: Device) -> Result<Protocol, StudyError> {
         let protocol = Protocol::new(UNIT)
             .with("version", &1)?
             .with("model", &ModelIdentity::of(self.model))?
             .with("data", &unit.data.name())?
             .with("seed", &unit.seed)?
             .with("unit", &unit.key)?;
-        Ok(self.job.device.describe(protocol)?)
+        Ok(device.describe(protocol)?)
     }
 }
 

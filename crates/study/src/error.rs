@@ -1,5 +1,5 @@
 use flipcast_record::{ProtocolError, RecordError};
-use flipcast_run::RunError;
+use flipcast_run::{Device, RunError};
 
 /// Why a study cannot be planned or go on.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +48,12 @@ pub enum StudyError {
         /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// No device, or devices whose records differ.
+    #[error("the cells would run on {found:?}, expected one device or several that compute in the same arithmetic")]
+    Workers {
+        /// The devices.
+        found: Vec<Device>,
     },
     /// A unit could not be described.
     #[error("the settings cannot be recorded")]

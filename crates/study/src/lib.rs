@@ -14,7 +14,6 @@ mod error;
 mod estimates;
 mod missing;
 mod plan;
-mod pool;
 mod progress;
 mod protocol_entry;
 mod recorded;

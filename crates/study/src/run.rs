@@ -25,10 +25,8 @@ pub struct StudyJob<'a> {
     pub shard: Shard,
     /// Use at most this many images of a calibration.
     pub limit: Option<usize>,
-    /// Cells at once.
-    pub jobs: usize,
-    /// Where networks run.
-    pub device: Device,
+    /// One for every cell at once: where its network runs. They may be several GPUs, or one device several times.
+    pub workers: &'a [Device],
     /// Bytes of images kept in memory by all cells together.
     pub memory_limit: usize,
     /// What happens when an image cannot be read.
@@ -66,6 +64,10 @@ pub struct Outcome {
 /// Makes every unit of `job` that is not known to `ledger`, model by model: calibrations first, then cells and estimates. A cell
 /// that cannot be made is listed and the others go on; what ends the run is a record that cannot be written.
 pub fn run_study(job: &StudyJob, ledger: &Ledger, watcher: &dyn StudyWatcher) -> Result<Outcome, StudyError> {
+    let device = match job.workers {
+        [first, others @ ..] if others.iter().all(|other| other.records_like(first)) => *first,
+        _ => return Err(StudyError::Workers { found: job.workers.to_vec() }),
+    };
     let (lacking, missing) = find_missing(job.plan, job.units, job.variables);
     let present: Vec<&Unit> =
         job.units.iter().zip(&lacking).filter_map(|(unit, lacks)| (!lacks).then_some(unit)).collect();
@@ -94,7 +96,7 @@ pub fn run_study(job: &StudyJob, ledger: &Ledger, watcher: &dyn StudyWatcher) ->
         };
         ledger.refresh()?;
         let identity = ModelIdentity::of(&model);
-        let done = done_units(&ledger.records(), &identity, job.device)?;
+        let done = done_units(&ledger.records(), &identity, device)?;
         let (known, pending): (Vec<&Unit>, Vec<&Unit>) = units.into_iter().partition(|unit| done.contains(&unit.key));
         for unit in &known {
             watcher.finished(&unit.title(job.plan), false);

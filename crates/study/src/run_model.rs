@@ -1,7 +1,6 @@
 //! The calibrations and cells of one model.
 
 use crate::estimates::{calibration_protocol, estimates_protocol};
-use crate::pool::{for_each, share_out};
 use crate::progress::Within;
 use crate::shard::start_of;
 use crate::unit::least;
@@ -13,8 +12,8 @@ use flipcast_record::Protocol;
 use flipcast_run::open::{OpenError, OpenedData};
 use flipcast_run::{
     Basis, Calibration, CalibrationJob, CalibrationShift, Cell, CellEstimates, CellJob, CellRequest, CleanImages,
-    EstimatesResult, FlipProtocol, ImageMemory, Ledger, PaperFit, RunError, Samples, ScoreOptions, Setting, calibrate,
-    cell_protocol, clean_cell, in_flight,
+    Device, EstimatesResult, FlipProtocol, ImageMemory, Ledger, PaperFit, RunError, Samples, ScoreOptions, Setting,
+    calibrate, cell_protocol, clean_cell, in_flight, share_out,
 };
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -100,12 +99,12 @@ impl From<OpenError> for Trouble {
 impl ModelRun<'_> {
     /// Makes `units`. Calibrations come first: their clean cells, then the corrupted ones, then the fits.
     pub(crate) fn run(&self, units: &[&Unit]) -> Result<(), StudyError> {
-        let jobs = self.job.jobs;
+        let workers = self.job.workers;
         let tasks = self.tasks(units)?;
-        for_each(jobs, &tasks, |task| {
+        self.for_each(&tasks, |device, task| {
             self.settle(task, || {
                 self.ledger.refresh()?;
-                Ok(match self.calibration_job(task) {
+                Ok(match self.calibration_job(task, device) {
                     None => State::Published,
                     Some(job) => State::Based(Arc::new(self.clean(task, &job)?)),
                 })
@@ -123,21 +122,30 @@ impl ModelRun<'_> {
         // Shards that start at different places find each other's cells instead of making all of them twice.
         let start = start_of(self.job.shard, cells.len());
         cells.rotate_left(start);
-        share_out(jobs, &cells, |queue| self.make_shifted(queue))?;
-        for_each(jobs, &tasks, |task| self.settle(task, || self.fit(task)))?;
+        share_out(workers, &cells, |device, queue| self.make_shifted(device, queue))?;
+        self.for_each(&tasks, |device, task| self.settle(task, || self.fit(task, device)))?;
         let (analyses, estimates): (Vec<&Unit>, Vec<&Unit>) = units.iter().partition(|unit| unit.analysis.is_some());
         let mut to_estimate = Vec::new();
         for unit in estimates {
             let task = tasks.iter().find(|task| task.place == place(unit));
             to_estimate.push((unit, task.expect("every unit's calibration is among the tasks")));
         }
-        share_out(jobs, &to_estimate, |queue| self.make_estimates(queue))?;
-        for_each(jobs, &analyses, |unit| {
+        share_out(workers, &to_estimate, |device, queue| self.make_estimates(device, queue))?;
+        self.for_each(&analyses, |device, unit| {
             let title = unit.title(self.job.plan);
             let number = unit.analysis.expect("these are analyses");
-            let made = self.analysis(unit, &self.job.plan.analyses[number], &title);
+            let made = self.analysis(unit, &self.job.plan.analyses[number], device, &title);
             self.note(unit, title, made)
         })
+    }
+
+    /// Does `work` on every item, each begun in the order of the list by the next worker that is free.
+    fn for_each<T: Sync>(
+        &self,
+        items: &[T],
+        work: impl Fn(Device, &T) -> Result<(), StudyError> + Sync,
+    ) -> Result<(), StudyError> {
+        share_out(self.job.workers, items, |device, mut queue| queue.try_for_each(|item| work(device, item)))
     }
 
     /// Lists a unit that could not be made.
@@ -227,17 +235,17 @@ impl ModelRun<'_> {
         dataset
     }
 
-    fn setting<'b>(&'b self, task: &'b Task) -> Setting<'b> {
-        Setting { model: self.model, protocol: &task.flips, device: self.job.device }
+    fn setting<'b>(&'b self, task: &'b Task, device: Device) -> Setting<'b> {
+        Setting { model: self.model, protocol: &task.flips, device }
     }
 
     pub(crate) fn request<'b>(&self, name: String, images: &'b OpenedData) -> CellRequest<'b> {
         CellRequest { data: name, memory_limit: self.memory_limit(), ..images.request() }
     }
 
-    /// Bytes of images that one job may keep.
+    /// Bytes of images that one worker may keep.
     fn memory_limit(&self) -> usize {
-        self.job.memory_limit / self.job.jobs.max(1)
+        self.job.memory_limit / self.job.workers.len().max(1)
     }
 
     fn image_memory(&self) -> ImageMemory {
@@ -245,10 +253,10 @@ impl ModelRun<'_> {
     }
 
     /// How to calibrate; `None` where the paper's fit is all there is.
-    fn calibration_job<'b>(&'b self, task: &'b Task) -> Option<CalibrationJob<'b>> {
+    fn calibration_job<'b>(&'b self, task: &'b Task, device: Device) -> Option<CalibrationJob<'b>> {
         let clean = task.clean.as_ref()?;
         Some(CalibrationJob {
-            setting: self.setting(task),
+            setting: self.setting(task, device),
             clean: self.request(task.name.clone(), clean),
             shifts: task.shifts.clone(),
             others: Vec::new(),
@@ -284,7 +292,7 @@ impl ModelRun<'_> {
         Ok(clean.basis)
     }
 
-    /// The corrupted cells of a calibration.
+    /// The corrupted cells of a calibration, on whichever device.
     fn shifted_cells<'b>(
         &'b self,
         task: &'b Task<'b>,
@@ -293,7 +301,7 @@ impl ModelRun<'_> {
         let mut cells = Vec::new();
         for shift in &task.shifts {
             self.settle(task, || {
-                if let Some(job) = self.calibration_job(task) {
+                if let Some(job) = self.calibration_job(task, self.job.workers[0]) {
                     cells.push((task, job.cell(job.shifted(shift)?, basis)));
                 }
                 Ok(task.state().clone())
@@ -305,6 +313,7 @@ impl ModelRun<'_> {
     /// Makes corrupted cells of calibrations: while one is observed, the next is prepared and the one before is scored.
     fn make_shifted<'b>(
         &self,
+        device: Device,
         queue: impl Iterator<Item = &'b (&'b Task<'b>, CellJob<'b>)> + Send,
     ) -> Result<(), StudyError> {
         let memory = self.image_memory();
@@ -312,7 +321,9 @@ impl ModelRun<'_> {
             queue.filter(|(task, _)| !matches!(*task.state(), State::Failed(_))),
             |(task, job)| {
                 self.ledger.refresh()?;
-                Ok((task, job, job.prepare(&self.clean, &memory, self.ledger)))
+                let job = job.on(device);
+                let prepared = job.prepare(&self.clean, &memory, self.ledger);
+                Ok((task, job, prepared))
             },
             |(task, job, prepared)| {
                 let observed = prepared.and_then(|prepared| {
@@ -334,9 +345,9 @@ impl ModelRun<'_> {
     }
 
     /// The fits, from cells that are all in the ledger; more cells are made where those do not reach far enough.
-    fn fit(&self, task: &Task) -> Result<State, Trouble> {
+    fn fit(&self, task: &Task, device: Device) -> Result<State, Trouble> {
         let state = task.state().clone();
-        let (State::Based(_), Some(job)) = (&state, self.calibration_job(task)) else {
+        let (State::Based(_), Some(job)) = (&state, self.calibration_job(task, device)) else {
             return Ok(state);
         };
         let mut ledger = self.ledger.clone();
@@ -354,6 +365,7 @@ impl ModelRun<'_> {
     /// Makes units that are estimates: while the cell of one is observed, that of the next is prepared and the one before scored.
     fn make_estimates<'b>(
         &self,
+        device: Device,
         queue: impl Iterator<Item = &'b (&'b Unit, &'b Task<'b>)> + Send,
     ) -> Result<(), StudyError> {
         let memory = self.image_memory();
@@ -361,7 +373,7 @@ impl ModelRun<'_> {
             queue,
             |&(unit, task)| {
                 let title = unit.title(self.job.plan);
-                let prepared = self.unit_cell(unit, task).and_then(|cell| {
+                let prepared = self.unit_cell(unit, task, device).and_then(|cell| {
                     let prepared = cell.job(self).prepare(&self.clean, &memory, self.ledger)?;
                     Ok((cell, prepared))
                 });
@@ -388,7 +400,7 @@ impl ModelRun<'_> {
     }
 
     /// The cell of `unit`, its images opened.
-    fn unit_cell<'b>(&self, unit: &Unit, task: &'b Task<'b>) -> Result<UnitCell<'b>, Trouble> {
+    fn unit_cell<'b>(&self, unit: &Unit, task: &'b Task<'b>, device: Device) -> Result<UnitCell<'b>, Trouble> {
         let state = task.state().clone();
         if let State::Failed(problem) = &state {
             let name = &task.entry.name;
@@ -406,7 +418,7 @@ impl ModelRun<'_> {
                 .into());
             }
         }
-        Ok(UnitCell { task, state, name, images })
+        Ok(UnitCell { task, state, name, images, device })
     }
 
     /// Keeps what every fit of the unit's calibration makes of its cell.
@@ -468,11 +480,12 @@ struct UnitCell<'a> {
     state: State,
     name: String,
     images: OpenedData,
+    device: Device,
 }
 
 impl UnitCell<'_> {
     fn job<'b>(&'b self, run: &'b ModelRun) -> CellJob<'b> {
-        let setting = run.setting(self.task);
+        let setting = run.setting(self.task, self.device);
         let request = run.request(self.name.clone(), &self.images);
         match &self.state {
             State::Made(calibration, _) => {

@@ -18,8 +18,9 @@ use flipcast_record::write_atomically;
 use flipcast_run::advise::learn_advice;
 use flipcast_run::open::{LabelRule, OpenedData};
 use flipcast_run::{
-    Basis, Calibration, CalibrationCost, CalibrationJob, CalibrationShift, Fits, FlipProtocol, OutputsCalibration,
-    RESTORE_IMAGES, RestoreOptions, ScoreOptions, Setting, calibrate, measure_cost, restore_norms,
+    Basis, Calibration, CalibrationCost, CalibrationJob, CalibrationShift, CleanImages, Fits, FlipProtocol, Ledger,
+    OutputsCalibration, RESTORE_IMAGES, RestoreOptions, ScoreOptions, Setting, calibrate, clean_cell, make_cells,
+    measure_cost, restore_norms,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -112,7 +113,7 @@ fn calibrate_outputs(args: &Args) -> Result<()> {
 fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> Result<()> {
     let mut scoring = args.scoring.clone();
     let threads = thread_count(scoring.threads)?;
-    let device = scoring.device.device(threads)?;
+    let devices = scoring.device.devices(threads)?;
     if scoring.record.is_none() && !is_special(&args.out) {
         scoring.record = Some(args.out.with_extension("cells.jsonl"));
     }
@@ -155,7 +156,7 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     let job = CalibrationJob {
         shifts: CalibrationShift::parse_list(&args.shifts)?,
         others: others.iter().map(|data| scoring.request(data)).collect(),
-        setting: Setting { model: &model, protocol: &protocol, device },
+        setting: Setting { model: &model, protocol: &protocol, device: devices[0] },
         clean: scoring.request(&data),
         options: ScoreOptions {
             marginal: parse_marginal(&args.marginal, model.num_classes())?,
@@ -168,6 +169,17 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     let cost = measure_cost(&job, &ledger).with_context(cannot)?;
     if !scoring.progress.quiet {
         tell(&describe_cost(&cost, scoring.record.as_deref()));
+    }
+    if devices.len() > 1 {
+        if scoring.record.is_none() {
+            // What the devices make is looked up again below.
+            ledger = Ledger::in_memory();
+        }
+        let watcher = scoring.watcher("calibrate");
+        let clean =
+            clean_cell(&job, &CleanImages::default(), &mut ledger, &mut watcher.clone()).with_context(cannot)?;
+        let cells = job.further_cells(&clean.basis)?.into_iter().map(|(_, _, cell)| cell).collect::<Vec<_>>();
+        make_cells(&devices, &cells, scoring.memory << 20, &ledger, || watcher.clone()).with_context(cannot)?;
     }
     let mut calibration = calibrate(&job, &mut ledger, &mut scoring.watcher("calibrate")).with_context(cannot)?;
     if args.advise {

@@ -20,7 +20,7 @@ use flipcast_ground::nearest_quoted;
 use flipcast_images::table::write_npy;
 use flipcast_run::{
     Calibration, Cell, CellEstimates, CellJob, CleanImages, EstimateSource, Estimates, FlipProtocol, ImageGuesses,
-    ImageMemory, Ledger, PAPER_FITS, PaperFit, Samples, Setting, Watcher, in_flight,
+    ImageMemory, Ledger, PAPER_FITS, PaperFit, Samples, Setting, Watcher, in_flight, make_cells,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -127,7 +127,7 @@ fn estimate_outputs(args: &Args, calibration: &Path, logits: &Path) -> Result<()
 /// Estimates with a model and images.
 fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &DataArgs) -> Result<()> {
     let threads = thread_count(args.scoring.threads)?;
-    let device = args.scoring.device.device(threads)?;
+    let devices = args.scoring.device.devices(threads)?;
     args.scoring.end_on_interrupt()?;
     check_level(args.shown.level)?;
     let published = artefact.to_str().and_then(PaperFit::find);
@@ -160,7 +160,7 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
         Some(_) => args.scoring.ledger()?,
         None => Ledger::in_memory(),
     };
-    let setting = Setting { model: &model, protocol: &protocol, device };
+    let setting = Setting { model: &model, protocol: &protocol, device: devices[0] };
     let images = data.open_all(&model, args.scoring.seed)?;
     let source = match (&calibration, published) {
         (Some(calibration), _) => EstimateSource::Calibration(calibration, marginal.as_ref()),
@@ -179,15 +179,24 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
     let mut telling = watcher.clone();
     let mut kept = ledger.clone();
     let failed = |spec: &str| format!("cannot estimate the accuracy on `{spec}`");
+    let job = |number: usize| -> Result<CellJob> {
+        let (_, data) = &images[number];
+        if let Some(calibration) = &calibration {
+            calibration.check_fits(&model, &data.preprocess, &data.scope)?;
+        }
+        let request = args.scoring.request(data);
+        Ok(CellJob { setting, kind: "estimate", request, basis: basis.as_ref(), samples: Samples::None })
+    };
+    if devices.len() > 1 {
+        let cells: Vec<CellJob> = (0..images.len()).map(job).collect::<Result<_>>()?;
+        make_cells(&devices, &cells, args.scoring.memory << 20, &ledger, || watcher.clone())
+            .with_context(|| format!("cannot estimate the accuracy on {}", counted(images.len(), "dataset")))?;
+    }
     // While one dataset is observed, the next is read, and what is known of the one before is printed.
     let done = in_flight(
         images.iter().enumerate(),
-        |(number, (spec, data))| {
-            if let Some(calibration) = &calibration {
-                calibration.check_fits(&model, &data.preprocess, &data.scope)?;
-            }
-            let request = args.scoring.request(data);
-            let job = CellJob { setting, kind: "estimate", request, basis: basis.as_ref(), samples: Samples::None };
+        |(number, (spec, _))| {
+            let job = job(number)?;
             let prepared = job.prepare(&clean, &memory, &ledger).with_context(|| failed(spec))?;
             Ok((number, spec, job, prepared))
         },

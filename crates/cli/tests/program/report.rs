@@ -105,6 +105,26 @@ fn a_bad_device_is_refused_before_weights_are_opened() {
 }
 
 #[test]
+fn every_gpu_at_once_is_for_commands_that_make_several_cells() {
+    for command in [&["adapt", "--method", "tent"][..], &["analyse", "flips"], &["bench"]] {
+        let data: &[&str] = if command[0] == "bench" { &[] } else { &["--data", "nowhere"] };
+        flipcast(&[command, data, &["--model", "nowhere", "--device", "cuda:all"]].concat())
+            .expect(2, &["--device is `cuda:all`, but this command works on one device", "`study run`, `calibrate`"]);
+    }
+    if flipcast_cuda::report().usable() {
+        return;
+    }
+    let commands = [
+        &["estimate", "--model", "nowhere", "--data", "nowhere", "--calibration", "nowhere"][..],
+        &["calibrate", "--model", "nowhere", "--data", "nowhere", "--out", "nowhere/x"][..],
+        &["study", "run", "nowhere", "--out", "nowhere"][..],
+    ];
+    for command in commands {
+        flipcast(&[command, &["--device", "cuda:all"]].concat()).expect(3, &["--device is `cuda:all`, but "]);
+    }
+}
+
+#[test]
 fn a_report_is_not_written_over_its_records() {
     let scratch = Scratch::new("report-over");
     scratch.write("runs/records.jsonl", &fs::read(UNLABELLED).expect("there"));

@@ -114,6 +114,24 @@ fn where_memory_is_short_idle_networks_of_all_models_go() {
 }
 
 #[test]
+fn every_device_keeps_its_own_idle_networks() {
+    let weights = Weights::new(small_model().graph().clone(), small_model().params().clone());
+    let pool = NetworkPool::default();
+    for batch in 1..=MOST_IDLE + 1 {
+        for index in 0..8 {
+            // The networks are the processor's all the same.
+            let net = weights.network(&NetworkOptions::predict(1, SIDE, SIDE)).unwrap();
+            let device = Device::Cuda { index, precision: Precision::F32 };
+            let kind = Kind { device, purpose: Purpose::Predict, batch, size: Size::square(SIDE) };
+            pool.keep(kind, Box::new(net));
+        }
+    }
+    let idle = pool.lock();
+    assert_eq!(idle.len(), 8 * MOST_IDLE);
+    assert!(idle.iter().all(|(kind, _)| kind.batch > 1), "the oldest went, on every device");
+}
+
+#[test]
 fn a_network_that_was_in_use_during_a_panic_is_not_kept() {
     let model = small_model();
     let caught = std::panic::catch_unwind(|| {

@@ -39,7 +39,7 @@ pub struct Args {
     /// Run part I of N; cells of one model stay together
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: String,
-    /// Cells at once
+    /// Cells at once, on every device
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: usize,
     /// Threads of one cell; 0 means that all cells together use every core
@@ -80,7 +80,9 @@ pub fn run(args: &Args) -> Result<()> {
         0 => (thread_count(0)? / args.jobs).max(1),
         threads => thread_count(threads)?,
     };
-    let device = args.device.device(threads)?;
+    let devices = args.device.devices(threads)?;
+    // The first cells go to different devices.
+    let workers = devices.repeat(args.jobs);
     let loaded = args.plan.load()?;
     let asked = |unit: &&Unit| args.plan.asks_for(unit, &loaded.plan);
     let units: Vec<Unit> = shard_units(shard, &loaded.units).into_iter().filter(asked).cloned().collect();
@@ -101,11 +103,11 @@ pub fn run(args: &Args) -> Result<()> {
         units: &units,
         shard,
         limit: args.plan.limit,
-        jobs: args.jobs,
-        device,
+        workers: &workers,
         memory_limit: args.memory << 20,
         on_bad_image: args.on_bad_image.into(),
-        threads,
+        // All workers together read images with as many threads as one would.
+        threads: (threads / devices.len()).max(1),
     };
     let progress = StudyProgress::new(args.progress.line(&loaded.plan.study.name));
     let outcome = run_study(&job, &ledger, &progress)?;
