@@ -3,6 +3,7 @@ use clap::Subcommand;
 
 mod check;
 mod list;
+mod objects;
 mod pass;
 mod report;
 
@@ -18,11 +19,14 @@ enum Command {
     List(list::Args),
     /// Open and read every image of a dataset, and tell what is there and what is broken
     Check(check::Args),
+    /// List the images of an object store once, for the shards of an estimate
+    Objects(objects::Args),
 }
 
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::List(args) => list::run(args),
         Command::Check(args) => check::run(args),
+        Command::Objects(args) => objects::run(args),
     }
 }

@@ -49,7 +49,6 @@ pub(super) enum Place {
     /// In a file whose name is not UTF-8.
     File(PathBuf),
     /// In the object that its id names below the address, of so many bytes.
-    #[cfg_attr(not(feature = "objects"), expect(dead_code, reason = "only object stores have objects"))]
     Object { size: u64 },
     /// In an archive.
     Packed { archive: u32, offset: u64, stored: u64, packing: Packing },

@@ -5,7 +5,7 @@
 //! [`open`] finds out the layout of a path; a [`Part`] behind it chooses training or test images, or a half, as in
 //! `cifar10#train#first-half:7`. [`Subset`] takes any list of images, and [`InMemory`] those a program has made.
 //!
-//! `s3://bucket/prefix`, `gs://` and `az://` are read as folders are, in builds with the feature `objects`.
+//! `s3://bucket/prefix`, `gs://` and `az://` are read as folders are, in builds with the feature `objects`; [`list_objects`] keeps their names in a file that is read in their place.
 //!
 //! Files are taken as hostile: declared lengths are compared with what is there before memory is taken.
 
@@ -28,6 +28,7 @@ mod list;
 mod npy;
 mod npy_header;
 mod npz;
+mod object_list;
 #[cfg(feature = "objects")]
 mod objects;
 #[cfg(not(feature = "objects"))]
@@ -62,6 +63,7 @@ pub use kind::Layout;
 pub use npy::Severity;
 pub(crate) use npy_header::{Kind, NpyHeader};
 pub(crate) use npz::unpack_array;
+pub use object_list::list_objects;
 pub use open::{OpenOptions, Split, open, open_with};
 pub use parquet::Parquet;
 pub use part::Part;

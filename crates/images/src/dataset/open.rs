@@ -9,6 +9,7 @@ use super::idx::{image_file, open_idx};
 use super::list::open_list;
 use super::npy::open_npy;
 use super::npz::{holds_both, open_npz};
+use super::object_list::{MAGIC, open_object_list};
 use super::part::{take_half, take_sample};
 use super::png_rows::{is_png_rows_folder, open_png_rows};
 use super::tar_index::TarFile;
@@ -188,7 +189,9 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Box<dyn Dataset>, Dat
     if start.is_empty() {
         return Err(DataError::UnknownLayout { path: path.into(), found: "an empty file".into() });
     }
-    Ok(if start.starts_with(b"PAR1") {
+    Ok(if start.starts_with(MAGIC) {
+        Box::new(open_object_list(path, rule)?)
+    } else if start.starts_with(b"PAR1") {
         Box::new(Parquet::open(&[path.into()], rule)?)
     } else if start.starts_with(b"\x93NUMPY") {
         Box::new(open_npy(path, options.severity, rule)?)
