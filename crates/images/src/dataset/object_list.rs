@@ -49,7 +49,8 @@ fn to_text(address: &str, listing: Listing) -> (usize, String) {
         .collect();
     images.sort();
     let header = Header { flipcast_objects: FORMAT, address: address.to_owned(), images: images.len() };
-    let mut text = serde_json::json!(header).to_string() + "\n";
+    // As it stands: a value would have its keys sorted, and the first one tells what the file is.
+    let mut text = serde_json::to_string(&header).expect("plain fields are JSON") + "\n";
     for image in &images {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", serde_json::json!(image));
