@@ -2,9 +2,10 @@
 
 use crate::array::{borrow, read};
 use crate::error::{raise, refuse};
-use crate::estimates::Estimates;
+use crate::estimates::{ByClass, Estimates, combined, no_combined};
 use crate::watch::watched;
 use flipcast::estimate::Marginal;
+use flipcast::run::estimate_classes;
 use flipcast::{LabelledOutputs, Outputs, OutputsCalibration, ScoreOptions};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -117,9 +118,10 @@ impl Calibration {
 /// Estimates the accuracy on images that nobody labelled from a classifier's logits for them, `[images, classes]`.
 ///
 /// `second` is there if the calibration has second looks. `class_shares` stands for the classes' shares where they differ from the calibration's, `labels` for the truth
-/// beside the estimates, which no estimate uses. Logits of `float32`, row after row, are not copied, so that nobody may change them during the call.
+/// beside the estimates, which no estimate uses. `by_class` asks for `Estimates.by_class`. Logits of `float32`, row after row, are not copied, so that nobody may change them during the call.
 #[pyfunction]
-#[pyo3(signature = (logits, calibration, *, second=None, level=0.9, class_shares=None, labels=None))]
+#[pyo3(signature = (logits, calibration, *, second=None, level=0.9, class_shares=None, labels=None, by_class=false))]
+#[expect(clippy::too_many_arguments, reason = "Python names them")]
 pub fn estimate(
     py: Python<'_>,
     logits: &Bound<'_, PyAny>,
@@ -128,6 +130,7 @@ pub fn estimate(
     level: f64,
     class_shares: Option<&Bound<'_, PyAny>>,
     labels: Option<&Bound<'_, PyAny>>,
+    by_class: bool,
 ) -> PyResult<Estimates> {
     check_level(py, level)?;
     let outputs = outputs(logits, "logits")?;
@@ -141,7 +144,15 @@ pub fn estimate(
         let estimates = calibration.estimate_cell(&cell, level);
         Ok((cell, estimates))
     })?;
-    Ok(Estimates::new(cell, estimates, level))
+    let by_class = match by_class {
+        true => {
+            let accuracy = combined(&estimates).ok_or_else(|| no_combined(py))?;
+            let found = watched(py, None, |_| estimate_classes(&outputs, accuracy, &calibration.basis, level))?;
+            Some(ByClass { found, names: None })
+        }
+        false => None,
+    };
+    Ok(Estimates::new(cell, estimates, level, by_class))
 }
 
 /// Refuses a probability outside of 0 and 1.

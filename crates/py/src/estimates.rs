@@ -1,6 +1,8 @@
 //! Estimates as Python sees them.
 
 use crate::error::refuse;
+use crate::plain::to_python;
+use flipcast::run::ByClassResult;
 use flipcast::{Cell, CellEstimates};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -88,11 +90,32 @@ pub struct Estimates {
     cell: Cell,
     estimates: CellEstimates,
     level: f64,
+    by_class: Option<ByClass>,
+}
+
+/// What is expected of every class, and their names where they are known.
+#[derive(serde::Serialize)]
+pub struct ByClass {
+    #[serde(flatten)]
+    pub found: ByClassResult,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub names: Option<Vec<String>>,
+}
+
+/// The estimate that tables by class rest on.
+pub fn combined(estimates: &CellEstimates) -> Option<&flipcast::Estimate> {
+    estimates.source.get("combined")
+}
+
+/// Tables by class were asked for, and there is nothing to rest them on.
+pub fn no_combined(py: Python<'_>) -> PyErr {
+    let hint = "calibrate with more images, or with more kinds of shift";
+    refuse(py, "there is no combined estimate, which tables by class rest on", hint)
 }
 
 impl Estimates {
-    pub fn new(cell: Cell, estimates: CellEstimates, level: f64) -> Self {
-        Self { cell, estimates, level }
+    pub fn new(cell: Cell, estimates: CellEstimates, level: f64, by_class: Option<ByClass>) -> Self {
+        Self { cell, estimates, level, by_class }
     }
 
     fn first(&self, py: Python<'_>) -> PyResult<Estimate> {
@@ -163,6 +186,13 @@ impl Estimates {
             found.set_item(name, Estimate { name: name.clone(), estimate: estimate.clone() })?;
         }
         Ok(found)
+    }
+
+    /// What is expected of every class, where `by_class=True` asked for it: its share, how often answers with it are right, and which confusions are expected most, as
+    /// `flipcast estimate --by-class --json` prints them. Otherwise `None`.
+    #[getter]
+    fn by_class<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.by_class.as_ref().map(|found| to_python(py, found)).transpose()
     }
 
     /// Names of the estimators.

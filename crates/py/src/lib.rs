@@ -13,6 +13,7 @@ mod images;
 mod labels;
 mod model;
 mod monitor;
+mod plain;
 mod program;
 mod watch;
 

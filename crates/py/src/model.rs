@@ -3,11 +3,11 @@
 use crate::array::write;
 use crate::calibration::check_level;
 use crate::error::{raise, refuse};
-use crate::estimates::Estimates;
+use crate::estimates::{ByClass, Estimates, combined, no_combined};
 use crate::images;
 use crate::watch::watched;
 use flipcast::images::preprocess::{Interpolation, PreprocessChange, Resize, Size};
-use flipcast::run::{CalibrationShift, Images, MEMORY_LIMIT, Precision, RunError, run_source};
+use flipcast::run::{CalibrationShift, ImageGuesses, Images, MEMORY_LIMIT, Precision, RunError, run_source};
 use flipcast::{CalibrationJob, Device, FlipProtocol, Ledger, ModelRequest, Setting, calibrate};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub struct Model {
 /// What estimates for a network need: made of labelled images by `Model.calibrate`.
 #[pyclass(frozen, module = "flipcast")]
 pub struct ModelCalibration {
-    inner: flipcast::Calibration,
+    pub(crate) inner: flipcast::Calibration,
 }
 
 #[pymethods]
@@ -144,8 +144,9 @@ impl Model {
         Ok(ModelCalibration { inner })
     }
 
-    /// Estimates the accuracy on images that nobody labelled: a path, or an array of bytes. Labels show the truth beside the estimates, which no estimate uses.
-    #[pyo3(signature = (images, calibration, *, labels=None, level=0.9, limit=None, seed=0, device="cpu", precision="tf32", threads=0, progress=None))]
+    /// Estimates the accuracy on images that nobody labelled: a path, or an array of bytes. Labels show the truth beside the estimates, which no estimate uses. `by_class`
+    /// asks for `Estimates.by_class`.
+    #[pyo3(signature = (images, calibration, *, labels=None, level=0.9, by_class=false, limit=None, seed=0, device="cpu", precision="tf32", threads=0, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn estimate(
         &self,
@@ -154,6 +155,7 @@ impl Model {
         calibration: &ModelCalibration,
         labels: Option<&Bound<'_, PyAny>>,
         level: f64,
+        by_class: bool,
         limit: Option<usize>,
         seed: u64,
         device: &str,
@@ -165,15 +167,29 @@ impl Model {
         let device = parse_device(py, device, precision, threads)?;
         let data = images::open(images, labels, &self.inner, limit, seed)?;
         let (model, calibration) = (&*self.inner, &calibration.inner);
-        let (cell, estimates) = watched(py, progress.as_ref(), |watcher| {
+        let asked = by_class;
+        let (cell, estimates, by_class) = watched(py, progress.as_ref(), |watcher| {
             calibration.check_fits(model, &data.preprocess, &data.scope)?;
             let setting = Setting { model, protocol: &calibration.protocol, device };
-            let cell =
-                setting.cell("estimate", &data.request(), &calibration.basis, &mut Ledger::default(), watcher)?;
+            let request = data.request();
+            let cell = setting.cell("estimate", &request, &calibration.basis, &mut Ledger::default(), watcher)?;
             let estimates = calibration.estimate(&cell, level);
-            Ok::<_, RunError>((cell, estimates))
+            // Without a combined estimate `by_class` is refused below.
+            let classes = match combined(&estimates) {
+                Some(accuracy) if asked => {
+                    let mut guesses = ImageGuesses::new(&setting, &request, calibration.basis.temperature.value);
+                    let ledger = &mut Ledger::default();
+                    let found = guesses.by_class(accuracy, &calibration.basis, level, ledger, watcher)?;
+                    Some(ByClass { found, names: Some(request.scope.alternative_names(model)) })
+                }
+                _ => None,
+            };
+            Ok::<_, RunError>((cell, estimates, classes))
         })?;
-        Ok(Estimates::new(cell, estimates, level))
+        if asked && by_class.is_none() {
+            return Err(no_combined(py));
+        }
+        Ok(Estimates::new(cell, estimates, level, by_class))
     }
 
     fn __repr__(&self) -> String {

@@ -24,13 +24,14 @@ def test_predictions_and_estimates_equal_the_command_line_s(tmp_path, model):
     out = tmp_path / "logits.npy"
     data = f"{ASSETS}@gaussian_noise:3"
     told = printed(
-        "estimate", "--model", WEIGHTS, "--calibration", calibration, "--data", data, "--limit", 64, "--logits-out", out
+        "estimate", "--model", WEIGHTS, "--calibration", calibration, "--data", data, "--limit", 64, "--logits-out", out,
+        "--by-class",
     )
     steps = []
     found = model.estimate(
-        data, flipcast.ModelCalibration.load(calibration), limit=64, progress=lambda *now: steps.append(now)
+        data, flipcast.ModelCalibration.load(calibration), limit=64, by_class=True, progress=lambda *now: steps.append(now)
     )
-    assert steps and found.truth == told["truth"]
+    assert steps and found.truth == told["truth"] and found.by_class == told["by_class"]
     for part, expected in ((found, told["estimates"]), (found.adapted, told["adapted"]["estimates"])):
         assert sorted(part) == sorted(expected)
         for name in expected:
@@ -96,6 +97,27 @@ def test_a_model_that_goes_astray_is_told_by_a_warning(model, pictures, source):
     with pytest.warns(RuntimeWarning, match="less diverse|no longer tells classes apart"):
         for start in range(0, 640, 64):
             adapter(pictures[0][start : start + 64])
+
+
+def test_a_network_is_watched(tmp_path, model, pictures):
+    images, calibration = pictures[0][:200], flipcast.ModelCalibration.load(ASSETS / "calibration.json")
+    monitor = flipcast.Monitor(calibration, model=model, window_images=64)
+    assert monitor.update(images, time=1e9) == (0, 200)
+    # The windows are closed with both looks, however the images come.
+    report = monitor.report()
+    assert report["images"] == 200 and report["tests"]
+    pieces = flipcast.Monitor(calibration, model=model, window_images=64)
+    for start in range(0, 200, 24):
+        pieces.update(images[start : start + 24], time=1e9)
+    assert pieces.report() == report
+    assert any(test["kind"] == "flips" for test in report["tests"]), report["tests"]
+    pieces.save(tmp_path / "state.json")
+    monitor.load(tmp_path / "state.json")
+    assert monitor.update(images[:8], time=1e9) == (200, 208)
+    with pytest.raises(flipcast.FlipcastError, match="model"):
+        flipcast.Monitor(calibration)
+    with pytest.raises(flipcast.FlipcastError, match="second"):
+        monitor.update(images[:8], second=images[:8])
 
 
 def test_corruptions_are_those_of_the_command_line(pictures):

@@ -5,7 +5,7 @@ import doctest
 import flipcast
 import numpy as np
 import pytest
-from conftest import draw, printed, program
+from conftest import CLASSES, draw, printed, program
 
 
 def fit(clean, cells, second=False, **more):
@@ -169,3 +169,21 @@ def test_a_stream_is_watched_saved_and_merged(tmp_path, clean, cells):
         monitor.update(np.zeros((4, 7), np.float32))
     with pytest.raises(flipcast.FlipcastError, match="multiple of 64"):
         flipcast.Monitor(calibration, window_images=100)
+
+
+def test_classes_are_told_apart(clean, cells):
+    calibration = flipcast.Calibration.fit(*clean[:2], cells={name: cell[:2] for name, cell in cells.items()})
+    logits, labels, _ = draw(77, 800, 1.8)
+    assert flipcast.estimate(logits, calibration).by_class is None
+    found = flipcast.estimate(logits, calibration, by_class=True)
+    classes = found.by_class["by_class"]["classes"]
+    assert found.by_class["accuracy"] == found["combined"].accuracy and len(classes) == CLASSES
+    assert np.isclose(sum(row["share"] for row in classes), 1.0)
+    predicted = logits.argmax(1)
+    for row in classes:
+        assert row["answered"] == np.sum(predicted == row["class"])
+        right = np.mean(labels[predicted == row["class"]] == row["class"])
+        assert row["precision"]["low"] <= right <= row["precision"]["high"]
+    alone = flipcast.Calibration.fit(*clean[:2])
+    with pytest.raises(flipcast.FlipcastError, match="combined"):
+        flipcast.estimate(logits, alone, by_class=True)

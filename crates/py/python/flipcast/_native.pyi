@@ -48,6 +48,8 @@ class Estimates:
     def truth(self) -> float | None: ...
     @property
     def adapted(self) -> dict[str, Estimate]: ...
+    @property
+    def by_class(self) -> dict[str, Any] | None: ...
     def keys(self) -> list[str]: ...
     def __len__(self) -> int: ...
     def __contains__(self, name: str, /) -> bool: ...
@@ -92,6 +94,7 @@ def estimate(
     level: float = 0.9,
     class_shares: ClassShares | None = None,
     labels: npt.ArrayLike | None = None,
+    by_class: bool = False,
 ) -> Estimates: ...
 
 class LabelledEstimate:
@@ -180,6 +183,7 @@ class Model:
         *,
         labels: npt.ArrayLike | None = None,
         level: float = 0.9,
+        by_class: bool = False,
         limit: int | None = None,
         seed: int = 0,
         device: str = "cpu",
@@ -216,17 +220,21 @@ class Adapter:
 class Monitor:
     def __init__(
         self,
-        calibration: Calibration,
+        calibration: Calibration | ModelCalibration,
         *,
+        model: Model | None = None,
         window_images: int = 512,
         window_seconds: int = 3600,
         level: float = 0.9,
         false_alarms: float = 0.01,
         accuracy_line: float | None = None,
         seed: int = 0,
+        device: str = "cpu",
+        precision: str = "tf32",
+        threads: int = 0,
     ) -> None: ...
     def update(
-        self, logits: npt.ArrayLike, *, second: npt.ArrayLike | None = None, time: float | None = None
+        self, batch: npt.ArrayLike, *, second: npt.ArrayLike | None = None, time: float | None = None
     ) -> tuple[int, int]: ...
     def report(self) -> dict[str, Any]: ...
     @property
