@@ -168,14 +168,7 @@ impl Monitor {
     /// # Errors
     /// When there is not one row of outputs per image, or it has another number of classes.
     pub fn look_again(&mut self, images: &[u64], outputs: &Outputs) -> Result<(), MonitorError> {
-        let (found, expected) = (outputs.classes(), self.basis.classes());
-        if found != expected {
-            return Err(MonitorError::Classes { found, expected });
-        }
-        let (found, expected) = (outputs.images(), images.len());
-        if found != expected {
-            return Err(MonitorError::SecondLook { found, expected });
-        }
+        self.check_rows(images, outputs)?;
         let (mut known, mut flips) = (0, 0);
         for (image, logits) in images.iter().zip(outputs.rows()) {
             let Some(row) = self.state.rows.get_mut(image).filter(|row| row.second.is_none()) else { continue };
@@ -205,6 +198,19 @@ impl Monitor {
         Ok(())
     }
 
+    /// Refuses outputs that are not one row per image.
+    fn check_rows(&self, images: &[u64], outputs: &Outputs) -> Result<(), MonitorError> {
+        let (found, expected) = (outputs.classes(), self.basis.classes());
+        if found != expected {
+            return Err(MonitorError::Classes { found, expected });
+        }
+        let (found, expected) = (outputs.images(), images.len());
+        if found != expected {
+            return Err(MonitorError::SecondLook { found, expected });
+        }
+        Ok(())
+    }
+
     /// Takes the sum of the embeddings of the last `images` images, which came since a window last ended: the second look at a network without batch norms.
     ///
     /// # Errors
@@ -228,14 +234,7 @@ impl Monitor {
     /// # Errors
     /// When there is not one row of outputs per image, or it has another number of classes.
     pub fn look_adapted(&mut self, images: &[u64], outputs: &Outputs) -> Result<(), MonitorError> {
-        let (found, expected) = (outputs.classes(), self.basis.classes());
-        if found != expected {
-            return Err(MonitorError::Classes { found, expected });
-        }
-        let (found, expected) = (outputs.images(), images.len());
-        if found != expected {
-            return Err(MonitorError::SecondLook { found, expected });
-        }
+        self.check_rows(images, outputs)?;
         if self.basis.gain.is_none() {
             return Ok(());
         }
