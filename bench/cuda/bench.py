@@ -1,8 +1,8 @@
 """Times RDumb steps of flipcast and PyTorch on one GPU, taking turns, and writes raw.csv and a table.
 
-    cargo build --release -p flipcast-cuda --example step
+    cargo build --release -p flipcast-lab --bin cuda_step
     python3 bench/cuda/ceilings.py --out bench/runs/<date>-cuda-<gpu>/ceilings.json
-    python3 bench/cuda/bench.py --ours target/release/examples/step --out bench/runs/<date>-cuda-<gpu>
+    python3 bench/cuda/bench.py --ours target/release/cuda_step --out bench/runs/<date>-cuda-<gpu>
 
 Network by network, flipcast's are made one after the other, since each times its kernels then; PyTorch's start together. Then the programs of
 a row take turns, while the others wait. Bytes are what the steps of flipcast's plan read and write if each takes every operand once, and

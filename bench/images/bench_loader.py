@@ -34,11 +34,11 @@ def python_with_torch():
 
 
 def build():
-    """The example, in release."""
-    command = ["cargo", "build", "--release", "--quiet", "-p", "flipcast-images", "--example", "load_bench"]
+    """The program, in release."""
+    command = ["cargo", "build", "--release", "--quiet", "-p", "flipcast-lab", "--bin", "load_bench"]
     subprocess.run(command, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return str(target / "release" / "examples" / "load_bench")
+    return str(target / "release" / "load_bench")
 
 
 class Worker:

@@ -3,7 +3,7 @@
     python3 bench/serve/load.py --program target/release/flipcast --model M --calibration C [--side 28] [--only load,connections] [--full-disk 2000]
 
 `--full-disk` mounts a small file system and needs root. `outputs` needs numpy. Times of the bare engine (`flipcast bench`) stand before and after those of requests.
-`--only share --engine target/release/examples/two_looks` compares processor time of the server and of the engine alone, in turns.
+`--only share --engine target/release/two_looks` compares processor time of the server and of the engine alone, in turns.
 """
 
 import argparse
@@ -331,7 +331,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--streams", type=int, default=10_000)
     parser.add_argument("--burst", type=int, default=1_000_000)
-    parser.add_argument("--engine", help="the example two_looks, for the part share")
+    parser.add_argument("--engine", help="the program two_looks, for the part share")
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--side", type=int, default=28, help="height and width of images")

@@ -1,6 +1,6 @@
 //! Processor time of the engine alone for what a monitor does with a batch: the source pass and the second look.
 //!
-//! `cargo run --release -p flipcast-run --example two_looks -- MODEL BATCHES`; `bench/serve/load.py --only share` runs it in turns with the server.
+//! `cargo run --release -p flipcast-lab --bin two_looks -- MODEL BATCHES`; `bench/serve/load.py --only share` runs it in turns with the server.
 
 use flipcast_estimate::FLIP_BATCH;
 use flipcast_exec::{NormMode, Purpose};

@@ -1,6 +1,6 @@
 //! How often a monitor is wrong where nothing changes, and how soon it notices shifts, on images of a real model.
 //!
-//! `cargo run --release -p flipcast-run --example stream_alarms -- MODEL CALIBRATION DATA KNOWN [STREAMS [cpu|cuda [CHANGES]]]`; the first KNOWN images of DATA are those of the
+//! `cargo run --release -p flipcast-lab --bin stream_alarms -- MODEL CALIBRATION DATA KNOWN [STREAMS [cpu|cuda [CHANGES]]]`; the first KNOWN images of DATA are those of the
 //! calibration; CHANGES are corruptions and `classes`, with commas, or all; with 0 for STREAMS there are no unchanged ones. No stream holds an image twice, or one that its tests know already: a stream drawn with replacement from a few thousand images has those
 //! images as its source and not the source of the calibration's, which is a change, if a small one, and tests are right to see it.
 //!

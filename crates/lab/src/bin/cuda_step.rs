@@ -1,7 +1,7 @@
 //! Times an RDumb step of a network with random weights on the GPU: forward, loss, backward and optimiser, of a batch that
 //! lies on the device.
 //!
-//! `step MODEL CLASSES BATCH SIZE PRECISION [profile]` gets the network ready, then reads counts from its standard input,
+//! `cuda_step MODEL CLASSES BATCH SIZE PRECISION [profile]` gets the network ready, then reads counts from its standard input,
 //! one per line, and answers each with one line of JSON: the milliseconds of so many steps, each waited for, and what a step
 //! multiplies and moves at least. So another
 //! program can take turns with it. With `profile` it first tells where the time of a step goes.

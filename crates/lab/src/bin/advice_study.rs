@@ -4,7 +4,7 @@
 //! random order, with skewed class shares, and sorted by class. One line of CSV for every cell, candidate and part, on standard output:
 //!
 //! ```text
-//! cargo run --release -p flipcast --example advice_study -- \
+//! cargo run --release -p flipcast-lab --bin advice_study -- \
 //!     --weights resnet26.cifar100.safetensors --data cifar100_test.tar --bar cifar-c-bar --device cuda > rows.csv
 //! ```
 //!
@@ -13,7 +13,7 @@
 //! `judge` learns from the rows that teach and follows the advice on the others:
 //!
 //! ```text
-//! cargo run --release -p flipcast --example advice_study -- judge rows.csv ...
+//! cargo run --release -p flipcast-lab --bin advice_study -- judge rows.csv ...
 //! ```
 
 use flipcast::corrupt::CorruptionSet;
@@ -25,9 +25,9 @@ use flipcast::run::advise::{
     Anchors, FINALISTS, LEAST_GAIN, TRIAL_BATCH, TrialSetting, candidates, models_of, start_trials,
 };
 use flipcast::run::{CalibrationShift, HELD_OUT, Images, corrupted};
-use flipcast::{CellRequest, DataRequest, Dataset, Device, ModelRequest, Unwatched};
-use flipcast_cuda::Precision;
+use flipcast::{CellRequest, Dataset, Unwatched};
 use flipcast_ground::SplitMix64;
+use flipcast_lab::StudyArguments;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
@@ -88,21 +88,7 @@ fn cells(bar: CorruptionSet) -> Vec<Cell> {
 }
 
 fn make_rows(arguments: &[String]) -> Outcome<()> {
-    let option = |name: &str| {
-        let place = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(place + 1).map(String::as_str)
-    };
-    let weights = option("--weights").ok_or("--weights FILE is missing")?;
-    let data = option("--data").ok_or("--data PATH is missing")?;
-    let bar: CorruptionSet = option("--bar").unwrap_or("imagenet-c-bar").parse()?;
-    let seed: u64 = option("--seed").unwrap_or("0").parse()?;
-    let device = match option("--device") {
-        Some("cuda") => Device::Cuda { index: 0, precision: Precision::Tf32 },
-        _ => Device::cpu(0),
-    };
-    let request = ModelRequest { architecture: option("--architecture"), ..ModelRequest::new(Path::new(weights)) };
-    let model = request.open()?;
-    let opened = DataRequest::new(data).open(&model)?;
+    let StudyArguments { model, opened, bar, seed, device } = StudyArguments::open(arguments)?;
     let clean = CellRequest { memory_limit: 8 << 30, ..opened.request() };
     let mut order: Vec<usize> = (0..opened.dataset.len()).collect();
     SplitMix64::new(seed).shuffle(&mut order);
@@ -126,7 +112,7 @@ fn make_rows(arguments: &[String]) -> Outcome<()> {
     let setting = TrialSetting { temperature, ..setting };
     let tried = candidates(&model, TRIAL_BATCH)?;
     let models = models_of(&model, anchors.as_ref(), &tried)?;
-    let mut plain_out = match option("--plain") {
+    let mut plain_out = match StudyArguments::option(arguments, "--plain") {
         Some(path) => Some(std::fs::File::create(path)?),
         None => None,
     };

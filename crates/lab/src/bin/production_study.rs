@@ -5,7 +5,7 @@
 //! for every sample, on standard output:
 //!
 //! ```text
-//! cargo run --release -p flipcast --example production_study -- \
+//! cargo run --release -p flipcast-lab --bin production_study -- \
 //!     --weights resnet26.cifar100.safetensors --data cifar100_test.tar --bar cifar-c-bar --seed 0 > samples.csv
 //! ```
 //!
@@ -16,15 +16,11 @@ use flipcast::corrupt::registry::names;
 use flipcast::estimate::{ClassShares, Estimate, Signals, comes_in_bursts};
 use flipcast::images::dataset::Subset;
 use flipcast::run::{HELD_OUT, corrupted};
-use flipcast::{
-    CalibrationJob, CellRequest, DataRequest, Dataset, Device, FlipProtocol, Ledger, ModelRequest, Setting, Unwatched,
-    calibrate,
-};
-use flipcast_cuda::Precision;
+use flipcast::{CalibrationJob, CellRequest, Dataset, FlipProtocol, Ledger, Setting, Unwatched, calibrate};
 use flipcast_ground::SplitMix64;
+use flipcast_lab::StudyArguments;
 use std::error::Error;
 use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 
 const SIZES: [usize; 6] = [50, 100, 200, 300, 1000, usize::MAX];
@@ -35,21 +31,7 @@ const LEVEL: f64 = 0.9;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
-    let option = |name: &str| {
-        let place = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(place + 1).map(String::as_str)
-    };
-    let weights = option("--weights").ok_or("--weights FILE is missing")?;
-    let data = option("--data").ok_or("--data PATH is missing")?;
-    let bar: CorruptionSet = option("--bar").unwrap_or("imagenet-c-bar").parse()?;
-    let seed: u64 = option("--seed").unwrap_or("0").parse()?;
-    let device = match option("--device") {
-        Some("cuda") => Device::Cuda { index: 0, precision: Precision::Tf32 },
-        _ => Device::cpu(0),
-    };
-    let request = ModelRequest { architecture: option("--architecture"), ..ModelRequest::new(Path::new(weights)) };
-    let model = request.open()?;
-    let opened = DataRequest::new(data).open(&model)?;
+    let StudyArguments { model, opened, bar, seed, device } = StudyArguments::open(&arguments)?;
     let mut order: Vec<usize> = (0..opened.dataset.len()).collect();
     SplitMix64::new(seed).shuffle(&mut order);
     let half = |indices: &[usize]| -> Result<Arc<dyn Dataset>, Box<dyn Error>> {

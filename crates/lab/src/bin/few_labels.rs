@@ -1,6 +1,6 @@
 //! What a few labels add: width and coverage of intervals against the number of labels, and how tables by class do.
 //!
-//! Run it with `cargo run --release -p flipcast --example few_labels -- MODEL CALIBRATION DATA SHIFT...`; `DATA` needs labels, a
+//! Run it with `cargo run --release -p flipcast-lab --bin few_labels -- MODEL CALIBRATION DATA SHIFT...`; `DATA` needs labels, a
 //! `SHIFT` is a corruption such as `fog:3`. `studies/few_labels` holds its output.
 
 use flipcast::estimate::{

@@ -1,0 +1,6 @@
+//! Programs behind committed studies and benchmarks, in `src/bin`. Here is what several of them share.
+#![forbid(unsafe_code)]
+
+mod study_arguments;
+
+pub use study_arguments::StudyArguments;
