@@ -202,7 +202,7 @@ def write(network, out, architecture):
         "classes": CLASSES,
         "mean": MEAN,
         "std": STD,
-        "resize": {"exact_float": {"width": SIZE, "height": SIZE}},
+        "resize": {"exact": {"width": SIZE, "height": SIZE}},
         "interpolation": "bilinear",
     }
     out.with_suffix(".json").write_text(json.dumps(card, indent=1))
