@@ -79,7 +79,7 @@ impl Isa {
     }
 
     /// Runs `task` with this instruction set.
-    pub(crate) fn run<T: Task>(self, task: T) -> T::Output {
+    pub fn run<T: Task>(self, task: T) -> T::Output {
         // SAFETY: `self` exists only if `available` found the set on this machine.
         unsafe {
             match self.0 {

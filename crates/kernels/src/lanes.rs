@@ -8,7 +8,7 @@ pub(crate) const WIDEST: usize = 16;
 /// # Safety
 /// Every method may only run where the instruction set is available, which [`crate::Isa`] establishes once; pointers
 /// must be valid for the number of floats the method names.
-pub(crate) trait Lanes: Copy + 'static {
+pub trait Lanes: Copy + 'static {
     /// Floats per vector.
     const N: usize;
     /// Most rows of a matrix tile: with `2` vectors of columns its accumulators fill the registers.
@@ -119,7 +119,7 @@ pub(crate) unsafe fn store<L: Lanes>(to: *mut f32, part: usize, v: L::V) {
 }
 
 /// Work to run inside a function compiled for an instruction set.
-pub(crate) trait Task {
+pub trait Task {
     type Output;
     /// # Safety
     /// `L`'s instruction set must be available.

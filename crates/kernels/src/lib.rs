@@ -51,16 +51,20 @@ mod gemm;
 mod isa;
 mod join;
 mod join_backward;
+#[expect(
+    missing_docs,
+    clippy::missing_safety_doc,
+    reason = "arithmetic by its names; its one condition stands at the trait"
+)]
 mod lanes;
 mod layer_norm;
 mod layout;
 mod mask;
+#[expect(clippy::missing_safety_doc, reason = "the one condition of all of them is that of `Lanes`")]
 mod math;
 mod multiply;
 mod norm;
 mod norm_backward;
-#[cfg(test)]
-mod parity;
 mod peak;
 mod pool;
 mod portable;
@@ -95,3 +99,12 @@ pub use source::{NormTables, Source, ThroughTables};
 pub use target::Target;
 pub use team::{ScratchSize, Team};
 pub(crate) use workers::Workers;
+
+/// What tests look at besides the entry points. They stand in `tests/`: a test build of this crate would compile every kernel a second time.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::conv::{Chunk, Chunking};
+    pub use crate::lanes::{Lanes, Task};
+    pub use crate::math::{erf, exp, gelu_slope, tanh};
+    pub use crate::workers::Workers;
+}

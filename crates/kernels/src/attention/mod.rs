@@ -8,7 +8,5 @@ mod forward;
 mod layer;
 mod pack;
 mod softmax;
-#[cfg(test)]
-mod tests;
 
 pub use layer::{Attention, AttentionShape};

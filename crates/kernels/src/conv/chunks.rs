@@ -2,10 +2,14 @@
 
 /// A chunk: rows of one image, or several whole images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chunk {
+pub struct Chunk {
+    /// Its first image.
     pub image: usize,
+    /// Number of images.
     pub images: usize,
+    /// Its first row of outputs.
     pub row: usize,
+    /// Rows of each image.
     pub rows: usize,
 }
 
@@ -18,7 +22,7 @@ impl Chunk {
 
 /// Rows or images per chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chunking {
+pub struct Chunking {
     height: usize,
     rows: usize,
     images: usize,
@@ -61,30 +65,5 @@ impl Chunking {
         let image = index / self.per_image() * self.images;
         let row = index % self.per_image() * self.rows;
         Chunk { image, images: self.images.min(images - image), row, rows: self.rows.min(self.height - row) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_cover_every_row_once() {
-        for (height, rows, granule, images) in
-            [(7, 32, 4, 5), (14, 4, 4, 3), (13, 5, 2, 2), (1, 1, 1, 4), (56, 8, 4, 2), (6, 4, 4, 1)]
-        {
-            let chunking = Chunking::new(height, rows, granule);
-            let mut seen = vec![0; height * images];
-            for index in 0..chunking.count(images) {
-                let chunk = chunking.get(index, images);
-                assert_eq!(chunk.row % granule, 0);
-                for image in chunk.image..chunk.image + chunk.images {
-                    for row in chunk.row..chunk.row + chunk.rows {
-                        seen[image * height + row] += 1;
-                    }
-                }
-            }
-            assert!(seen.iter().all(|&count| count == 1), "{height} {rows} {granule} {images}");
-        }
     }
 }

@@ -12,11 +12,10 @@ mod pass;
 mod pointwise;
 mod prepared;
 mod shape;
-#[cfg(test)]
-mod tests;
 mod window;
 mod winograd;
 
+pub use chunks::{Chunk, Chunking};
 pub(crate) use flipcast_graph::ConvShape;
 pub use prepared::Conv;
 pub use shape::Exactness;

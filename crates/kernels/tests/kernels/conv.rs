@@ -1,9 +1,7 @@
 //! Every algorithm, direction and instruction set against the definition of a convolution in double precision.
 
-use super::{Conv, ConvShape, Exactness};
-use crate::isa::Isa;
-use crate::{Gather, NormTables, Sink, Source, Team, ThroughTables};
 use flipcast_graph::Activation;
+use flipcast_kernels::{Conv, ConvShape, Exactness, Gather, Isa, NormTables, Sink, Source, Team, ThroughTables};
 use flipcast_tensor::Tolerance;
 
 /// Repeatable numbers in about [-1, 1].

@@ -1,6 +1,5 @@
-use super::*;
 use crate::parity::{compare, noise};
-use crate::{Exactness, Isa, Target, Team};
+use flipcast_kernels::{Attention, AttentionShape, Exactness, Isa, Target, Team};
 use flipcast_tensor::Tolerance;
 
 const IMAGES: usize = 2;

@@ -1,9 +1,9 @@
 //! Every kernel on every instruction set against its scalar twin: channel counts from one to beyond two vectors, canaries
 //! around every output, and NaN, infinities and signed zeros among the inputs.
 
-use crate::lanes::{Lanes, Task};
-use crate::*;
 use flipcast_graph::Activation;
+use flipcast_kernels::internals::{Lanes, Task};
+use flipcast_kernels::*;
 use flipcast_tensor::Tolerance;
 
 const ACTIVATIONS: [Activation; 10] = [
