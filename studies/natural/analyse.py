@@ -3,7 +3,8 @@
     python3 studies/natural/analyse.py --records records.jsonl --adapted FOLDER --out studies/natural/pacs
 
 Writes estimates.csv (every estimate with interval, flags and truth), summary.md (mean absolute error, bias and coverage by estimator, natural and corrupted sets apart), signals.csv (what the
-estimates rest on, of calibration cells and test cells), adapted.csv (accuracy of every method), classes.csv (true and predicted shares, recall, flips by class) and confidence.csv (accuracy by confidence).
+estimates rest on, of calibration cells and test cells), adapted.csv (accuracy of every method), classes.csv (true and predicted shares, recall, flips by class), confidence.csv (accuracy by confidence) and evidence.md (signals of test cells beside those that
+calibration shifts of the same accuracy would have).
 Needs Python 3.9 and nothing else."""
 
 import argparse
@@ -31,6 +32,7 @@ def main():
     write_csv(out / "estimates.csv", estimates)
     write_csv(out / "signals.csv", read_signals(records))
     (out / "summary.md").write_text(summary(estimates))
+    (out / "evidence.md").write_text(evidence(read_signals(records)))
     if arguments.adapted:
         folder = pathlib.Path(arguments.adapted)
         write_csv(out / "adapted.csv", read_adapted(folder))
@@ -85,6 +87,44 @@ def read_signals(records):
         row["used_share"] = adaptation["used"] / adaptation["seen"] if adaptation.get("seen") else ""
         rows.append(row)
     return sorted(rows, key=lambda row: [row[name] for name in ("network", "protocol", "kind", "data")])
+
+
+def evidence(signals):
+    """What calibration shifts of the same accuracy show, beside what test cells show: a line through the calibration cells, from accuracy to signal."""
+    names = ["confidence", "cross", "reverse", "entropy", "transport", "wf_unweighted"]
+    lines = []
+    for network, protocol in sorted({(row["network"], row["protocol"]) for row in signals}):
+        chosen = [row for row in signals if (row["network"], row["protocol"]) == (network, protocol)]
+        fitted = [row for row in chosen if row["kind"] == "calibrate"]
+        if len(fitted) < 3:
+            continue
+        accuracies = [row["accuracy"] for row in fitted]
+        lines += [
+            f"## {network}, `{protocol}`: {len(fitted)} calibration cells, accuracy {100 * min(accuracies):.1f} to {100 * max(accuracies):.1f}%", "",
+            "Each entry: seen / expected at this accuracy (deviations of calibration cells from their line: one standard deviation).", "",
+            "| set | accuracy |" + "".join(f" {name} |" for name in names), "|---|---|" + "---|" * len(names),
+        ]
+        for row in (row for row in chosen if row["kind"] == "estimate"):
+            line = f"| {row['data']} | {100 * row['accuracy']:.1f} |"
+            for name in names:
+                pairs = [(cell["accuracy"], float(cell[name])) for cell in fitted if cell[name] != ""]
+                if len(pairs) < 3 or row[name] == "":
+                    line += " |"
+                    continue
+                at, spread = line_through(pairs, row["accuracy"])
+                line += f" {float(row[name]):.3f} / {at:.3f} ({spread:.3f}) |"
+            lines.append(line)
+        lines.append("")
+    return "\n".join(lines)
+
+
+def line_through(pairs, x):
+    """The least-squares line at `x`, and the standard deviation of the pairs about it."""
+    count = len(pairs)
+    mean_x, mean_y = sum(a for a, _ in pairs) / count, sum(b for _, b in pairs) / count
+    slope = sum((a - mean_x) * (b - mean_y) for a, b in pairs) / max(sum((a - mean_x) ** 2 for a, _ in pairs), 1e-12)
+    left = [b - mean_y - slope * (a - mean_x) for a, b in pairs]
+    return mean_y + slope * (x - mean_x), (sum(value**2 for value in left) / max(count - 2, 1)) ** 0.5
 
 
 def quality(rows):
