@@ -160,6 +160,16 @@ def summary(estimates):
                     line += f" {q['mae']:.1f} / {q['worst']:.1f}, {q['bias']:+.1f}; {q['held']} of {q['count']}; {q['width']:.0f} |"
                 lines.append(line)
             lines.append("")
+            cells = sorted({(row["network"], row["row"], row["truth"]) for row in natural})
+            lines += ["Every natural cell: estimate less truth, in points; `!` where the interval does not hold the truth.", ""]
+            lines += ["| estimator |" + "".join(f" {network}, {name}: {truth:.1f}% right |" for network, name, truth in cells), "|---|" + "---|" * len(cells)]
+            for estimator in names:
+                line = f"| `{estimator}` |"
+                for network, name, _ in cells:
+                    found = [row for row in natural if (row["network"], row["row"], row["estimator"]) == (network, name, estimator)]
+                    line += "".join(f" {row['estimate'] - row['truth']:+.1f}{'' if row['low'] <= row['truth'] <= row['high'] else ' !'}" for row in found) + " |"
+                lines.append(line)
+            lines.append("")
     return "\n".join(lines)
 
 
