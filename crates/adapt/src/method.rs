@@ -210,6 +210,18 @@ pub enum Recipe {
 }
 
 /// A method with its settings: what a protocol stores, and what an [`Adapter`] is built from.
+///
+/// ```
+/// use flipcast_adapt::{MethodConfig, Recipe};
+///
+/// let ours = MethodConfig::default_for("rdumb", 10)?;
+/// let published = MethodConfig::published("rdumb", Recipe::ImageNet)?;
+/// assert_eq!(published.reset_every(), Some(1000));
+/// // Margins of the published setting are made for 1,000 classes.
+/// assert_ne!(ours, published);
+/// let _adapter = ours.with_lr(1e-3).expect("RDumb has a learning rate").build(0)?;
+/// # Ok::<(), flipcast_adapt::AdaptError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case", deny_unknown_fields)]
 pub enum MethodConfig {

@@ -1,6 +1,14 @@
 use crate::ExecError;
 
 /// Which statistics batch norms normalise with. Group and layer norms have only their own.
+///
+/// ```
+/// use flipcast_executor::NormMode;
+///
+/// assert!(NormMode::Mixed { source_weight: 0.5 }.check().is_ok());
+/// let wrong = NormMode::Mixed { source_weight: 2.0 }.check().unwrap_err();
+/// assert!(wrong.to_string().contains('2'));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum NormMode {

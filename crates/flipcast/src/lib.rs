@@ -56,20 +56,29 @@
 //! # }
 //! ```
 //!
-//! Adapting while predicting, from files:
+//! Adapting while predicting; with files, `ModelRequest::new("resnet18.safetensors".as_ref()).open()?` and
+//! `DataRequest::new("production.tar").open(&model)?` take the place of the first lines:
 //!
-//! ```no_run
-//! use flipcast::{DataRequest, Device, Loader, MethodConfig, ModelRequest, Purpose};
+//! ```
+//! # use flipcast::images::preprocess::{Normalise, Preprocess};
+//! # use flipcast::{Image, InMemory, Label, Model, OpenedData};
+//! use flipcast::{Adapter, Device, Loader, MethodConfig, Purpose};
 //!
-//! let model = ModelRequest::new("resnet18.safetensors".as_ref()).open()?;
-//! let data = DataRequest::new("production.tar").open(&model)?;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let model = Model::random("cifar_resnet8_w4", 10, 1)?.with_preprocess(Preprocess::normalise_only(Normalise::half()));
+//! # let picture = |i: usize| Image::new(32, 32, (0..3072).map(|j| ((i * 37 + j) % 256) as u8).collect()).expect("3072 bytes");
+//! # let data = OpenedData::new("stream", InMemory::new((0..6).map(|i| (picture(i), Label::Unknown))), &model)?;
 //! let request = data.request();
-//! let mut net = Device::cpu(0).network(&model, Purpose::Adapt, request.config.batch_size)?;
+//! let mut net = Device::cpu(1).network(&model, Purpose::Adapt, 4)?;
 //! let mut tent = MethodConfig::default_for("tent", model.num_classes())?.build(0)?;
+//! # let config = flipcast::LoaderConfig { batch_size: 4, ..request.config.clone() };
+//! # let request = flipcast::CellRequest { config, ..request };
 //! for loaded in Loader::new(request.dataset.clone(), request.config.clone())? {
 //!     println!("{:?}", tent.step(&mut *net, &loaded?.batch)?.logits.argmax());
 //! }
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! assert_ne!(net.affine(), net.source_affine());
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! `examples/` shows three longer programs: `estimate_accuracy`, `adapt_stream` and `own_corruptions`.

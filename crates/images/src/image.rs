@@ -1,4 +1,12 @@
 /// An 8-bit RGB image, rows from the top, three bytes a pixel.
+///
+/// ```
+/// use flipcast_images::Image;
+///
+/// let image = Image::new(2, 1, vec![255, 0, 0, 0, 0, 255]).expect("three bytes a pixel");
+/// assert_eq!(&image.rgb()[3..], [0, 0, 255]);
+/// assert!(Image::new(2, 1, vec![0; 5]).is_none());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     width: usize,

@@ -13,6 +13,18 @@ use std::sync::Arc;
 /// A network with its frozen weights, and what is needed to use it on images.
 ///
 /// Every parameter of the graph is there, has the right extents and is finite. Cloning shares the weights.
+///
+/// ```
+/// use flipcast_models::Model;
+///
+/// let model = Model::random("cifar_resnet8_w4", 10, 1)?;
+/// assert_eq!((model.num_classes(), model.input_size().width), (10, 32));
+/// // What adapts: the scale and shift of every norm layer, in one vector.
+/// let mut affine = model.affine();
+/// affine.fill(0.5);
+/// assert_eq!(model.with_affine(&affine)?.affine(), affine);
+/// # Ok::<(), flipcast_models::ModelError>(())
+/// ```
 #[derive(Clone)]
 pub struct Model {
     name: String,

@@ -10,6 +10,17 @@ use flipcast_graph::Graph;
 use serde::{Deserialize, Serialize};
 
 /// How flips are counted: what adapts, for how long, and what is probed.
+///
+/// ```
+/// use flipcast_run::FlipProtocol;
+///
+/// let network = flipcast_models::Model::random("cifar_resnet8_w4", 10, 1)?;
+/// let ours = FlipProtocol::for_network("flipcast", network.graph())?;
+/// let paper = FlipProtocol::named("paper")?;
+/// // The default is cheap; the paper adapts for a thousand steps.
+/// assert!(ours.last_stop() < paper.last_stop());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlipProtocol {

@@ -13,6 +13,30 @@ use std::path::Path;
 use toml::Spanned;
 
 /// What is to be found out, and with which models, protocols and data.
+///
+/// ```
+/// use flipcast_study::{ExpandOptions, Plan, expand};
+///
+/// let plan = Plan::parse(
+///     r#"
+///     [study]
+///     name = "noise"
+///     [[models]]
+///     name = "mine"
+///     weights = "${WEIGHTS}/mine.safetensors"
+///     [[calibrations]]
+///     name = "clean"
+///     data = "${DATA}/val"
+///     [[datasets]]
+///     name = "noisy"
+///     data = "${DATA}/test"
+///     corruptions = ["gaussian_noise", "fog"]
+///     severities = [1, 3, 5]
+///     "#,
+/// )?;
+/// assert_eq!(expand(&plan, &ExpandOptions::default())?.len(), 6);
+/// # Ok::<(), flipcast_study::StudyError>(())
+/// ```
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {

@@ -36,6 +36,22 @@ pub struct Skipped {
 }
 
 /// Gives the batches of a dataset, in an order that depends on the configuration alone.
+///
+/// ```
+/// use flipcast_images::dataset::InMemory;
+/// use flipcast_images::loader::{Loader, LoaderConfig};
+/// use flipcast_images::preprocess::{Normalise, Preprocess};
+/// use flipcast_images::{Image, Label};
+/// use std::sync::Arc;
+///
+/// let grey = Image::new(8, 8, vec![128; 8 * 8 * 3]).expect("three bytes a pixel");
+/// let dataset = Arc::new(InMemory::new((0..5).map(|i| (grey.clone(), Label::Class(i)))));
+/// let preprocess = Preprocess::normalise_only(Normalise::half());
+/// let config = LoaderConfig { batch_size: 2, ..LoaderConfig::new(preprocess) };
+/// let sizes: Result<Vec<usize>, _> = Loader::new(dataset, config)?.map(|batch| Ok(batch?.labels.len())).collect();
+/// assert_eq!(sizes.map_err(|error: flipcast_images::loader::LoadError| error)?, [2, 2, 1]);
+/// # Ok::<(), flipcast_images::loader::LoadError>(())
+/// ```
 pub struct Loader {
     dataset: Arc<dyn Dataset>,
     batch_size: usize,
