@@ -1,4 +1,5 @@
 use super::operators::{OPERATORS, Operator, Scores};
+use super::room::Room;
 use super::schema::{Call, Program};
 use super::view::{View, channel_axis};
 use super::{CallError, Place, ProgramError, rotary};
@@ -12,8 +13,10 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// More values of one image than any layer has; a bound on what a small file can ask for.
+/// More values of one image than any layer has.
 const MOST_VALUES: usize = 1 << 31;
+/// Classes that need no room of the file's for a layer that changes nothing.
+const FREE_CLASSES: usize = 1000;
 /// Sides of the example images.
 const LARGEST_SIDE: usize = 1 << 14;
 
@@ -41,6 +44,18 @@ pub(super) enum Value {
     Scores(Box<Scores>),
     /// Lengths of the vectors on the last axis of a view, which is about to be divided by them.
     Lengths(Box<View>),
+}
+
+impl Value {
+    /// Elements that were made for it and not read from the file.
+    fn made_elements(&self) -> usize {
+        let elements = |constant: &Constant| constant.tensor.values().len();
+        match self {
+            Self::Constant(constant) if constant.name.is_none() => elements(constant),
+            Self::Scores(scores) => [&scores.bias, &scores.mask].into_iter().flatten().map(elements).sum(),
+            _ => 0,
+        }
+    }
 }
 
 /// A tensor that is known before any image is.
@@ -73,6 +88,10 @@ impl Constant {
 /// The network so far.
 pub(super) struct Lowering<'a> {
     pub file: &'a WeightFile,
+    /// What constants and parameters may still be made of.
+    pub room: Room,
+    /// What they might be made of at first, and the most channels that a value may have.
+    whole_room: Room,
     pub builder: GraphBuilder,
     pub params: HashMap<String, Tensor>,
     /// Images of the example.
@@ -131,8 +150,11 @@ pub(crate) fn lower_program(file: &WeightFile, program: &StoredProgram, size: Si
     }
     let (builder, input) = GraphBuilder::new(channels);
     let dims = Dims::new(rows, columns, channels);
+    let room = Room::of_file(file.len());
     let mut lowering = Lowering {
         file,
+        room,
+        whole_room: room,
         builder,
         params: HashMap::new(),
         batch,
@@ -170,6 +192,7 @@ impl Lowering<'_> {
         let operator = OPERATORS.iter().find(|operator| operator.name == name);
         let operator = operator.ok_or(CallError::UnknownOperator { known: OPERATORS.len() })?;
         let results = (operator.lower)(self, call)?;
+        self.room.take(results.iter().map(Value::made_elements).sum())?;
         let first = call.tensor_name(0);
         let memory = match first.and_then(|first| self.memory.get(first)) {
             Some(&memory) if operator.is_view && !in_place => memory,
@@ -220,7 +243,7 @@ impl Lowering<'_> {
         }
         let mut node = view.node;
         if !self.linear.contains(&node) {
-            node = self.identity_head(node, dims.channels);
+            node = self.identity_head(node, dims.channels)?;
         }
         let graph = self.builder.finish(node).map_err(|source| ProgramError::Graph { source })?;
         graph.infer_dims(size.height, size.width).map_err(|source| ProgramError::Plan { source })?;
@@ -241,13 +264,17 @@ impl Lowering<'_> {
     }
 
     /// A network must end in a linear layer; one that ends otherwise gets one that changes nothing.
-    fn identity_head(&mut self, node: NodeId, classes: usize) -> NodeId {
+    fn identity_head(&mut self, node: NodeId, classes: usize) -> Result<NodeId, ProgramError> {
+        if classes > FREE_CLASSES && self.room.count(&[classes, classes]).is_err() {
+            let found = format!("{classes} values, too many to be classes in a file of this size");
+            return Err(ProgramError::NotLogits { name: "logits".into(), found });
+        }
         let name = self.unused_name("logits");
         let mut weight = vec![0.0; classes * classes];
         weight.iter_mut().step_by(classes + 1).for_each(|one| *one = 1.0);
         let weight = Tensor::new([classes, classes], weight).expect("one value was made per element");
         self.params.insert(format!("{name}.weight"), weight);
-        self.builder.linear_without_bias(&name, node, classes, classes)
+        Ok(self.builder.linear_without_bias(&name, node, classes, classes))
     }
 
     /// Notes that the constant `result` is `range` along `axis` of the constant `name`.
@@ -268,7 +295,7 @@ impl Lowering<'_> {
             }
         };
         let positions: Vec<usize> = range.filter(|&at| at < places.extents()[axis]).collect();
-        let places = places.take(axis, &positions, &[positions.len()])?;
+        let places = places.take(self.room, axis, &positions, &[positions.len()])?;
         self.windows.insert(result.to_owned(), (whole, places));
         Ok(())
     }
@@ -326,6 +353,7 @@ impl Lowering<'_> {
         if values.is_none_or(|values| values == 0 || values > MOST_VALUES) {
             return Err(CallError::Extents { problem: format!("{dims} values of an image") });
         }
+        self.whole_room.count(&[dims.channels])?;
         self.nodes.push((node, dims));
         debug_assert_eq!(self.nodes.len(), node.index() + 1, "every node's extents are noted once");
         Ok(node)
@@ -358,6 +386,7 @@ impl Lowering<'_> {
 
     /// Keeps `constant` as the parameter `name` with other extents of the same size.
     pub fn keep(&mut self, name: String, extents: &[usize], constant: &Constant) -> Result<(), CallError> {
+        self.room.take(constant.tensor.values().len())?;
         let tensor = Tensor::new(Shape::new(extents), constant.tensor.values().to_vec());
         let problem = || format!("`{}` has extents {:?}, expected {extents:?}", shown(&name), constant.extents());
         let tensor = tensor.map_err(|_| CallError::Extents { problem: problem() })?;

@@ -14,6 +14,7 @@ mod error;
 mod lower;
 mod onnx;
 mod operators;
+mod room;
 mod rotary;
 mod schema;
 mod view;

@@ -276,12 +276,26 @@ impl View {
         view
     }
 
+    /// For every channel, the position in a tensor of `extents` that is broadcast against the view. `None` where it does not fit, or differs
+    /// from image to image or from pixel to pixel.
+    pub fn broadcast_channels(&self, extents: &[usize]) -> Option<Vec<u32>> {
+        let skipped = self.axes.len().checked_sub(extents.len())?;
+        let told_apart = self.axes[skipped..].iter().zip(extents).filter(|(_, extent)| **extent != 1);
+        if told_apart.flat_map(|(axis, _)| axis).any(|piece| piece.dim != Dim::Channel) {
+            return None;
+        }
+        let channels = |axis: &Axis| axis.iter().filter(|piece| piece.dim == Dim::Channel).cloned().collect();
+        let of_one_pixel = Self { axes: self.axes.iter().map(channels).collect(), ..self.clone() };
+        let count = of_one_pixel.axes.iter().map(extent).product();
+        of_one_pixel.broadcast(Dims::new(1, 1, count), extents)
+    }
+
     /// For every pixel and channel of a node of `dims`, which the view holds whole, the position in a tensor of `extents` that
     /// is broadcast against the view. `None` where it does not fit, or differs from image to image.
-    pub fn broadcast(&self, dims: Dims, extents: &[usize]) -> Option<Vec<usize>> {
+    pub fn broadcast(&self, dims: Dims, extents: &[usize]) -> Option<Vec<u32>> {
         let skipped = self.axes.len().checked_sub(extents.len())?;
         // Offset in the node and in the tensor of every position so far.
-        let mut places = vec![(0usize, 0usize)];
+        let mut places = vec![(0u32, 0u32)];
         let mut weight: usize = extents.iter().product();
         for (index, axis) in self.axes.iter().enumerate() {
             let extent_here = if index < skipped { 1 } else { extents[index - skipped] };
@@ -299,14 +313,15 @@ impl View {
                     Dim::Column => dims.channels,
                     Dim::Batch | Dim::Channel => 1,
                 };
-                let moved = |(to, from): (usize, usize)| {
-                    (0..piece.size).map(move |i| (to + i * piece.stride * unit, from + i * inner * step))
+                let moved = |(to, from): (u32, u32)| {
+                    (0..piece.size)
+                        .map(move |i| (to + (i * piece.stride * unit) as u32, from + (i * inner * step) as u32))
                 };
                 places = places.into_iter().flat_map(moved).collect();
             }
         }
         places.sort_unstable();
-        let whole = places.len() == dims.len() && places.iter().enumerate().all(|(i, place)| place.0 == i);
+        let whole = places.len() == dims.len() && places.iter().zip(0..).all(|(place, i)| place.0 == i);
         whole.then(|| places.into_iter().map(|(_, from)| from).collect())
     }
 }
@@ -405,5 +420,8 @@ mod tests {
         assert_eq!(found, [0, 2, 4, 1, 3, 5]);
         assert_eq!(map(dims).broadcast(dims, &[2, 3, 1, 2]), None);
         assert_eq!(map(dims).broadcast(dims, &[2, 1]), None);
+        assert_eq!(map(dims).broadcast_channels(&[3, 1, 1]).unwrap(), [0, 1, 2]);
+        assert_eq!(map(dims).broadcast_channels(&[1, 3, 1, 2]), None);
+        assert_eq!(map(dims).broadcast_channels(&[2, 1, 1]), None);
     }
 }

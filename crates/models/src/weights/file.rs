@@ -166,6 +166,11 @@ impl WeightFile {
         self.program.as_ref()
     }
 
+    /// Bytes of the file and of those beside it that it names.
+    pub(crate) fn len(&self) -> usize {
+        self.sources.iter().map(|source| source.len()).sum()
+    }
+
     /// The bytes at `place` of the file.
     pub(crate) fn bytes(&self, place: Range<usize>) -> &[u8] {
         &self.sources[0][place]

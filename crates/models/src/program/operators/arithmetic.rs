@@ -2,6 +2,7 @@ use super::constants::combine;
 use crate::program::CallError;
 use crate::program::arguments::refuse;
 use crate::program::lower::{Constant, Lowering, Value};
+use crate::program::room::Room;
 use crate::program::schema::{Arg, Call, Int};
 use crate::program::view::View;
 
@@ -16,7 +17,7 @@ pub(super) fn add(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
         (Value::Scores(scores), Value::Constant(constant)) | (Value::Constant(constant), Value::Scores(scores)) => {
             lowering.bias_scores(*scores, &constant)
         }
-        (a, b) => fold(a, b, |a, b| a + b),
+        (a, b) => fold(lowering.room, a, b, |a, b| a + b),
     }
 }
 
@@ -39,7 +40,7 @@ pub(super) fn sub(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
             };
             lowering.add_constant(call, view, constant)
         }
-        (a, b) => fold(a, b, |a, b| a - b),
+        (a, b) => fold(lowering.room, a, b, |a, b| a - b),
     }
 }
 
@@ -53,7 +54,7 @@ pub(super) fn mul(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
         (Value::Scores(scores), Value::Constant(constant)) | (Value::Constant(constant), Value::Scores(scores)) => {
             lowering.scale_scores(call, *scores, constant)
         }
-        (a, b) => fold(a, b, |a, b| a * b),
+        (a, b) => fold(lowering.room, a, b, |a, b| a * b),
     }
 }
 
@@ -69,9 +70,9 @@ pub(super) fn div(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
         (Value::View(view), Value::Lengths(vectors)) if view == *vectors => lowering.unit_vectors(call, view),
         (_, Value::View(_)) => Err(refuse("other", "a value that depends on the images", "a constant")),
         (Value::Constant(a), Value::Constant(b)) if a.integer && b.integer => {
-            fold(Value::Constant(a), Value::Constant(b), |a, b| (a / b).trunc())
+            fold(lowering.room, Value::Constant(a), Value::Constant(b), |a, b| (a / b).trunc())
         }
-        (a, b) => fold(a, b, |a, b| a / b),
+        (a, b) => fold(lowering.room, a, b, |a, b| a / b),
     }
 }
 
@@ -89,11 +90,11 @@ pub(super) fn square(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
 }
 
 /// A function of two constants.
-fn fold(a: Value, b: Value, function: fn(f32, f32) -> f32) -> Result<Vec<Value>, CallError> {
+fn fold(room: Room, a: Value, b: Value, function: fn(f32, f32) -> f32) -> Result<Vec<Value>, CallError> {
     let (Value::Constant(a), Value::Constant(b)) = (&a, &b) else {
         return Err(refuse("other", "a product of two values", "one that its softmax follows"));
     };
-    Ok(vec![Value::Constant(combine(a, b, function)?)])
+    Ok(vec![Value::Constant(combine(room, a, b, function)?)])
 }
 
 /// A constant without axes.
@@ -171,9 +172,10 @@ impl Lowering<'_> {
             return Ok(vec![Value::View(view)]);
         }
         let dims = self.dims(view.node);
+        self.room.count(&[dims.pixels(), dims.channels])?;
         let places = view.broadcast(dims, constant.extents()).filter(|_| view.turn == [0; 2]);
         let places = places.ok_or_else(|| self.layout(&view, &format!("some that fit {:?}", constant.extents())))?;
-        let values = places.into_iter().map(|place| constant.tensor.values()[place]).collect();
+        let values = places.into_iter().map(|place| constant.tensor.values()[place as usize]).collect();
         let spread = Constant::new(vec![1, dims.pixels(), dims.channels], values);
         let spread = spread.ok_or_else(|| CallError::Extents { problem: format!("{dims}") })?;
         let name = self.name(call, constant.name.as_deref());
@@ -218,12 +220,9 @@ impl Lowering<'_> {
         }
         let view = self.whole_view(call, view)?;
         let dims = self.dims(view.node);
-        let places = view.broadcast(dims, constant.extents()).filter(|places| {
-            let (first, rest) = places.split_at(dims.channels.min(places.len()));
-            rest.chunks(dims.channels).all(|pixel| pixel == first)
-        });
+        let places = view.broadcast_channels(constant.extents());
         let places = places.ok_or_else(|| self.layout(&view, "one factor per channel"))?;
-        let values: Vec<f32> = places[..dims.channels].iter().map(|&place| constant.tensor.values()[place]).collect();
+        let values: Vec<f32> = places.iter().map(|&place| constant.tensor.values()[place as usize]).collect();
         let factors = Constant::new(vec![dims.channels], values);
         let factors = factors.ok_or_else(|| CallError::Extents { problem: format!("{dims}") })?;
         let name = self.name(call, constant.name.as_deref());

@@ -4,18 +4,12 @@ use super::shape::extents;
 use crate::program::CallError;
 use crate::program::arguments::{position, refuse};
 use crate::program::lower::{Constant, Lowering, Value};
+use crate::program::room::Room;
 use crate::program::schema::{Arg, Call, Int};
 use crate::text::shown;
 
-/// More elements than a constant may be made of: a bound on what a small file can ask for.
-pub(super) const MOST_ELEMENTS: usize = 1 << 26;
-
-/// The extents' product, if a constant may have so many elements.
-pub(super) fn count(extents: &[usize]) -> Result<usize, CallError> {
-    let count = extents.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
-    let problem = || format!("a constant of extents {extents:?}, which are more than {MOST_ELEMENTS} elements");
-    count.filter(|&count| count <= MOST_ELEMENTS).ok_or_else(|| CallError::Extents { problem: problem() })
-}
+/// More products than a matrix is made of when a file is read.
+const MOST_PRODUCTS: usize = 1 << 26;
 
 impl Constant {
     /// A constant of `extents`, one value for each element.
@@ -32,11 +26,11 @@ impl Constant {
     }
 
     /// The elements at `indices` along `axis`, which are then on axes of extents `shape`.
-    pub fn take(&self, axis: usize, indices: &[usize], shape: &[usize]) -> Result<Self, CallError> {
+    pub fn take(&self, room: Room, axis: usize, indices: &[usize], shape: &[usize]) -> Result<Self, CallError> {
         let inner: usize = self.extents()[axis + 1..].iter().product();
         let size = self.extents()[axis];
         let made = [&self.extents()[..axis], shape, &self.extents()[axis + 1..]].concat();
-        count(&made)?;
+        room.count(&made)?;
         let rows = self.tensor.values().chunks((size * inner).max(1));
         let values = rows.flat_map(|row| indices.iter().flat_map(move |&at| &row[at * inner..(at + 1) * inner]));
         Self::of(made, values.copied().collect(), self.integer)
@@ -50,7 +44,7 @@ impl Constant {
         let places = spread(self.extents(), &kept).expect("every extent is 1 or as it was");
         let mut sums = vec![0.0f64; kept.iter().product()];
         for (place, &value) in places.into_iter().zip(self.tensor.values()) {
-            sums[place] += f64::from(value);
+            sums[place as usize] += f64::from(value);
         }
         let count = (self.tensor.values().len() / sums.len().max(1)).max(1) as f64;
         let shape = match keep {
@@ -82,46 +76,51 @@ fn common(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
 }
 
 /// For every element of a tensor of extents `large`, the element of one of extents `small` that meets it.
-pub(super) fn spread(large: &[usize], small: &[usize]) -> Option<Vec<usize>> {
+fn spread(large: &[usize], small: &[usize]) -> Option<Vec<u32>> {
     let skipped = large.len().checked_sub(small.len())?;
-    let mut places = vec![0usize];
+    let mut places = vec![0u32];
     for (axis, &size) in large.iter().enumerate() {
         let extent = if axis < skipped { 1 } else { small[axis - skipped] };
         if extent != 1 && extent != size {
             return None;
         }
-        let step = usize::from(extent != 1);
+        let (size, extent, step) = (size as u32, extent as u32, u32::from(extent != 1));
         places = places.iter().flat_map(|&place| (0..size).map(move |i| place * extent + i * step)).collect();
     }
     Some(places)
 }
 
 /// A function of two constants, one of which may be spread over the other.
-pub(super) fn combine(a: &Constant, b: &Constant, function: impl Fn(f32, f32) -> f32) -> Result<Constant, CallError> {
+pub(super) fn combine(
+    room: Room,
+    a: &Constant,
+    b: &Constant,
+    function: impl Fn(f32, f32) -> f32,
+) -> Result<Constant, CallError> {
     let problem = || format!("{:?} and {:?}", a.extents(), b.extents());
     let unfit = || CallError::Extents { problem: problem() };
     let extents = common(a.extents(), b.extents()).ok_or_else(unfit)?;
-    count(&extents)?;
+    room.count(&extents)?;
     let places = |part: &Constant| spread(&extents, part.extents()).ok_or_else(unfit);
     let pairs = places(a)?.into_iter().zip(places(b)?);
-    let values = pairs.map(|(i, j)| function(a.tensor.values()[i], b.tensor.values()[j])).collect();
+    let values = pairs.map(|(i, j)| function(a.tensor.values()[i as usize], b.tensor.values()[j as usize])).collect();
     Constant::of(extents, values, a.integer && b.integer)
 }
 
 /// `constant` spread to `wanted`.
-pub(super) fn expand(constant: &Constant, wanted: &[usize]) -> Result<Constant, CallError> {
+pub(super) fn expand(room: Room, constant: &Constant, wanted: &[usize]) -> Result<Constant, CallError> {
     if constant.extents() == wanted {
         return Ok(constant.clone());
     }
-    count(wanted)?;
+    room.count(wanted)?;
     let problem = || format!("{:?} spread to {wanted:?}", constant.extents());
     let places = spread(wanted, constant.extents()).ok_or_else(|| CallError::Extents { problem: problem() })?;
-    let values = places.into_iter().map(|place| constant.tensor.values()[place]).collect();
+    let values = places.into_iter().map(|place| constant.tensor.values()[place as usize]).collect();
     Constant::of(wanted.to_vec(), values, constant.integer)
 }
 
 /// Constants behind each other along `axis`.
-pub(super) fn concatenate(parts: &[Constant], axis: usize) -> Result<Constant, CallError> {
+pub(super) fn concatenate(room: Room, parts: &[Constant], axis: usize) -> Result<Constant, CallError> {
     let problem = || format!("{:?} behind each other", parts.iter().map(Constant::extents).collect::<Vec<_>>());
     let unfit = || CallError::Extents { problem: problem() };
     let first = parts.first().ok_or_else(unfit)?;
@@ -136,7 +135,7 @@ pub(super) fn concatenate(parts: &[Constant], axis: usize) -> Result<Constant, C
     }
     let mut extents = first.extents().to_vec();
     extents[axis] = parts.iter().map(|part| part.extents()[axis]).sum();
-    count(&extents)?;
+    room.count(&extents)?;
     let outer: usize = extents[..axis].iter().product();
     let mut values = Vec::with_capacity(extents.iter().product());
     for row in 0..outer {
@@ -149,7 +148,7 @@ pub(super) fn concatenate(parts: &[Constant], axis: usize) -> Result<Constant, C
 }
 
 /// `a` times `b`, matrices in the last two axes of `a`.
-pub(super) fn product(a: &Constant, b: &Constant) -> Result<Constant, CallError> {
+pub(super) fn product(room: Room, a: &Constant, b: &Constant) -> Result<Constant, CallError> {
     let problem = || format!("{:?} times {:?}", a.extents(), b.extents());
     let (&[ref outer @ .., rows, inner], &[found, columns]) = (a.extents(), b.extents()) else {
         return Err(CallError::Extents { problem: problem() });
@@ -158,8 +157,8 @@ pub(super) fn product(a: &Constant, b: &Constant) -> Result<Constant, CallError>
         return Err(CallError::Extents { problem: problem() });
     }
     let extents = [outer, &[rows, columns]].concat();
-    let all = count(&extents)?;
-    if all.checked_mul(inner).is_none_or(|work| work > MOST_ELEMENTS) {
+    let all = room.count(&extents)?;
+    if all.checked_mul(inner).is_none_or(|work| work > MOST_PRODUCTS) {
         return Err(CallError::Extents { problem: problem() });
     }
     let (a, b) = (a.tensor.values(), b.tensor.values());
@@ -211,7 +210,7 @@ pub(super) fn constant_of_shape(lowering: &mut Lowering<'_>, call: &Call) -> Res
     let value = lowering.constant(call, "value")?;
     let extents: Option<Vec<usize>> = sizes.iter().map(|&size| usize::try_from(size).ok()).collect();
     let extents = extents.ok_or_else(|| refuse("shape", format!("{sizes:?}"), "numbers that are not negative"))?;
-    let len = count(&extents)?;
+    let len = lowering.room.count(&extents)?;
     let fill = value.as_ref().and_then(Constant::single).unwrap_or(0.0);
     let integer = value.is_some_and(|value| value.integer);
     Ok(vec![Value::Constant(Constant::of(extents, vec![fill; len], integer)?)])
@@ -223,9 +222,10 @@ pub(super) fn range(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Valu
     let end = lowering.number(call, "end", None)?;
     let step = lowering.number(call, "step", Some(1.0))?;
     let steps = ((end - start) / step).ceil();
-    if !(steps.is_finite() && steps <= MOST_ELEMENTS as f64) {
+    if !steps.is_finite() {
         return Err(refuse("end", format!("{end} from {start} by {step}"), "a range of known length"));
     }
+    lowering.room.count(&[steps.max(0.0) as usize])?;
     let values: Vec<f32> = (0..steps.max(0.0) as usize).map(|i| (start + i as f64 * step) as f32).collect();
     let integer = [start, end, step].iter().all(|value| value.fract() == 0.0);
     Ok(vec![Value::Constant(Constant::of(vec![values.len()], values, integer)?)])
@@ -238,10 +238,11 @@ pub(super) fn choose(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
         _ => Err(refuse("condition", "a value that depends on the images", "constants alone")),
     };
     let (condition, a, b) = (part(0)?, part(1)?, part(2)?);
+    let room = lowering.room;
     // A choice is 0 or 1, so that both parts can be told apart by two sums.
-    let first = combine(&condition, &a, |condition, a| if condition != 0.0 { a } else { 0.0 })?;
-    let second = combine(&condition, &b, |condition, b| if condition == 0.0 { b } else { 0.0 })?;
-    let made = combine(&first, &second, |a, b| a + b)?;
+    let first = combine(room, &condition, &a, |condition, a| if condition != 0.0 { a } else { 0.0 })?;
+    let second = combine(room, &condition, &b, |condition, b| if condition == 0.0 { b } else { 0.0 })?;
+    let made = combine(room, &first, &second, |a, b| a + b)?;
     Ok(vec![Value::Constant(Constant { integer: a.integer && b.integer, ..made })])
 }
 
@@ -258,7 +259,7 @@ pub(super) fn compare(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Va
         "aten.le" => |a, b| a <= b,
         _ => |a, b| a >= b,
     };
-    let made = combine(&a, &b, |a, b| f32::from(u8::from(holds(a, b))))?;
+    let made = combine(lowering.room, &a, &b, |a, b| f32::from(u8::from(holds(a, b))))?;
     Ok(vec![Value::Constant(Constant { integer: true, ..made })])
 }
 
@@ -279,7 +280,7 @@ pub(super) fn binary(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
         "aten.logical_and" => |a, b| f32::from(u8::from(a != 0.0 && b != 0.0)),
         _ => |a, b| f32::from(u8::from(a != 0.0 || b != 0.0)),
     };
-    Ok(vec![Value::Constant(combine(&a, &b, function)?)])
+    Ok(vec![Value::Constant(combine(lowering.room, &a, &b, function)?)])
 }
 
 /// A function of every element of a constant, named by the operator.
@@ -332,7 +333,9 @@ pub(super) fn gather(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
         indices.tensor.values().iter().map(|&index| position(index as i64, shape[axis])).collect();
     let found = found.ok_or_else(|| refuse("index", "out of range", format!("some of {}", shape[axis])))?;
     match (&data, &found[..]) {
-        (Value::Constant(constant), _) => Ok(vec![Value::Constant(constant.take(axis, &found, indices.extents())?)]),
+        (Value::Constant(constant), _) => {
+            Ok(vec![Value::Constant(constant.take(lowering.room, axis, &found, indices.extents())?)])
+        }
         (_, &[index]) if indices.extents().is_empty() => {
             lowering.pick(call, &data, axis, index).map(|value| vec![value])
         }
@@ -378,7 +381,7 @@ pub(super) fn gather_nd(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<
     let (shape, outer) = (data.extents()[axes..].to_vec(), &indices.extents()[..indices.extents().len() - 1]);
     let count: usize = data.extents()[..axes].iter().product();
     let flat = Constant::of([&[count], &shape[..]].concat(), data.tensor.values().to_vec(), data.integer)?;
-    Ok(vec![Value::Constant(flat.take(0, &found, outer)?)])
+    Ok(vec![Value::Constant(flat.take(lowering.room, 0, &found, outer)?)])
 }
 
 /// `ScatterND(data, indices, updates)` of constants, or of all rows of any value.
@@ -415,7 +418,7 @@ pub(super) fn zeros(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Valu
     let sizes = lowering.ints(call, "size")?.unwrap_or_default();
     let extents: Option<Vec<usize>> = sizes.iter().map(|&size| usize::try_from(size).ok()).collect();
     let extents = extents.ok_or_else(|| refuse("size", format!("{sizes:?}"), "numbers that are not negative"))?;
-    let len = count(&extents)?;
+    let len = lowering.room.count(&extents)?;
     Ok(vec![Value::Constant(Constant::of(extents, vec![0.0; len], false)?)])
 }
 
@@ -425,7 +428,7 @@ pub(super) fn masked_fill(lowering: &mut Lowering<'_>, call: &Call) -> Result<Ve
         return Err(refuse("self", "a value that depends on the images", "a constant"));
     };
     let value = lowering.number(call, "value", None)? as f32;
-    let filled = combine(&constant, &mask, |before, mask| if mask != 0.0 { value } else { before })?;
+    let filled = combine(lowering.room, &constant, &mask, |before, mask| if mask != 0.0 { value } else { before })?;
     Ok(vec![Value::Constant(Constant { integer: false, ..filled })])
 }
 
@@ -465,12 +468,16 @@ pub(super) fn index(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Valu
     let found: Option<Vec<usize>> =
         positions.tensor.values().iter().map(|&index| position(index as i64, size)).collect();
     let found = found.ok_or_else(|| refuse("indices", "out of range", format!("some of {size}")))?;
-    Ok(vec![Value::Constant(constant.take(axis, &found, positions.extents())?)])
+    Ok(vec![Value::Constant(constant.take(lowering.room, axis, &found, positions.extents())?)])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn room() -> Room {
+        Room::of_file(0)
+    }
 
     fn constant(extents: &[usize], values: &[f32]) -> Constant {
         Constant::of(extents.to_vec(), values.to_vec(), false).unwrap()
@@ -507,29 +514,31 @@ mod tests {
 
     #[test]
     fn both_constants_may_be_spread() {
-        let sum = combine(&constant(&[2, 1], &[10.0, 20.0]), &constant(&[3], &[1.0, 2.0, 3.0]), |a, b| a + b).unwrap();
+        let sum = combine(room(), &constant(&[2, 1], &[10.0, 20.0]), &constant(&[3], &[1.0, 2.0, 3.0]), |a, b| a + b)
+            .unwrap();
         assert_eq!(sum.extents(), [2, 3]);
         assert_eq!(sum.tensor.values(), [11.0, 12.0, 13.0, 21.0, 22.0, 23.0]);
-        assert!(combine(&constant(&[2], &[0.0; 2]), &constant(&[3], &[0.0; 3]), |a, _| a).is_err());
+        assert!(combine(room(), &constant(&[2], &[0.0; 2]), &constant(&[3], &[0.0; 3]), |a, _| a).is_err());
     }
 
     #[test]
     fn constants_are_joined_along_an_axis() {
         let joined =
-            concatenate(&[constant(&[2, 1], &[1.0, 2.0]), constant(&[2, 2], &[3.0, 4.0, 5.0, 6.0])], 1).unwrap();
+            concatenate(room(), &[constant(&[2, 1], &[1.0, 2.0]), constant(&[2, 2], &[3.0, 4.0, 5.0, 6.0])], 1)
+                .unwrap();
         assert_eq!(joined.tensor.values(), [1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
     }
 
     #[test]
     fn matrices_are_multiplied() {
-        let made = product(&constant(&[1, 2], &[1.0, 2.0]), &constant(&[2, 2], &[1.0, 2.0, 3.0, 4.0])).unwrap();
+        let made = product(room(), &constant(&[1, 2], &[1.0, 2.0]), &constant(&[2, 2], &[1.0, 2.0, 3.0, 4.0])).unwrap();
         assert_eq!(made.tensor.values(), [7.0, 10.0]);
-        assert!(product(&constant(&[1, 2], &[1.0, 2.0]), &constant(&[1, 2], &[1.0, 2.0])).is_err());
+        assert!(product(room(), &constant(&[1, 2], &[1.0, 2.0]), &constant(&[1, 2], &[1.0, 2.0])).is_err());
     }
 
     #[test]
     fn rows_are_taken_by_number() {
-        let taken = constant(&[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).take(0, &[2, 0], &[2]).unwrap();
+        let taken = constant(&[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).take(room(), 0, &[2, 0], &[2]).unwrap();
         assert_eq!(taken.tensor.values(), [4.0, 5.0, 0.0, 1.0]);
     }
 }

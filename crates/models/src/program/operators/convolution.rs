@@ -74,9 +74,9 @@ pub(super) fn linear(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
         let view = lowering.view(call, 0)?;
         return lowering.linear_layer(call, view, weight, bias);
     };
-    let product = product(&constant, &transpose(&weight)?)?;
+    let product = product(lowering.room, &constant, &transpose(&weight)?)?;
     let sum = match &bias {
-        Some(bias) => combine(&product, bias, |a, b| a + b)?,
+        Some(bias) => combine(lowering.room, &product, bias, |a, b| a + b)?,
         None => product,
     };
     Ok(vec![Value::Constant(sum)])

@@ -55,7 +55,7 @@ pub(super) fn expand_as(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<
     match (&value, &other) {
         (Value::Lengths(vectors), Value::View(view)) if **vectors == *view => Ok(vec![value]),
         (Value::Constant(constant), other) => {
-            Ok(vec![Value::Constant(super::constants::expand(constant, &extents(other))?)])
+            Ok(vec![Value::Constant(super::constants::expand(lowering.room, constant, &extents(other))?)])
         }
         (value, other) if extents(value) == extents(other) => Ok(vec![value.clone()]),
         _ => Err(refuse("other", "of other extents", "the vectors whose lengths were taken")),
@@ -105,7 +105,8 @@ impl Lowering<'_> {
         let squares = self.product(call, &view, &view)?;
         // Every channel gets the sum over its vector.
         let groups = dims.channels / per_vector.max(1);
-        let ones = Constant::of(vec![dims.channels, per_vector], vec![1.0; dims.channels * per_vector], false)?;
+        let count = self.room.count(&[dims.channels, per_vector])?;
+        let ones = Constant::of(vec![dims.channels, per_vector], vec![1.0; count], false)?;
         let name = self.name(call, Some(&format!("{}.lengths", call.name)));
         self.keep(format!("{name}.weight"), &[dims.channels, per_vector, 1, 1], &ones)?;
         let conv = Conv2d::new(dims.channels, dims.channels, 1).groups(groups);

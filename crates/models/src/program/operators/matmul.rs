@@ -59,7 +59,9 @@ impl Scores {
 /// `matmul(input, other)`: a linear layer, or one of the two products of attention.
 pub(super) fn matmul(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     match (lowering.operand(call, 0)?, lowering.operand(call, 1)?) {
-        (Value::Constant(a), Value::Constant(b)) => Ok(vec![Value::Constant(constants::product(&a, &b)?)]),
+        (Value::Constant(a), Value::Constant(b)) => {
+            Ok(vec![Value::Constant(constants::product(lowering.room, &a, &b)?)])
+        }
         (Value::View(view), Value::Constant(weight)) => {
             let transposed = transpose(&weight)?;
             lowering.linear_layer(call, view, transposed, None)
@@ -179,10 +181,10 @@ impl Lowering<'_> {
         let plain = Constant::of(extents.clone(), added.tensor.values().to_vec(), false)?;
         let groups: usize = extents[..rank - 3].iter().product();
         if groups == 1 {
-            let spread = expand(&plain, &[&vec![1; rank - 3][..], &[heads, tokens, tokens]].concat())?;
+            let spread = expand(self.room, &plain, &[&vec![1; rank - 3][..], &[heads, tokens, tokens]].concat())?;
             let spread = Constant::of(vec![heads, tokens, tokens], spread.tensor.values().to_vec(), false)?;
             scores.bias = Some(match &scores.bias {
-                Some(before) => combine(before, &spread, |a, b| a + b)?,
+                Some(before) => combine(self.room, before, &spread, |a, b| a + b)?,
                 None => Constant { name: added.name.clone(), ..spread },
             });
         } else if extents[rank - 3] == 1 && extents[0] == 1 && rank == 5 && scores.mask.is_none() {

@@ -176,6 +176,7 @@ impl Lowering<'_> {
         };
         let all = (pool.kernel * pool.kernel) as f32;
         let factor = |row: usize, column: usize| all / (inside(row, dims.height) * inside(column, dims.width)) as f32;
+        self.room.count(&[out.height, out.width])?;
         let pixels = (0..out.height).flat_map(|row| (0..out.width).map(move |column| factor(row, column)));
         let factors = Constant::of(vec![out.height, out.width], pixels.collect(), false)?;
         self.scale_pixels(call, view, &factors)

@@ -236,7 +236,7 @@ impl Lowering<'_> {
                 if wanted.len() > 1 && wanted[0] == self.batch && padded[0] == 1 && !constant.integer {
                     wanted[0] = 1;
                 }
-                let spread = expand_constant(constant, &wanted)?;
+                let spread = expand_constant(self.room, constant, &wanted)?;
                 let name = constant.name.clone().filter(|_| spread.extents() == padded);
                 Ok(vec![Value::Constant(Constant { name, ..spread })])
             }

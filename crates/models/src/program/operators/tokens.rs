@@ -22,7 +22,7 @@ pub(super) fn cat(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
             Value::Constant(constant) => Some(constant),
             _ => None,
         });
-        let joined = super::constants::concatenate(&constants.collect::<Vec<_>>(), axis)?;
+        let joined = super::constants::concatenate(lowering.room, &constants.collect::<Vec<_>>(), axis)?;
         return Ok(vec![Value::Constant(joined)]);
     }
     let mut learned = Vec::new();
@@ -117,7 +117,7 @@ pub(super) fn onnx_slice(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec
                 let count = ((end - start) as f64 / step as f64).ceil().max(0.0) as usize;
                 let positions = (0..count as i64).map(|i| start + i * step);
                 let indices: Vec<usize> = positions.filter_map(|at| usize::try_from(at).ok()).collect();
-                Value::Constant(constant.take(axis, &indices, &[indices.len()])?)
+                Value::Constant(constant.take(lowering.room, axis, &indices, &[indices.len()])?)
             }
             _ if step == 1 => {
                 let (start, end) = (from_front(start).clamp(0, size), from_front(end).clamp(0, size));
@@ -198,7 +198,9 @@ impl Lowering<'_> {
         if size == 0 {
             return Err(refuse("split_size", "0", "at least 1"));
         }
-        (0..all).step_by(size).map(|start| self.part(call, value, axis, start, size.min(all - start))).collect()
+        // Parts that nobody reads are left out.
+        let starts = (0..all).step_by(size).take(call.results.len());
+        starts.map(|start| self.part(call, value, axis, start, size.min(all - start))).collect()
     }
 
     /// One position of an axis, which is left out.
@@ -248,7 +250,7 @@ impl Lowering<'_> {
             }
             Value::Constant(constant) => {
                 let indices: Vec<usize> = (first..first + count).collect();
-                Ok(Value::Constant(constant.take(axis, &indices, &[count])?))
+                Ok(Value::Constant(constant.take(self.room, axis, &indices, &[count])?))
             }
             Value::Stored(_) | Value::Int(_) | Value::Scores(_) | Value::Lengths(_) => {
                 Err(refuse("input", "no tensor that can be cut", "a tensor"))

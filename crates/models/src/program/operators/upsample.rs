@@ -37,7 +37,8 @@ pub(super) fn nearest(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Va
     let spread = lowering.builder.spread(&name, x, factor);
     let spread = lowering.note(spread, out)?;
     let channels = dims.channels;
-    let ones = Constant::of(vec![channels, factor, factor], vec![1.0; channels * factor * factor], false)?;
+    let count = lowering.room.count(&[channels, factor, factor])?;
+    let ones = Constant::of(vec![channels, factor, factor], vec![1.0; count], false)?;
     let name = lowering.name(call, None);
     lowering.keep(format!("{name}.weight"), &[channels, 1, factor, factor], &ones)?;
     let before = [factor - 1, 0];
