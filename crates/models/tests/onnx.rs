@@ -4,7 +4,8 @@
 mod golden_network;
 
 use flipcast_exec::{Exactness, Executor, Network, NetworkOptions, NormMode};
-use flipcast_models::{LayerStatistics, LoadRequest, Model, ModelError, RestoredNorms, WeightFile};
+use flipcast_graph::{AffineTable, Graph, NodeId, Op, Plan, PlanOptions, Purpose};
+use flipcast_models::{Architecture, LayerStatistics, LoadRequest, Model, ModelError, RestoredNorms, WeightFile};
 use golden_network::{BOTH, Expected, assert_within};
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,48 @@ fn the_engine_equals_pytorch() {
         let modes = if expected.has_all_norms(&network) { BOTH } else { &[NormMode::Running] };
         let bounds = if kind == "half" { HALF } else { ENGINE };
         assert_within(&file, expected.compare(&mut network, modes), bounds);
+    }
+}
+
+/// Operators and inputs of every node, and the names of what adapts: what plans are made of. Sums are the same either way round.
+fn layers(graph: &Graph) -> (Vec<(Op, Vec<NodeId>)>, AffineTable) {
+    let nodes = graph.nodes().iter().map(|node| {
+        let mut inputs = node.inputs.clone();
+        if node.op == Op::Add {
+            inputs.sort_unstable();
+        }
+        (node.op.clone(), inputs)
+    });
+    (nodes.collect(), graph.affine_table())
+}
+
+/// The exporter writes a bias of zeros for convolutions without one, and a mean over pixels for the pool.
+#[test]
+fn a_file_with_kept_norms_has_the_plan_of_the_built_in_network() {
+    let built_in = Architecture::find("cifar_resnet8_w4").unwrap().with_classes(7).config.build().unwrap();
+    for kind in ["kept", "script", "script13"] {
+        let model = load(&golden().join(format!("resnet.{kind}.onnx"))).unwrap();
+        assert_eq!(layers(model.graph()), layers(&built_in), "{kind}");
+        let plan = |graph: &Graph| {
+            let options = PlanOptions { batch: 4, height: 16, width: 16, purpose: Purpose::Adapt, taps: Vec::new() };
+            let plan = Plan::new(graph, options).unwrap();
+            (plan.forward().to_vec(), plan.backward().to_vec(), plan.arena_len())
+        };
+        assert_eq!(plan(model.graph()), plan(&built_in), "{kind}");
+    }
+}
+
+#[test]
+#[ignore = "needs the networks that tools/export_networks.py writes, in FLIPCAST_EXPORTS"]
+fn exported_networks_have_the_plans_of_built_in_ones() {
+    let folder = PathBuf::from(std::env::var_os("FLIPCAST_EXPORTS").expect("FLIPCAST_EXPORTS names a folder"));
+    for name in ["resnet50", "mobilenet_v2"] {
+        let built_in = Architecture::find(name).unwrap().with_classes(10).config.build().unwrap();
+        for format in ["pt2", "onnx"] {
+            let model = load(&folder.join(format!("torchvision.{name}.{format}"))).unwrap();
+            assert_eq!(layers(model.graph()), layers(&built_in), "{name} {format}");
+            println!("{name} {format}: {} nodes, as the built-in network", built_in.nodes().len());
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use flipcast_graph::{Conv2d, Dims, Padding};
 pub(super) fn conv2d(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
     let view = lowering.view(call, 0)?;
     let weight = lowering.weight(call, "weight")?;
-    let bias = lowering.constant(call, "bias")?;
+    let bias = lowering.constant(call, "bias")?.filter(|bias| !is_written_for_none(call, bias));
     let &[out_channels, per_group, rows, columns] = weight.extents() else {
         return Err(refuse("weight", format!("of extents {:?}", weight.extents()), "four axes"));
     };
@@ -62,6 +62,11 @@ pub(super) fn conv2d(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Val
     let node = lowering.builder.conv(&name, x, conv);
     let node = lowering.note(node, out)?;
     Ok(vec![Value::View(View::map(node, lowering.batch, out))])
+}
+
+/// Whether `bias` only stands where there is none: PyTorch's ONNX exporter then writes zeros, which take time to add.
+fn is_written_for_none(call: &Call, bias: &Constant) -> bool {
+    (call.onnx.is_some() || bias.name.is_none()) && bias.tensor.values().iter().all(|&value| value == 0.0)
 }
 
 /// `linear(input, weight, bias)` on the last axis.
