@@ -6,7 +6,7 @@ use flipcast_graph::{Node, Op};
 
 impl Reference {
     /// The gradient over the affine vector of the scalar function of the logits whose derivative is `logit_gradient`,
-    /// at the scales and shifts that `run` was made with.
+    /// at the scales and shifts that `run` was made with, along the branches of [`ReferenceRun::along`] if it has any.
     pub fn backward(&self, run: &ReferenceRun, logit_gradient: &[f64]) -> Result<Vec<f64>, ReferenceError> {
         let (expected, found) = (run.logits().len(), logit_gradient.len());
         if found != expected {
@@ -26,7 +26,8 @@ impl Reference {
             let Some(gradient) = gradients[i].take() else {
                 continue;
             };
-            let passed = self.pass_back(node, &gradient, run, &mut affine)?;
+            let taken = run.branches.get(i).and_then(Option::as_ref);
+            let passed = self.pass_back((node, taken), &gradient, run, &mut affine)?;
             for (input, gradient) in node.inputs.iter().zip(passed) {
                 let sum = &mut gradients[input.index()];
                 *sum = Some(match sum.take() {
@@ -38,10 +39,11 @@ impl Reference {
         Ok(affine)
     }
 
-    /// The gradients of a node's inputs, in order. A norm also writes those of its scale and shift into `affine`.
+    /// The gradients of the inputs of a node, in order, along the branches of the values `taken` if there are any. A norm also
+    /// writes those of its scale and shift into `affine`.
     fn pass_back(
         &self,
-        node: &Node,
+        (node, taken): (&Node, Option<&ReferenceValue>),
         gradient: &ReferenceValue,
         run: &ReferenceRun,
         affine: &mut [f64],
@@ -65,13 +67,16 @@ impl Reference {
                 vec![found.input]
             }
             Op::Activation(kind) => {
-                let slope = activation::slope(*kind);
-                let mut passed = input(0).map(slope);
+                let mut passed = match taken {
+                    // Between its kinks, an output of ReLU or ReLU6 is its input.
+                    Some(outputs) => outputs.map(activation::slope(*kind)),
+                    None => input(0).map(activation::slope(*kind)),
+                };
                 let pairs = passed.values.iter_mut().zip(&gradient.values);
                 pairs.for_each(|(slope, gradient)| *slope *= gradient);
                 vec![passed]
             }
-            Op::MaxPool(pool) => vec![pool::max_pool_backward(gradient, input(0), *pool)],
+            Op::MaxPool(pool) => vec![pool::max_pool_backward(gradient, taken.unwrap_or(input(0)), *pool)],
             Op::AvgPool(pool) => vec![pool::avg_pool_backward(gradient, *pool, input(0).dims)],
             Op::GlobalAvgPool => vec![pool::global_avg_pool_backward(gradient, input(0).dims)],
             Op::Add => vec![gradient.clone(), gradient.clone()],

@@ -50,12 +50,7 @@ impl ReferenceRun {
     /// # Panics
     /// If a value has another length than the reference's.
     pub fn crossings<E>(&self, mut value_of: impl FnMut(&str) -> Result<Vec<f32>, E>) -> Result<Vec<Crossing>, E> {
-        let mut values_like = |name: &str, ours: &ReferenceValue| {
-            let theirs = value_of(name)?;
-            let (found, expected) = (theirs.len(), ours.values.len());
-            assert_eq!(found, expected, "values of `{name}`");
-            Ok(theirs.into_iter().map(f64::from).collect::<Vec<f64>>())
-        };
+        let mut values_like = |name: &str, ours: &ReferenceValue| value_of(name).map(|theirs| like(name, ours, theirs));
         let mut found = Vec::new();
         for (node, out) in self.graph.nodes().iter().zip(&self.values) {
             let Some(&id) = node.inputs.first() else {
@@ -73,7 +68,7 @@ impl ReferenceRun {
             match &node.op {
                 Op::Activation(activation) if is_piecewise(*activation) => {
                     let theirs = values_like(&node.name, out)?;
-                    for (i, (&ours, &theirs)) in out.values.iter().zip(&theirs).enumerate() {
+                    for (i, (&ours, &theirs)) in out.values.iter().zip(&theirs.values).enumerate() {
                         if branch(*activation, ours) != branch(*activation, theirs) {
                             let kinks = super::activation::kinks(*activation).iter();
                             let distances = kinks.map(|kink| (input.values[i] - kink).abs());
@@ -82,8 +77,7 @@ impl ReferenceRun {
                     }
                 }
                 Op::MaxPool(pool) => {
-                    let theirs =
-                        ReferenceValue { dims: input.dims, values: values_like(&self.graph.node(id).name, input)? };
+                    let theirs = values_like(&self.graph.node(id).name, input)?;
                     for i in 0..out.values.len() {
                         let at @ [n, _, _, c] = out.position(i);
                         let won = winner(&theirs, *pool, at);
@@ -97,6 +91,33 @@ impl ReferenceRun {
         }
         Ok(found)
     }
+
+    /// This run with an executor's branches in place of its own, for [`Reference::backward`](crate::Reference::backward): an
+    /// executor whose gradient is that of its own branches errs by nothing but rounding. `value_of` is as in
+    /// [`ReferenceRun::crossings`].
+    ///
+    /// # Panics
+    /// If a value has another length than the reference's.
+    pub fn along<E>(&self, mut value_of: impl FnMut(&str) -> Result<Vec<f32>, E>) -> Result<Self, E> {
+        let mut branches = vec![None; self.values.len()];
+        for (i, node) in self.graph.nodes().iter().enumerate() {
+            let told_by = match &node.op {
+                Op::Activation(activation) if is_piecewise(*activation) => i,
+                Op::MaxPool(_) => node.inputs[0].index(),
+                _ => continue,
+            };
+            let name = &self.graph.nodes()[told_by].name;
+            branches[i] = Some(like(name, &self.values[told_by], value_of(name)?));
+        }
+        Ok(Self { branches, ..self.clone() })
+    }
+}
+
+/// An executor's values of the node `name`, with the extents of the reference's.
+fn like(name: &str, ours: &ReferenceValue, theirs: Vec<f32>) -> ReferenceValue {
+    let (found, expected) = (theirs.len(), ours.values.len());
+    assert_eq!(found, expected, "values of `{name}`");
+    ReferenceValue { dims: ours.dims, values: theirs.into_iter().map(f64::from).collect() }
 }
 
 /// Whether the branch an input took can be told from the output.
@@ -123,7 +144,7 @@ mod tests {
     use super::*;
     use crate::{Reference, ReferenceNorm};
     use flipcast_graph::{GraphBuilder, Pool};
-    use flipcast_tensor::{Batch, Tensor};
+    use flipcast_tensor::{Batch, Shape, Tensor};
     use std::collections::HashMap;
 
     /// ReLU6 and a max pool of one window over these four pixels.
@@ -166,6 +187,33 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!((found[0].index, found[0].distance), (0, 0.25));
         assert_eq!((found[1].index, found[1].distance), (2, 0.5));
+    }
+
+    /// A norm before the activation, so that there is something to differentiate.
+    #[test]
+    fn gradients_go_along_the_branches_of_the_executor() {
+        let (mut g, x) = GraphBuilder::new(1);
+        let x = g.batch_norm("norm", x, 0.0);
+        let x = g.activation("act", x, Activation::Relu);
+        let x = g.max_pool("pool", x, Pool::new(2, 1, 0));
+        let x = g.linear("fc", x, 1, 1);
+        let graph = g.finish(x).unwrap();
+        let one = |value: f32, extents: &[usize]| Tensor::new(Shape::new(extents), vec![value]).unwrap();
+        let params = [("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)];
+        let mut params: HashMap<String, Tensor> =
+            params.into_iter().map(|(name, value)| (format!("norm.{name}"), one(value, &[1]))).collect();
+        params.insert("fc.weight".to_owned(), one(1.0, &[1, 1]));
+        params.insert("fc.bias".to_owned(), one(0.0, &[1]));
+        let reference = Reference::new(&graph, &params).unwrap();
+        let batch = Batch::new([1, 2, 2, 1], vec![-1.0, 3.0, 2.0, -4.0]).unwrap();
+        let run = reference.forward(&batch, ReferenceNorm::Running, &reference.affine()).unwrap();
+        let gradient = |run: &ReferenceRun| reference.backward(run, &[1.0]).unwrap();
+        assert_eq!(gradient(&run), [3.0, 1.0]);
+        let along = |activations: [f32; 4]| gradient(&run.along(|_| Ok::<_, ()>(activations.to_vec())).unwrap());
+        // Nothing crossed; another winner; the winner on the other side of the kink.
+        assert_eq!(along([0.0, 3.0, 2.0, 0.0]), [3.0, 1.0]);
+        assert_eq!(along([0.0, 2.0, 3.0, 0.0]), [2.0, 1.0]);
+        assert_eq!(along([0.0; 4]), [0.0, 0.0]);
     }
 
     #[test]

@@ -58,6 +58,7 @@ impl Reference {
             graph: Arc::clone(&self.graph),
             mode,
             affine: affine.to_vec(),
+            branches: Vec::new(),
         };
         for (node, &dims) in self.graph.nodes().iter().zip(&dims) {
             let value = match node.op {
@@ -74,7 +75,7 @@ impl Reference {
     /// `run` with other scales and shifts; only nodes that depend on a changed one are computed.
     pub fn forward_again(&self, run: &ReferenceRun, affine: &[f64]) -> Result<ReferenceRun, ReferenceError> {
         self.check_affine(affine)?;
-        let mut again = ReferenceRun { affine: affine.to_vec(), ..run.clone() };
+        let mut again = ReferenceRun { affine: affine.to_vec(), branches: Vec::new(), ..run.clone() };
         let mut changed = Vec::with_capacity(run.values.len());
         for (i, node) in self.graph.nodes().iter().enumerate() {
             let own = self.affine_range(node);

@@ -10,6 +10,8 @@ pub struct ReferenceRun {
     pub(super) graph: Arc<Graph>,
     pub(super) mode: ReferenceNorm,
     pub(super) affine: Vec<f64>,
+    /// Of nodes whose branches are an executor's: its output of an activation, or its input of a max pool. Empty if there are none.
+    pub(super) branches: Vec<Option<ReferenceValue>>,
 }
 
 impl ReferenceRun {
