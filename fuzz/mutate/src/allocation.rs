@@ -1,17 +1,28 @@
-//! How much memory an input takes at most.
+//! How much memory an input takes at most, thread by thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::cell::Cell;
 
 /// The system's allocator, counting.
 pub struct Counting;
 
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    // Neither is initialised nor dropped by code of its own, so that both may be used inside an allocation.
+    static HELD: Cell<usize> = const { Cell::new(0) };
+    static PEAK: Cell<usize> = const { Cell::new(0) };
+}
 
 fn add(bytes: usize) {
-    let held = HELD.fetch_add(bytes, Relaxed) + bytes;
-    PEAK.fetch_max(held, Relaxed);
+    // What one thread allocates another may free: the count wraps and differences stay right.
+    let held = HELD.get().wrapping_add(bytes);
+    HELD.set(held);
+    if held.wrapping_sub(PEAK.get()) as isize > 0 {
+        PEAK.set(held);
+    }
+}
+
+fn subtract(bytes: usize) {
+    HELD.set(HELD.get().wrapping_sub(bytes));
 }
 
 // SAFETY: every call goes to the system's allocator as it came.
@@ -29,27 +40,26 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Relaxed);
+        subtract(layout.size());
         // SAFETY: as above.
         unsafe { System.dealloc(place, layout) }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         add(size);
-        HELD.fetch_sub(layout.size(), Relaxed);
+        subtract(layout.size());
         // SAFETY: as above.
         unsafe { System.realloc(place, layout, size) }
     }
 }
 
-/// Starts counting anew; returns what is held now.
+/// Starts counting anew in this thread; returns what it holds now.
 pub fn start() -> usize {
-    let held = HELD.load(Relaxed);
-    PEAK.store(held, Relaxed);
-    held
+    PEAK.set(HELD.get());
+    HELD.get()
 }
 
-/// The most that was held since `start`.
+/// The most that this thread held since `start`.
 pub fn peak() -> usize {
-    PEAK.load(Relaxed)
+    PEAK.get()
 }
