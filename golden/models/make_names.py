@@ -1,6 +1,6 @@
 """Writes names.json, every tensor a published network's state dict holds, with its extents, in order; and manifest.json.
 
-Needs torch, torchvision and timm; no weights are fetched. Run it from this folder:
+Needs torch, torchvision, timm and efficientnet_pytorch; no weights are fetched. Run it from this folder:
 
     python make_names.py
 """
@@ -12,6 +12,7 @@ import pathlib
 import timm
 import torch
 import torchvision
+from efficientnet_pytorch import EfficientNet
 from torch import nn
 
 TORCHVISION = [
@@ -94,6 +95,8 @@ def main():
             entries[f"torchvision/{name}"] = describe(source, torchvision.models.get_model(name, weights=None))
         for name in TIMM:
             entries[f"timm/{name}"] = describe(f"timm {timm.__version__}", timm.create_model(name, pretrained=False))
+        # TensorFlow's network under names of its own.
+        entries["lukemelas/tf_efficientnet_b0"] = describe("efficientnet_pytorch 0.7.1", EfficientNet.from_name("efficientnet-b0"))
         for depth, widen in [(40, 2), (28, 10)]:
             entries[f"wrn/wrn_{depth}_{widen}"] = describe("this script", WideResNet(depth, widen))
     folder = pathlib.Path(__file__).parent

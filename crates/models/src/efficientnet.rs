@@ -25,7 +25,8 @@ pub struct EfficientNetStage {
 /// EfficientNet: inverted residuals with squeeze-excite and SiLU.
 ///
 /// Parameter names are torchvision's (`features.1.0.block.0.0`, `classifier.1`); timm's (`blocks.0.0.conv_dw`,
-/// `se.conv_reduce`, `classifier`) are accepted too.
+/// `se.conv_reduce`, `classifier`) are accepted too, and for B0 those of lukemelas' EfficientNet-PyTorch (`_blocks.0._se_reduce`,
+/// `_fc`), whose networks are TensorFlow's.
 ///
 /// *Reference*: Tan and Le, "EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks" (2019).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,7 +174,69 @@ const FIRST_UNIT: &Names = &[
     ("bn2", "2.1"),
 ];
 
+/// EfficientNet-PyTorch's layers outside the units.
+const FLAT_OUTER: &Names = &[
+    ("_conv_stem", "features.0.0"),
+    ("_bn0", "features.0.1"),
+    ("_conv_head", "features.8.0"),
+    ("_bn1", "features.8.1"),
+    ("_fc", "classifier.1"),
+];
+/// EfficientNet-PyTorch's layers of a unit that expands its input.
+const FLAT_EXPANDING: &Names = &[
+    ("_expand_conv", "0.0"),
+    ("_bn0", "0.1"),
+    ("_depthwise_conv", "1.0"),
+    ("_bn1", "1.1"),
+    ("_se_reduce", "2.fc1"),
+    ("_se_expand", "2.fc2"),
+    ("_project_conv", "3.0"),
+    ("_bn2", "3.1"),
+];
+/// The same of the first unit, which does not expand.
+const FLAT_FIRST: &Names = &[
+    ("_depthwise_conv", "0.0"),
+    ("_bn1", "0.1"),
+    ("_se_reduce", "1.fc1"),
+    ("_se_expand", "1.fc2"),
+    ("_project_conv", "2.0"),
+    ("_bn2", "2.1"),
+];
+/// Stage and place in it of B0's units, which EfficientNet-PyTorch counts through.
+const FLAT_UNITS: [(usize, usize); 16] = [
+    (1, 0),
+    (2, 0),
+    (2, 1),
+    (3, 0),
+    (3, 1),
+    (4, 0),
+    (4, 1),
+    (4, 2),
+    (5, 0),
+    (5, 1),
+    (5, 2),
+    (6, 0),
+    (6, 1),
+    (6, 2),
+    (6, 3),
+    (7, 0),
+];
+
+fn rename_flat(name: &str) -> Option<String> {
+    let Some(path) = name.strip_prefix("_blocks.") else {
+        return replace_layer(FLAT_OUTER, name);
+    };
+    let (number, path) = path.split_once('.')?;
+    let number: usize = number.parse().ok()?;
+    let (stage, unit) = FLAT_UNITS.get(number)?;
+    let path = replace_layer(if number == 0 { FLAT_FIRST } else { FLAT_EXPANDING }, path)?;
+    Some(format!("features.{stage}.{unit}.block.{path}"))
+}
+
 fn rename(name: &str) -> Option<String> {
+    if name.starts_with('_') {
+        return rename_flat(name);
+    }
     let Some(path) = name.strip_prefix("blocks.") else {
         return replace_layer(OUTER, name);
     };

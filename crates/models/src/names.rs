@@ -80,6 +80,9 @@ mod tests {
                 "blocks.1.layers.0.layers.grid_attention.attn_layer.1.relative_position_bias_table",
             ),
             ("efficientnet_b0", "blocks.0.0.se.conv_reduce.weight", "features.1.0.block.1.fc1.weight"),
+            ("efficientnet_b0", "_bn1.running_mean", "features.8.1.running_mean"),
+            ("efficientnet_b0", "_blocks.0._project_conv.weight", "features.1.0.block.2.0.weight"),
+            ("efficientnet_b0", "_blocks.15._se_expand.bias", "features.7.0.block.2.fc2.bias"),
         ] {
             assert_eq!(canonical_name(network, foreign), expected);
         }
@@ -103,6 +106,8 @@ mod tests {
             ("convnext_tiny", "stages.18446744073709551615.downsample.0.bias"),
             ("maxvit_t", "stages.0.blocks.0.attn.qkv.weight"),
             ("efficientnet_b0", "blocks.1.0.bn9.weight"),
+            ("efficientnet_b0", "_blocks.16._bn1.weight"),
+            ("efficientnet_b0", "_blocks.0._expand_conv.weight"),
         ] {
             assert_eq!(canonical_name(network, name), name);
         }
