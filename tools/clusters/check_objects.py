@@ -73,11 +73,13 @@ class Proxy(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.server_port_behind, self.random, self.lock = server, random.Random(seed), threading.Lock()
         self.counts = {"passed": 0, **{kind: 0 for kind in FAULTS}}
+        self.lists = 0
         self.doomed = None
 
     def draw(self, path):
         """What happens to a request."""
         with self.lock:
+            self.lists += "list-type=2" in path
             if self.doomed and self.doomed in path:
                 return "short"
             place = self.random.random()
@@ -270,6 +272,19 @@ def main():
     expect(f"shards have {counts_faulty} images, {sum(counts_faulty):,} in all", sum(counts_faulty) == args.images == joined_faulty["images"])
     expect("every kind of fault was met", all(proxy.counts[kind] > 0 for kind in FAULTS))
     summary["requests"] = dict(proxy.counts)
+
+    log("listed once for all shards, with faults")
+    listed, asked = args.out / "objects.jsonl", proxy.lists
+    words = ["data", "objects", address, "--out", str(listed)]
+    done = subprocess.run([args.flipcast, *words], capture_output=True, text=True, env=environment(proxy.server_port))
+    log(f"  {done.stdout.strip()} {proxy.lists - asked} requests for names, where four shards made {asked}")
+    expect("the list is made", done.returncode == 0)
+    asked = proxy.lists
+    joined_listed, counts_listed, wall_shards, cpu_shards = in_shards(str(listed), "listed", proxy.server_port)
+    log(f"  {wall_shards:.1f} s in all ({cpu_shards:.1f} s of processor time); requests so far: {proxy.counts}")
+    expect("the estimate is the one of the address, number by number", told(joined_listed) == told(joined))
+    expect("the shards have the same images", counts_listed == counts_faulty)
+    expect("and ask for no names", proxy.lists == asked)
 
     log("an object whose body is always shorter than listed")
     few = list(files)[:: len(files) // 200]

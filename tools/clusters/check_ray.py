@@ -40,7 +40,7 @@ with tempfile.TemporaryDirectory() as scratch:
     alone = time.time() - begun
     subprocess.run([FLIPCAST, "study", "merge", "whole", "--out", "whole.jsonl"], cwd=scratch, check=True, stdout=subprocess.DEVNULL)
     log("four shards by Ray")
-    command = [FLIPCAST, "study", "submit", *common, "--engine", "ray", "--shards", "4", "--out", "parts", "--", *never]
+    command = [FLIPCAST, "study", "submit", *common, "--engine", "ray", "--program", str(FLIPCAST), "--shards", "4", "--out", "parts", "--", *never]
     driver = subprocess.Popen(command, cwd=scratch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     while driver.poll() is None and records(scratch / "parts") < 12:
         time.sleep(0.1)

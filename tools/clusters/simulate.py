@@ -106,8 +106,6 @@ def large(gpus, factor, images=100_000_000, network="resnet50", list_once=False)
     own = images / gpus
     pages = images / 1000
     listing = pages * ASSUMED["seconds for a page of 1,000 names"] / ASSUMED["lists at once (as the program has it)"]
-    if list_once:
-        listing = listing / gpus
     forward = factor * FORWARD_SHARE[network] * STEP[network] / BATCH
     rates = {
         "decoding": DECODED * ASSUMED["cores of a machine"],
@@ -123,7 +121,9 @@ def large(gpus, factor, images=100_000_000, network="resnet50", list_once=False)
     total = start + listing + own / rates[bound] + adapt + merge
     lists = (1 if list_once else gpus) * pages / 1000 * ASSUMED["dollars for 1,000 LIST requests"]
     gets = images / 1000 * ASSUMED["dollars for 1,000 GET requests"]
-    machines = total / 3600 * gpus * ASSUMED["dollars per hour of a machine with one H200 and 16 cores"]
+    # Listed once, only one machine is there meanwhile.
+    hours = (total - listing) / 3600 * gpus + listing / 3600 if list_once else total / 3600 * gpus
+    machines = hours * ASSUMED["dollars per hour of a machine with one H200 and 16 cores"]
     return total / 3600, listing / 3600, own / rates[bound] / 3600, bound, rates, machines, lists + gets
 
 
@@ -168,10 +168,10 @@ def main():
         print(f"| {gpus} | {span(fast[0], slow[0])} | {fast[1]:.2f} | {span(fast[2], slow[2])} | {bound} | {fast[5]:.0f} | {fast[6]:.0f} |")
     rates = large(1, 1.0)[4]
     print("\nImages per second of one machine, by what could hold it back: " + ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items()) + f"; the GPU {large(1, SLOWER)[4]['the GPU']:,.0f} at the slower pace.\n")
-    print("What ends it: every shard lists all names, since only the whole list tells that no shard lost one. That time does not shrink with more shards: at 64 GPUs it is")
-    slow64, once64 = large(64, 1.0), large(64, 1.0, list_once=True)
-    print(f"{100 * slow64[1] / slow64[0]:.0f}% of all. Were the list made once and shared, 64 GPUs would take {once64[0]:.2f} hours instead of {slow64[0]:.2f}; the program cannot do that yet. The list is also held in memory: about 90 bytes")
-    print("beside the name for each image, and as much again while it is made, so 10 to 25 GB for 100 million in every process (counted from the types, not measured). In practice such a set is cut by prefix first (one estimate for each month or camera), which lists each name once.\n")
+    print("What ends it: every shard needs the names of all images, since only the whole list tells that no shard lost one. Where every shard lists them itself, as in the table, that time does not shrink with more shards: at 64 GPUs it is")
+    each64, once64 = large(64, 1.0), large(64, 1.0, list_once=True)
+    print(f"{100 * each64[1] / each64[0]:.0f}% of all. `flipcast data objects` lists them once, before the shards start: the hours stay, but one machine lists instead of 64, and 64 GPUs cost {once64[5]:.0f} dollars and {once64[6]:.0f} for requests instead of {each64[5]:.0f} and {each64[6]:.0f}. What shards take to read a list of")
+    print("100 million lines was not measured and is not in it. The list is also held in memory: about 90 bytes beside the name for each image, and as much again while it is made, so 10 to 25 GB for 100 million in every process (counted from the types, not measured). In practice such a set is cut by prefix first (one estimate for each month or camera), which lists each name once, and all prefixes at the same time.\n")
     print("The estimate does not get better with more images: it is made from a sample of 20,000 whatever their number, and its interval is that of 20,000 images. What all 100 million give exactly is how often each class is answered, the mean confidence,")
     print("and how many cannot be read. Whoever needs the estimate alone asks for `#sample:20000`, which costs a listing and 20,000 requests.")
 
