@@ -1,4 +1,4 @@
-use crate::{RecordError, Records, RunRecord};
+use crate::{Claim, RecordError, Records, RunRecord};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -51,6 +51,11 @@ impl RecordFolder {
             self.files.insert(path, ReadFile { length, records });
         }
         Ok(())
+    }
+
+    /// Claims what is called `name`, for as long as the claim is there; `None` while another run that shares the folder has it.
+    pub fn claim(&self, name: &str) -> Option<Claim> {
+        Claim::new(&self.folder, name)
     }
 
     /// A record with this key, from the first file that has one.

@@ -11,6 +11,7 @@
 
 mod atomic;
 mod canonical;
+mod claim;
 mod difference;
 mod error;
 mod folder;
@@ -25,6 +26,7 @@ mod store;
 
 pub use atomic::write_atomically;
 pub use canonical::{CHECK, canonical_json, checksum};
+pub use claim::Claim;
 pub use difference::{Difference, diff};
 pub use error::RecordError;
 pub use folder::RecordFolder;

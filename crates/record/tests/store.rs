@@ -1,7 +1,9 @@
 //! Record files as runs meet them: resumed, cut off, shared, from the future.
 
 use flipcast_ground::Hint;
-use flipcast_record::{FORMAT, Protocol, RecordError, RecordStore, Records, RunRecord, Timing, write_atomically};
+use flipcast_record::{
+    FORMAT, Protocol, RecordError, RecordFolder, RecordStore, Records, RunRecord, Timing, write_atomically,
+};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -204,4 +206,15 @@ fn a_record_tells_what_its_images_were_called() {
     let records = Records::load(&path).expect("readable");
     assert_eq!(records.get(&named.key).and_then(RunRecord::data), Some("photos/winter"));
     assert_eq!(record(1).data(), None);
+}
+
+#[test]
+fn what_is_claimed_is_somebody_s_until_it_is_dropped() {
+    let scratch = Scratch::new("claims");
+    let [one, other] = [(); 2].map(|()| RecordFolder::open(&scratch.0, None).expect("it is empty"));
+    let claim = one.claim("cell").expect("nobody has it");
+    assert!(other.claim("cell").is_none() && one.claim("cell").is_none());
+    assert!(other.claim("another cell").is_some());
+    drop(claim);
+    assert!(other.claim("cell").is_some());
 }

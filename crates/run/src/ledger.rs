@@ -5,7 +5,7 @@ use crate::basis::{Basis, ScoreOptions};
 use crate::calibration::ModelIdentity;
 use crate::cell::{CellRequest, Setting};
 use flipcast_images::loader::LoaderConfig;
-use flipcast_record::{Protocol, RecordFolder, RecordStore, RunRecord, Timing};
+use flipcast_record::{Claim, Protocol, RecordFolder, RecordStore, RunRecord, Timing};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -46,6 +46,14 @@ impl Ledger {
         match &self.others {
             Some(others) => Ok(lock(others).refresh()?),
             None => Ok(()),
+        }
+    }
+
+    /// Claims what `protocol` defines, so that others who share the records leave it to this run; `None` while one of them makes it.
+    pub fn claim(&self, protocol: &Protocol) -> Option<Claim> {
+        match &self.others {
+            Some(others) => lock(others).claim(&protocol.key()),
+            None => Some(Claim::alone()),
         }
     }
 

@@ -22,6 +22,7 @@ mod refit_entry;
 mod run;
 mod run_model;
 mod shard;
+mod shifted;
 mod status;
 pub mod submit;
 mod subsets;

@@ -34,19 +34,19 @@ pub(crate) struct ModelRun<'a> {
 pub(crate) type Opened = (DataRef, u64, Weak<dyn Dataset>);
 
 /// A calibration, and where it has got to.
-struct Task<'a> {
+pub(crate) struct Task<'a> {
     entry: &'a CalibrationEntry,
     flips: FlipProtocol,
     seed: u64,
     place: (usize, usize, u64),
     name: String,
     clean: Option<OpenedData>,
-    shifts: Vec<CalibrationShift>,
+    pub shifts: Vec<CalibrationShift>,
     state: Mutex<State>,
 }
 
 #[derive(Clone)]
-enum State {
+pub(crate) enum State {
     /// Nothing is known yet.
     New,
     /// What the clean images teach.
@@ -119,7 +119,7 @@ impl ModelRun<'_> {
         for (task, basis) in &based {
             cells.extend(self.shifted_cells(task, basis)?);
         }
-        // Shards that start at different places find each other's cells instead of making all of them twice.
+        // Shards that start at different places seldom want the same cell at once.
         let start = start_of(self.job.shard, cells.len());
         cells.rotate_left(start);
         share_out(workers, &cells, |device, queue| self.make_shifted(device, queue))?;
@@ -248,12 +248,12 @@ impl ModelRun<'_> {
         self.job.memory_limit / self.job.workers.len().max(1)
     }
 
-    fn image_memory(&self) -> ImageMemory {
+    pub(crate) fn image_memory(&self) -> ImageMemory {
         ImageMemory::new(self.memory_limit())
     }
 
     /// How to calibrate; `None` where the paper's fit is all there is.
-    fn calibration_job<'b>(&'b self, task: &'b Task, device: Device) -> Option<CalibrationJob<'b>> {
+    pub(crate) fn calibration_job<'b>(&'b self, task: &'b Task, device: Device) -> Option<CalibrationJob<'b>> {
         let clean = task.clean.as_ref()?;
         Some(CalibrationJob {
             setting: self.setting(task, device),
@@ -266,7 +266,7 @@ impl ModelRun<'_> {
     }
 
     /// Moves a calibration on, unless it has failed already.
-    fn settle(&self, task: &Task, work: impl FnOnce() -> Result<State, Trouble>) -> Result<(), StudyError> {
+    pub(crate) fn settle(&self, task: &Task, work: impl FnOnce() -> Result<State, Trouble>) -> Result<(), StudyError> {
         if matches!(*task.state(), State::Failed(_)) {
             return Ok(());
         }
@@ -284,6 +284,7 @@ impl ModelRun<'_> {
 
     fn clean(&self, task: &Task, job: &CalibrationJob) -> Result<Basis, Trouble> {
         let protocol = cell_protocol("calibrate", &job.setting, &job.clean, &job.options)?;
+        let _claim = self.wait_for(&protocol)?;
         let is_known = self.is_known(&protocol)?;
         let mut within = self.within(&task.name);
         let mut ledger = self.ledger.clone();
@@ -292,64 +293,20 @@ impl ModelRun<'_> {
         Ok(clean.basis)
     }
 
-    /// The corrupted cells of a calibration, on whichever device.
-    fn shifted_cells<'b>(
-        &'b self,
-        task: &'b Task<'b>,
-        basis: &'b Basis,
-    ) -> Result<Vec<(&'b Task<'b>, CellJob<'b>)>, StudyError> {
-        let mut cells = Vec::new();
-        for shift in &task.shifts {
-            self.settle(task, || {
-                if let Some(job) = self.calibration_job(task, self.job.workers[0]) {
-                    cells.push((task, job.cell(job.shifted(shift)?, basis)));
-                }
-                Ok(task.state().clone())
-            })?;
-        }
-        Ok(cells)
-    }
-
-    /// Makes corrupted cells of calibrations: while one is observed, the next is prepared and the one before is scored.
-    fn make_shifted<'b>(
-        &self,
-        device: Device,
-        queue: impl Iterator<Item = &'b (&'b Task<'b>, CellJob<'b>)> + Send,
-    ) -> Result<(), StudyError> {
-        let memory = self.image_memory();
-        let made = in_flight(
-            queue.filter(|(task, _)| !matches!(*task.state(), State::Failed(_))),
-            |(task, job)| {
-                self.ledger.refresh()?;
-                let job = job.on(device);
-                let prepared = job.prepare(&self.clean, &memory, self.ledger);
-                Ok((task, job, prepared))
-            },
-            |(task, job, prepared)| {
-                let observed = prepared.and_then(|prepared| {
-                    let is_known = prepared.is_known();
-                    Ok((is_known, job.observe(prepared, &mut self.within(&job.request.data))?))
-                });
-                Ok((task, job, observed))
-            },
-            |(task, job, observed)| {
-                self.settle(task, || {
-                    let (is_known, observed) = observed?;
-                    job.score(observed, &mut self.ledger.clone())?;
-                    self.watcher.finished(&job.request.data, !is_known);
-                    Ok(task.state().clone())
-                })
-            },
-        );
-        made.map(drop)
-    }
-
     /// The fits, from cells that are all in the ledger; more cells are made where those do not reach far enough.
     fn fit(&self, task: &Task, device: Device) -> Result<State, Trouble> {
         let state = task.state().clone();
         let (State::Based(_), Some(job)) = (&state, self.calibration_job(task, device)) else {
             return Ok(state);
         };
+        // Whoever comes first makes the cells that are still missing, and the record; the others wait, and then fit side by side.
+        let clean = cell_protocol("calibrate", &job.setting, &job.clean, &job.options)?.with("fits", &true);
+        let clean = clean.map_err(StudyError::from)?;
+        let first = self.ledger.claim(&clean);
+        if first.is_none() {
+            self.wait_for(&clean)?;
+        }
+        self.ledger.refresh()?;
         let mut ledger = self.ledger.clone();
         let mut within = self.within(&task.name);
         let made = calibrate(&job, &mut ledger, &mut within)?;
@@ -469,7 +426,7 @@ impl ModelRun<'_> {
         Ok(self.ledger.find::<Value>(protocol)?.is_some())
     }
 
-    fn within<'b>(&'b self, name: &'b str) -> Within<'b> {
+    pub(crate) fn within<'b>(&'b self, name: &'b str) -> Within<'b> {
         Within { watcher: self.watcher, name }
     }
 }
@@ -499,7 +456,7 @@ impl UnitCell<'_> {
 }
 
 impl Task<'_> {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 }
@@ -509,6 +466,6 @@ fn place(unit: &Unit) -> (usize, usize, u64) {
     (unit.calibration, unit.protocol, unit.seed)
 }
 
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

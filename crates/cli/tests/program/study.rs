@@ -213,11 +213,14 @@ fn two_shards_at_once_make_what_one_run_makes() {
     let again = results(&scratch, "refits.jsonl");
     assert!(again.iter().all(|(key, record)| whole.get(key) == Some(record)), "{again:?}");
     flipcast(&refit).expect(0, &[]).prints(&["0 refits made, 1 were there"]);
-    for shard in ["1", "2"] {
-        let records = results(&scratch, &format!("parts/records-{shard}-of-2.jsonl"));
-        let units = kinds(&records)["estimates"];
+    let made = ["1", "2"].map(|shard| results(&scratch, &format!("parts/records-{shard}-of-2.jsonl")));
+    for records in &made {
+        let units = kinds(records)["estimates"];
         assert!(units > 0 && units < 20, "{units}");
     }
+    // Whoever comes first makes a cell of the calibration, the other waits for it.
+    let cells = |records: &BTreeMap<String, Value>| kinds(records).get("calibrate").copied().unwrap_or(0);
+    assert_eq!(cells(&made[0]) + cells(&made[1]), cells(&whole));
     let set = [format!("DATA={ASSETS}"), models(&scratch)];
     let (file, out) = (scratch.path("plan.toml"), scratch.path("submitted"));
     let engine = ["study", "submit", &file, "--engine", "local", "--shards", "3", "--out", &out];
