@@ -3,7 +3,7 @@
 use crate::buffers::{ImageMemory, Sent};
 use crate::device::{Device, DeviceMemory, Pinned};
 use crate::error::CudaError;
-use crate::launch::preprocess::BatchSource;
+use crate::launch::preprocess::{BatchSource, channels_last};
 use crate::network::CudaNetwork;
 use crate::precision::Element;
 use crate::resident;
@@ -37,8 +37,10 @@ impl ImageMemory {
         })
     }
 
-    fn source<'a>(&self, positions: Option<&'a [u32]>) -> BatchSource<'a> {
-        BatchSource { pixels: self.pixels.slice(), scale: self.scale.as_ref().map(DeviceMemory::slice), positions }
+    /// Images of these extents that lie channels last, all of them or those at `positions`.
+    fn source<'a>(&self, extents: [usize; 3], positions: Option<&'a [u32]>) -> BatchSource<'a> {
+        let scale = self.scale.as_ref().map(DeviceMemory::slice);
+        BatchSource { pixels: self.pixels.slice(), scale, positions, strides: channels_last(extents) }
     }
 }
 
@@ -61,13 +63,19 @@ impl CudaNetwork {
         self.device.enter()?;
         checks::check_statistics(&self.graph, &self.plan, self.state.norm_mode(), batch.images)?;
         self.images = batch.images;
-        self.point_to(&batch.memory.source(None))?;
+        self.point_to(&batch.memory.source(self.image_extents(), None))?;
         self.send_affine()
     }
 
     pub(crate) fn take_batch(&mut self, batch: &Batch) -> Result<(), CudaError> {
         checks::check_extents(&self.graph, &self.plan, self.state.norm_mode(), batch)?;
         self.device.enter()?;
+        if let Some(images) = batch.device_images()
+            && self.take_foreign(images)?
+        {
+            self.images = batch.images();
+            return self.send_affine();
+        }
         let mut copy = None;
         if let Some((set, positions)) = batch.selection() {
             check_positions(set, positions)?;
@@ -75,7 +83,7 @@ impl CudaNetwork {
         }
         match copy {
             Some((copy, positions)) => {
-                self.point_to(&copy.source(Some(positions)))?;
+                self.point_to(&copy.source(self.image_extents(), Some(positions)))?;
                 self.memory.held = Some(copy);
             }
             None => self.send_images(batch)?,
@@ -96,7 +104,7 @@ impl CudaNetwork {
         let queued = filled.map_err(CudaError::from).and_then(|()| {
             sent.follow(&self.device, batch.scale())?;
             sent.host.send(sent.images.pixels.slice().first(bytes))?;
-            self.point_to(&sent.images.source(None))
+            self.point_to(&sent.images.source(self.image_extents(), None))
         });
         self.memory.sent = Some(sent);
         queued
@@ -111,8 +119,14 @@ impl CudaNetwork {
         })
     }
 
+    /// Height, width and channels of an image.
+    pub(crate) fn image_extents(&self) -> [usize; 3] {
+        let options = self.plan.options();
+        [options.height, options.width, self.graph.input_channels()]
+    }
+
     /// Queues the word of where the batch lies.
-    fn point_to(&mut self, source: &BatchSource) -> Result<(), CudaError> {
+    pub(crate) fn point_to(&mut self, source: &BatchSource) -> Result<(), CudaError> {
         let place = self.memory.staged.slice();
         let host = &mut self.memory.host_staged;
         let words = source.write(place, host.values_mut());

@@ -36,6 +36,8 @@ pub(crate) struct Memory {
     pub sent: Option<Sent>,
     /// The set that the batch was taken from, until its pass is queued.
     pub held: Option<Arc<ImageMemory>>,
+    /// What bytes of another library stand for, once there were some.
+    pub foreign_scale: Option<(Arc<ByteScale>, DeviceMemory)>,
     pub host_affine: Pinned,
     pub host_gradient: Pinned,
     pub host_logits: Pinned,
@@ -143,6 +145,7 @@ pub(crate) fn allocate(
         host_staged: Pinned::new(device, staged)?,
         sent: None,
         held: None,
+        foreign_scale: None,
         host_affine: Pinned::new(device, affine)?,
         host_gradient: Pinned::new(device, affine)?,
         host_logits: Pinned::new(device, batch * classes)?,

@@ -32,8 +32,7 @@ impl CudaNetwork {
     }
 
     fn queue_input(&self) -> Result<(), CudaError> {
-        let options = self.plan.options();
-        let dims = [options.height, options.width, self.graph.input_channels()];
+        let dims = self.image_extents();
         let (from, to) = (self.memory.staged.slice(), self.memory.input.slice());
         preprocess::spread_input(&self.kernels, self.images, dims, self.input, from, to)
     }

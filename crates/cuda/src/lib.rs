@@ -15,6 +15,7 @@ mod derive;
 mod device;
 mod error;
 mod executor;
+mod foreign;
 mod forward;
 mod fused;
 mod gate;
@@ -40,6 +41,7 @@ mod tokens;
 
 pub use batches::StagedBatch;
 pub use error::CudaError;
+pub use foreign::{ForeignImages, ForeignLayout};
 pub use library::{CudaReport, DeviceReport, LibraryReport, report};
 pub use network::{CudaNetwork, CudaOptions};
 pub use precision::{Element, Precision};

@@ -122,6 +122,7 @@ pub use flipcast_tensor::Batch;
 
 pub use flipcast_adapt as adapt;
 pub use flipcast_corrupt as corrupt;
+pub use flipcast_cuda as cuda;
 pub use flipcast_estimate as estimate;
 pub use flipcast_images as images;
 pub use flipcast_models as models;

@@ -1,10 +1,11 @@
-use crate::{ByteScale, ImageSet, Pixels, Shape, TensorError};
+use crate::{ByteScale, DeviceImages, ImageSet, Pixels, Shape, TensorError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Preprocessed images, channels-last: `values[((image * height + y) * width + x) * channels + channel]`.
 ///
-/// A batch holds its values; or it holds bytes and what they stand for, or is a selection from an [`ImageSet`], and the
-/// values are put together when they are first asked for: an executor that takes bytes, or keeps the set, needs none.
+/// A batch holds its values; or it holds bytes and what they stand for, is a selection from an [`ImageSet`], or lies on a
+/// device ([`DeviceImages`]), and the values are put together when they are first asked for: an executor that takes bytes, keeps
+/// the set, or runs on the device, needs none.
 ///
 /// ```
 /// use flipcast_tensor::Batch;
@@ -34,6 +35,7 @@ pub struct Batch {
 enum Source {
     Bytes { bytes: Vec<u8>, scale: Arc<ByteScale> },
     Set { set: Arc<ImageSet>, positions: Vec<u32> },
+    Device(Arc<dyn DeviceImages>),
 }
 
 /// Memory of batches that are gone, for the next ones.
@@ -76,6 +78,11 @@ impl Batch {
         let extents = [positions.len(), height, width, channels];
         let set = Arc::clone(set);
         Self::with_source(extents, Some(Source::Set { set, positions }), spare)
+    }
+
+    /// Images that lie on a device.
+    pub fn on_device(images: Arc<dyn DeviceImages>) -> Self {
+        Self::with_source(images.extents(), Some(Source::Device(images)), Vec::new())
     }
 
     fn with_source([images, height, width, channels]: [usize; 4], source: Option<Source>, spare: Vec<f32>) -> Self {
@@ -129,6 +136,14 @@ impl Batch {
         }
     }
 
+    /// The images on a device that it consists of.
+    pub fn device_images(&self) -> Option<&dyn DeviceImages> {
+        match &self.source {
+            Some(Source::Device(images)) => Some(&**images),
+            _ => None,
+        }
+    }
+
     /// The bytes it was given, image after image, and what they stand for.
     pub fn bytes(&self) -> Option<(&[u8], &Arc<ByteScale>)> {
         match &self.source {
@@ -142,6 +157,7 @@ impl Batch {
         match self.source.as_ref()? {
             Source::Bytes { scale, .. } => Some(scale),
             Source::Set { set, .. } => set.scale(),
+            Source::Device(_) => None,
         }
     }
 
@@ -153,6 +169,7 @@ impl Batch {
                 Pixels::Bytes(bytes, _) => (bytes, positions[index] as usize),
                 Pixels::Values(_) => return None,
             },
+            Source::Device(_) => return None,
         };
         let len = self.height * self.width * self.channels;
         Some(&bytes[position * len..(position + 1) * len])
@@ -172,6 +189,7 @@ impl Batch {
                         set.append_image(position as usize, &mut values);
                     }
                 }
+                Some(Source::Device(images)) => images.append(&mut values),
                 None => {}
             }
             values
@@ -305,5 +323,29 @@ mod tests {
     #[should_panic(expected = "positions lie in the set")]
     fn a_position_outside_the_set_is_refused() {
         Batch::select(&set(), vec![3], Vec::new());
+    }
+
+    #[derive(Debug)]
+    struct Elsewhere;
+
+    impl DeviceImages for Elsewhere {
+        fn extents(&self) -> [usize; 4] {
+            [2, 1, 2, 1]
+        }
+
+        fn append(&self, values: &mut Vec<f32>) {
+            values.extend([1., 2., 3., 4.]);
+        }
+    }
+
+    #[test]
+    fn images_on_a_device_are_copied_when_their_values_are_asked_for() {
+        let batch = Batch::on_device(Arc::new(Elsewhere));
+        assert!(batch.device_images().is_some() && batch.bytes().is_none() && batch.image_bytes(0).is_none());
+        assert_eq!((batch.images(), batch.image(1)), (2, &[3., 4.][..]));
+        assert_eq!(batch, Batch::new([2, 1, 2, 1], vec![1., 2., 3., 4.]).unwrap());
+        let mut changed = batch.clone();
+        changed.values_mut()[0] = 9.0;
+        assert!(changed.device_images().is_none());
     }
 }

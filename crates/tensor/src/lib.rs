@@ -7,6 +7,7 @@
 mod batch;
 mod byte_change;
 mod byte_scale;
+mod device_images;
 mod dtype;
 mod image_set;
 mod shape;
@@ -16,6 +17,7 @@ mod tolerance;
 pub use batch::{Batch, BatchMemory};
 pub use byte_change::{ByteChange, ByteRecipe, ChangeError};
 pub use byte_scale::ByteScale;
+pub use device_images::DeviceImages;
 pub use dtype::DType;
 pub use image_set::{Derived, ImageSet, Pixels};
 pub use shape::Shape;

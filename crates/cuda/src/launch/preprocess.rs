@@ -6,7 +6,7 @@ use crate::error::CudaError;
 use flipcast_graph::Dims;
 
 /// 32-bit words that say where a batch lies; the positions of its images follow.
-pub(crate) const SOURCE_WORDS: usize = 6;
+pub(crate) const SOURCE_WORDS: usize = 14;
 
 /// Where a batch lies: floats, or bytes if there is a scale, 256 values per channel.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,13 @@ pub(crate) struct BatchSource<'a> {
     pub scale: Option<DeviceSlice>,
     /// Where the images stand among those of `pixels`; `None` for the first ones.
     pub positions: Option<&'a [u32]>,
+    /// Elements from one image, row, column and channel to the next.
+    pub strides: [usize; 4],
+}
+
+/// Strides of images of `[height, width, channels]` that lie channels last, one after the other.
+pub(crate) fn channels_last([height, width, channels]: [usize; 3]) -> [usize; 4] {
+    [height * width * channels, width * channels, channels, 1]
 }
 
 impl BatchSource<'_> {
@@ -25,7 +32,8 @@ impl BatchSource<'_> {
         let after = place.address + 4 * SOURCE_WORDS as u64;
         let addresses =
             [self.pixels.address, self.scale.map_or(0, |scale| scale.address), self.positions.map_or(0, |_| after)];
-        let halves = addresses.iter().flat_map(|address| [*address as u32, (address >> 32) as u32]);
+        let numbers = addresses.into_iter().chain(self.strides.map(|stride| stride as u64));
+        let halves = numbers.flat_map(|number| [number as u32, (number >> 32) as u32]);
         let all = halves.chain(positions.iter().copied());
         for (to, word) in words.iter_mut().zip(all) {
             *to = f32::from_bits(word);
@@ -84,4 +92,20 @@ pub(crate) fn spread_input(
         .counts([images, height, width, channels, layout.block, rows, columns, layout.channels, top, left])
         .flag(wide)
         .launch(grid, [256, 1, 1], 1024 * channels)
+}
+
+/// Sets a word of `bad` to 1 for every image that holds a NaN or an infinity; the words are 0 before. Images are those of [`spread_input`], and floats.
+pub(crate) fn find_non_finite(
+    queue: &dyn Queue,
+    images: usize,
+    [height, width, channels]: [usize; 3],
+    from: DeviceSlice,
+    bad: DeviceSlice,
+) -> Result<(), CudaError> {
+    let blocks = (height * width * channels).div_ceil(16 * 256);
+    Call::new(queue, "find_non_finite")
+        .slice("the batch's place", from, SOURCE_WORDS)
+        .slice("the result", bad, images)
+        .counts([images, height, width, channels])
+        .launch([blocks as u32, images.min(1 << 15) as u32, 1], [256, 1, 1], 0)
 }

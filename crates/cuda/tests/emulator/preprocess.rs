@@ -1,6 +1,6 @@
 use super::{Emulator, Place};
 use crate::device::{DeviceSlice, bf16_bits};
-use crate::launch::preprocess::{BatchSource, InputLayout, SOURCE_WORDS, spread_input};
+use crate::launch::preprocess::{BatchSource, InputLayout, SOURCE_WORDS, channels_last, find_non_finite, spread_input};
 use crate::precision::{Element, Precision};
 use flipcast_tensor::{Batch, ByteScale, ImageSet};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ fn batches_of_bytes_and_floats_are_gathered_normalised_and_laid_out() {
                 let sources: [(DeviceSlice, Option<DeviceSlice>); 2] =
                     [(raw.slice(), Some(table.slice())), (floats.slice(), None)];
                 for (pixels, scale) in sources {
-                    let source = BatchSource { pixels, scale, positions };
+                    let source = BatchSource { pixels, scale, positions, strides: channels_last(dims) };
                     let found = spread(&emulator, images, dims, layout, &source);
                     assert_eq!(found, expected, "{precision:?} {dims:?} {positions:?}");
                 }
@@ -100,8 +100,69 @@ fn a_batch_that_is_nowhere_is_zeros() {
         return;
     };
     let nowhere = DeviceSlice { address: 0, len: 0, element: Element::F32 };
-    let source = BatchSource { pixels: nowhere, scale: None, positions: None };
     let (dims, layout) = layouts()[1];
+    let source = BatchSource { pixels: nowhere, scale: None, positions: None, strides: channels_last(dims) };
     let found = spread(&emulator, 2, dims, layout, &source);
     assert!(found.iter().all(|&value| value == 0.0));
+}
+
+/// Values of a batch, channels in front and rows `gap` elements apart, and their strides.
+fn channels_first(batch: &Batch, gap: usize) -> (Vec<f32>, [usize; 4]) {
+    let [height, width, channels] = [batch.height(), batch.width(), batch.channels()];
+    let row = width + gap;
+    let strides = [channels * height * row, row, 1, height * row];
+    let mut values = vec![f32::NAN; batch.images() * strides[0]];
+    for image in 0..batch.images() {
+        for (at, value) in batch.image(image).iter().enumerate() {
+            let (c, x, y) = (at % channels, at / channels % width, at / channels / width);
+            values[image * strides[0] + y * strides[1] + x + c * strides[3]] = *value;
+        }
+    }
+    (values, strides)
+}
+
+fn pictures(dims: [usize; 3]) -> Batch {
+    let extents = [IMAGES, dims[0], dims[1], dims[2]];
+    let values = (0..extents.iter().product()).map(|at: usize| (at * at % 251) as f32 - 100.0).collect();
+    Batch::new(extents, values).unwrap()
+}
+
+#[test]
+fn batches_of_any_strides_are_laid_out_alike() {
+    let Some(emulator) = Emulator::new("preprocess.cu", Precision::F32) else {
+        return;
+    };
+    for (dims, layout) in layouts() {
+        let batch = pictures(dims);
+        let expected = expected(&batch, layout, Precision::F32);
+        for gap in [0, 3] {
+            let (values, strides) = channels_first(&batch, gap);
+            let mut floats = Place::floats(&values);
+            let source = BatchSource { pixels: floats.slice(), scale: None, positions: None, strides };
+            assert_eq!(spread(&emulator, IMAGES, dims, layout, &source), expected, "{dims:?} {gap}");
+        }
+    }
+}
+
+#[test]
+fn images_with_a_nan_or_an_infinity_are_found_and_what_lies_between_rows_is_not_looked_at() {
+    let Some(emulator) = Emulator::new("preprocess.cu", Precision::F32) else {
+        return;
+    };
+    let dims = layouts()[2].0;
+    let len: usize = dims.iter().product();
+    for (image, wrong) in [(0, f32::NAN), (IMAGES - 1, f32::INFINITY), (3, f32::NEG_INFINITY), (IMAGES, 0.0)] {
+        let mut batch = pictures(dims);
+        if image < IMAGES {
+            batch.values_mut()[image * len + len - 1] = wrong;
+        }
+        let (values, strides) = channels_first(&batch, 2);
+        let mut floats = Place::floats(&values);
+        let mut from = place(&BatchSource { pixels: floats.slice(), scale: None, positions: None, strides });
+        let mut bad = Place::new(Element::I32, IMAGES);
+        let (at, found) = (from.slice(), bad.slice());
+        find_non_finite(&emulator, IMAGES, dims, at, found).unwrap();
+        let found = bad.bytes().as_chunks::<4>().0.iter().position(|word| *word != [0; 4]);
+        assert_eq!(found, (image < IMAGES).then_some(image));
+    }
 }

@@ -37,6 +37,12 @@ impl Preprocess {
         }
     }
 
+    /// What the bytes of an image of this size stand for, where they become values as they are.
+    pub fn scale_of_bytes_as_they_are(&self, width: usize, height: usize) -> Option<ByteScale> {
+        let same = self.output_size(width, height) == Size { width, height };
+        (self.resize == Resize::None && same).then(|| self.normalise.scale())
+    }
+
     /// Whether the bytes that become values are those of the image.
     fn keeps_bytes(&self, image: &Image) -> Result<bool, PreprocessError> {
         let (width, height) = (image.width(), image.height());
