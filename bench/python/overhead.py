@@ -1,18 +1,16 @@
-"""What `adapter(batch)` from NumPy costs over the same step in Rust: ResNet-50, 16 x 3 x 224 x 224, Tent.
+"""What `adapter(batch)` from NumPy costs over the same step in Rust: ResNet-50, 16 x 3 x 224 x 224, Tent, two threads.
 
-    python bench/python/overhead.py [PAIRS]
+    python bench/python/overhead.py [ROUNDS] [STEPS]
 
-Two measures, in processor seconds, so that other work on the machine shows less; medians of pairs taken in turns.
-- `door_share`: what Python adds (reading NumPy's floats, bringing them into the engine's order, writing the logits back) over the rest of the call. Reading and reordering is timed by calls that are refused
-  right after it; writing by an array of the logits' size.
-- `over_bench`: a whole call over a step of `flipcast bench`, which is the Rust library alone: two of its processes that differ by four steps.
+In turns, round by round: STEPS calls of an adapter, and STEPS steps of `flipcast bench`, the Rust library alone on the same exported network.
+- `door`: a call over the engine's own step within it (`adapter.step_seconds`), call by call: what reading NumPy's floats, reordering them, the guard and writing the logits add.
+- `over_bench`: the median call over the median step of `flipcast bench` beside it.
 
-Needs torch, torchvision (the network, random weights) and the flipcast wheel. One thread each.
+Needs torch, torchvision (the network, random weights) and the flipcast wheel.
 """
 
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -24,52 +22,40 @@ import numpy as np
 import torch
 import torchvision
 
-BATCH, STEPS = 16, 4
+BATCH, THREADS = 16, 2
 
 
-def processor(work) -> float:
-    started = time.process_time()
-    work()
-    return time.process_time() - started
-
-
-def bench(model: str, repeat: int) -> float:
-    """Processor seconds of a `flipcast bench` with so many steps."""
-    command = [sys.executable, "-m", "flipcast", "bench", "--model", model, "--classes", "1000", "--batch", str(BATCH), "--size", "224"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*command, "--threads", "1", "--warmup", "1", "--repeat", str(repeat), "--json"], capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def bench(path, steps):
+    """Milliseconds of so many steps of `flipcast bench`."""
+    command = [sys.executable, "-m", "flipcast", "bench", "--model", path, "--classes", "1000", "--batch", str(BATCH), "--size", "224"]
+    command += ["--threads", str(THREADS), "--warmup", "1", "--repeat", str(steps), "--json"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(told.stdout)["step_ms"]
 
 
 def main():
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    rounds, steps = (int(word) for word in [*sys.argv[1:], "4", "5"][:2])
     torch.manual_seed(0)
     network = torchvision.models.resnet50(weights=None).eval()
     batch = np.random.default_rng(0).normal(size=(BATCH, 3, 224, 224)).astype(np.float32)
+    calls, doors, benches = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "resnet50.pt2")
         program = torch.export.export(network, (torch.zeros(2, 3, 224, 224),), dynamic_shapes=({0: torch.export.Dim("n")},))
         torch.export.save(program, path)
-        model = flipcast.Model.load(path, mean=0.5, std=0.5, crop=224)
-        adapter = flipcast.Adapter(model, "tent", batch_size=BATCH, threads=1)
-        refusing = flipcast.Adapter(model, "tent", batch_size=BATCH // 2, threads=1)
-
-        def refused():
-            try:
-                refusing(batch)
-            except flipcast.FlipcastError as error:
-                assert "batch_size" in str(error), error
-
+        adapter = flipcast.Adapter(flipcast.Model.load(path, mean=0.5, std=0.5, crop=224), "tent", batch_size=BATCH, threads=THREADS)
         adapter(batch)
-        refused()
-        for pair in range(pairs):
-            logits = np.zeros((BATCH, 1000), np.float32)
-            door = statistics.median(processor(refused) for _ in range(9)) + processor(logits.copy)
-            call = processor(lambda: [adapter(batch) for _ in range(STEPS)]) / STEPS
-            step = (bench(path, 1 + STEPS) - bench(path, 1)) / STEPS
-            told = dict(pair=pair, door_s=door, call_s=call, bench_step_s=step, door_share=door / (call - door), over_bench=call / step - 1)
-            print(json.dumps({**told, "load": os.getloadavg()[0]}), flush=True)
+        for number in range(rounds):
+            for _ in range(steps):
+                started = time.perf_counter()
+                adapter(batch)
+                took = time.perf_counter() - started
+                calls.append(1e3 * took)
+                doors.append(took / adapter.step_seconds - 1)
+            benches += bench(path, steps)
+            print(json.dumps(dict(round=number, call_ms=calls[-steps:], door=doors[-steps:], bench_ms=benches[-steps:], load=os.getloadavg()[0])), flush=True)
+    told = dict(calls=len(calls), call_ms=statistics.median(calls), bench_ms=statistics.median(benches), door=statistics.median(doors), door_worst=max(doors))
+    print(json.dumps({**told, "over_bench": told["call_ms"] / told["bench_ms"] - 1}))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """One step of Tent: flipcast from Python beside PyTorch, and an imported network beside the built-in one, in turns.
 
-    python bench/python/steps.py [ROUNDS] [NETWORK ...]
+    python bench/python/steps.py [--steps-only] [ROUNDS] [NETWORK ...]
 
 Processor seconds of the whole process (two threads each), so that other work on the machine shows less; the median of the rounds. Prints one JSON object per network.
-Needs torch, torchvision and the flipcast wheel.
+`--steps-only` leaves the built-in network out. Needs torch, torchvision and the flipcast wheel.
 """
 
 import json
@@ -64,7 +64,9 @@ def bench(model, size):
 
 
 def main():
-    rounds, names = int(sys.argv[1]) if len(sys.argv) > 1 else 5, sys.argv[2:] or ["resnet50", "mobilenet_v2"]
+    words = [word for word in sys.argv[1:] if word != "--steps-only"]
+    steps_only = len(words) < len(sys.argv) - 1
+    rounds, names = int(words[0]) if words else 5, words[1:] or ["resnet50", "mobilenet_v2"]
     torch.set_num_threads(THREADS)
     for name in names:
         torch.manual_seed(0)
@@ -87,6 +89,10 @@ def main():
                 found["pytorch"].append(timed(step, images))
             for key, times in found.items():
                 told[key] = {"processor_s": statistics.median(t[0] for t in times), "wall_s": statistics.median(t[1] for t in times)}
+            told["speedup"] = statistics.median(other[1] / own[1] for own, other in zip(found["flipcast"], found["pytorch"]))
+            if steps_only:
+                print(json.dumps(told), flush=True)
+                continue
             benches = {"imported": [], "built_in": []}
             for _ in range(3):
                 benches["imported"].append(bench(path, 224))

@@ -6,22 +6,31 @@ use crate::images;
 use crate::model::{Model, parse_device};
 use flipcast::adapt::{Guard, GuardConfig, GuardState, Norms, Observation, Target};
 use flipcast::run::{PooledNetwork, RunError, pixel_space};
-use flipcast::{MethodConfig, Purpose};
+use flipcast::{Device, MethodConfig, Purpose};
 use pyo3::exceptions::{PyRuntimeWarning, PyTypeError};
 use pyo3::prelude::*;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// A network that adapts to the batches it predicts: `logits = adapter(batch)`.
 ///
-/// A batch is an array of bytes, `[images, height, width, 3]`, or of preprocessed floats, `[images, 3, height, width]`. Logits are those from before the update
+/// A batch is an array of bytes, `[images, height, width, 3]`, or of preprocessed floats, `[images, 3, height, width]`. A tensor on the adapter's own GPU (DLPack) is read where it lies if
+/// it is of `float32`, whatever its strides, or of bytes that the weights take as they are; it must not be changed during the call. Logits are those from before the update
 /// unless the method says otherwise. A warning is issued when predictions grow less diverse; with `source=True` the source model predicts too, as a witness that tells
 /// a collapse from images of few classes.
+///
+/// >>> adapter = flipcast.Adapter(flipcast.Model.load(weights), "rdumb", batch_size=16)
+/// >>> adapter(images[:16]).shape, adapter.steps
+/// ((16, 10), 1)
+/// >>> adapter.reset(); adapter.steps
+/// 0
 #[pyclass(frozen, module = "flipcast")]
 pub struct Adapter {
     model: Arc<flipcast::Model>,
     method: MethodConfig,
     batch_size: usize,
+    device: Device,
     state: Mutex<State>,
 }
 
@@ -32,6 +41,7 @@ struct State {
     guard: Guard,
     seen: GuardState,
     steps: usize,
+    seconds: f64,
 }
 
 #[pymethods]
@@ -85,25 +95,28 @@ impl Adapter {
                 guard: Guard::new(GuardConfig::for_classes(num_classes), num_classes)?,
                 seen: GuardState::Healthy,
                 steps: 0,
+                seconds: 0.0,
             })
         });
         let state = Mutex::new(state.map_err(|error| raise(py, &error))?);
-        Ok(Self { model, method: config, batch_size, state })
+        Ok(Self { model, method: config, batch_size, device, state })
     }
 
     /// Predicts a batch, then adapts to it; gives its logits, `[images, classes]`.
     fn __call__<'py>(&self, py: Python<'py>, batch: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let batch = images::batch(batch, &self.model)?;
+        let batch = images::batch(batch, &self.model, self.device)?;
         if batch.images() > self.batch_size {
             let problem = format!("the batch has {} images, expected at most {}", batch.images(), self.batch_size);
             return Err(refuse(py, problem, "give smaller batches, or make the adapter with a larger `batch_size`"));
         }
         let stepped = py.detach(|| -> Result<_, RunError> {
             let mut state = self.lock();
-            let State { net, source, adapter, guard, seen, steps } = &mut *state;
+            let State { net, source, adapter, guard, seen, steps, seconds } = &mut *state;
             let source =
                 source.as_mut().map(|source| source.forward(&batch).map(|logits| logits.argmax())).transpose()?;
+            let started = Instant::now();
             let logits = adapter.step(&mut **net, &batch)?.logits;
+            *seconds = started.elapsed().as_secs_f64();
             *steps += 1;
             let report =
                 guard.observe(Observation { logits, source_classes: source.as_deref(), embedding_drift: None });
@@ -162,6 +175,12 @@ impl Adapter {
     #[getter]
     fn steps(&self) -> usize {
         self.lock().steps
+    }
+
+    /// Seconds that the engine took for the last step, without what stands around it.
+    #[getter]
+    fn step_seconds(&self) -> f64 {
+        self.lock().seconds
     }
 
     /// The method's name.

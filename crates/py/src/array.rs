@@ -1,6 +1,7 @@
 //! NumPy's arrays, by the protocol that they tell their memory by (`__array_interface__`).
 #![expect(unsafe_code, reason = "NumPy's memory is reached by its address")]
 
+use crate::dlpack::{gpu_of, to_processor};
 use crate::error::refuse;
 use pyo3::prelude::*;
 
@@ -87,9 +88,12 @@ pub fn holds_bytes(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(dtype == u8::DTYPE)
 }
 
-/// Whatever NumPy makes of `object`, without a copy where it can: of tensors that only speak DLPack, too.
-fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+/// Whatever NumPy makes of `object`, without a copy where it can: of tensors that only speak DLPack, and of those on a GPU, too.
+pub fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let numpy = object.py().import("numpy")?;
+    if gpu_of(object)?.is_some() {
+        return numpy.call_method1("asarray", (to_processor(object)?,));
+    }
     let only_dlpack = object.hasattr("__dlpack__")? && !object.hasattr("__array__")?;
     numpy.call_method1(if only_dlpack { "from_dlpack" } else { "asarray" }, (object,))
 }

@@ -3,6 +3,7 @@
 use crate::array::{borrow, read};
 use crate::error::{raise, refuse};
 use crate::estimates::{ByClass, Estimates, combined, no_combined};
+use crate::labels::what_labels_say;
 use crate::watch::watched;
 use flipcast::estimate::Marginal;
 use flipcast::run::estimate_classes;
@@ -16,6 +17,10 @@ use std::sync::Arc;
 ///
 /// With clean images only, intervals span everything and estimates have the flag `no_known_shifts`; cells of two or more kinds of shift give
 /// calibrated estimates, a combined one, and intervals.
+///
+/// >>> calibration = flipcast.Calibration.fit(logits, labels, cells={"fog:3": (foggy, labels), "night": (dark, labels)})
+/// >>> calibration.cells, calibration.has_intervals
+/// (['clean', 'fog:3', 'night'], True)
 #[pyclass(frozen, module = "flipcast")]
 pub struct Calibration {
     pub(crate) inner: OutputsCalibration,
@@ -118,9 +123,17 @@ impl Calibration {
 /// Estimates the accuracy on images that nobody labelled from a classifier's logits for them, `[images, classes]`.
 ///
 /// `second` is there if the calibration has second looks. `class_shares` stands for the classes' shares where they differ from the calibration's, `labels` for the truth
-/// beside the estimates, which no estimate uses. `by_class` asks for `Estimates.by_class`. Logits of `float32`, row after row, are not copied, so that nobody may change them during the call.
+/// beside the estimates, which no estimate uses. `labelled` has the labels of a few images, `(rows, labels)`, for `Estimates.labelled`; `chosen` says that `choose_images` chose them. `by_class` asks for `Estimates.by_class`. Logits of `float32`, row after row, are not copied, so that nobody may change them during the call.
+///
+/// >>> calibration = flipcast.Calibration.fit(logits, labels, cells={"fog:3": (foggy, labels), "night": (dark, labels)})
+/// >>> estimate = flipcast.estimate(new, calibration)
+/// >>> estimate.best.name, len(estimate.interval), estimate["atc_mc"].name
+/// ('combined', 2, 'atc_mc')
+/// >>> rows = flipcast.choose_images(new, 50, calibration=calibration)
+/// >>> flipcast.estimate(new, calibration, labelled=(rows, truth[rows])).labelled.estimate.name
+/// 'labelled'
 #[pyfunction]
-#[pyo3(signature = (logits, calibration, *, second=None, level=0.9, class_shares=None, labels=None, by_class=false))]
+#[pyo3(signature = (logits, calibration, *, second=None, level=0.9, class_shares=None, labels=None, labelled=None, chosen=true, by_class=false))]
 #[expect(clippy::too_many_arguments, reason = "Python names them")]
 pub fn estimate(
     py: Python<'_>,
@@ -130,6 +143,8 @@ pub fn estimate(
     level: f64,
     class_shares: Option<&Bound<'_, PyAny>>,
     labels: Option<&Bound<'_, PyAny>>,
+    labelled: Option<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
+    chosen: bool,
     by_class: bool,
 ) -> PyResult<Estimates> {
     check_level(py, level)?;
@@ -152,7 +167,10 @@ pub fn estimate(
         }
         false => None,
     };
-    Ok(Estimates::new(cell, estimates, level, by_class))
+    let labelled = labelled
+        .map(|(images, labels)| what_labels_say(&outputs, (&images, &labels), Some(calibration), chosen, level))
+        .transpose()?;
+    Ok(Estimates::new(cell, estimates, level, by_class).with_labels(labelled))
 }
 
 /// Refuses a probability outside of 0 and 1.

@@ -12,6 +12,9 @@ use pyo3::prelude::*;
 ///
 /// The name may have its set in front, as `cifar-c/fog`; otherwise the size of the images decides. `storage` is the step after the corruption: "published"
 /// (JPEG of quality 85 behind the ImageNet sets), "none" or "jpeg85". Image number i gets the same corruption whatever the others are; `first` is the number of the first.
+///
+/// >>> flipcast.corrupt("fog", images, severity=3, seed=0).shape == images.shape
+/// True
 #[pyfunction]
 #[pyo3(signature = (name, images, severity=3, seed=0, *, first=0, storage="published", progress=None))]
 #[expect(clippy::too_many_arguments, reason = "Python names them")]
@@ -54,6 +57,9 @@ pub fn corrupt<'py>(
 }
 
 /// Names of the corruptions of a set: "imagenet-c", "tiny-imagenet-c", "cifar-c", "imagenet-c-bar", "cifar-c-bar" or "calibration".
+///
+/// >>> flipcast.corruptions()[:2]
+/// ['gaussian_noise', 'shot_noise']
 #[pyfunction]
 #[pyo3(signature = (set="imagenet-c"))]
 pub fn corruptions(py: Python<'_>, set: &str) -> PyResult<Vec<&'static str>> {

@@ -1,6 +1,7 @@
 //! Estimates as Python sees them.
 
 use crate::error::refuse;
+use crate::labels::LabelledEstimate;
 use crate::plain::to_python;
 use flipcast::run::ByClassResult;
 use flipcast::{Cell, CellEstimates};
@@ -65,6 +66,11 @@ impl Estimate {
     fn __repr__(&self) -> String {
         format!("Estimate({})", self.describe())
     }
+
+    /// For notebooks: the estimate, drawn from 0 to 100%.
+    fn _repr_html_(&self) -> String {
+        table("interval", [row(self, None, false)])
+    }
 }
 
 impl Estimate {
@@ -91,6 +97,7 @@ pub struct Estimates {
     estimates: CellEstimates,
     level: f64,
     by_class: Option<ByClass>,
+    labelled: Option<LabelledEstimate>,
 }
 
 /// What is expected of every class, and their names where they are known.
@@ -115,7 +122,12 @@ pub fn no_combined(py: Python<'_>) -> PyErr {
 
 impl Estimates {
     pub fn new(cell: Cell, estimates: CellEstimates, level: f64, by_class: Option<ByClass>) -> Self {
-        Self { cell, estimates, level, by_class }
+        Self { cell, estimates, level, by_class, labelled: None }
+    }
+
+    /// The same with what the labels of a few images say.
+    pub fn with_labels(self, labelled: Option<LabelledEstimate>) -> Self {
+        Self { labelled, ..self }
     }
 
     fn first(&self, py: Python<'_>) -> PyResult<Estimate> {
@@ -195,6 +207,12 @@ impl Estimates {
         self.by_class.as_ref().map(|found| to_python(py, found)).transpose()
     }
 
+    /// What the labels of a few images say, where `labelled` gave some; otherwise `None`.
+    #[getter]
+    fn labelled(&self) -> Option<LabelledEstimate> {
+        self.labelled.clone()
+    }
+
     /// Names of the estimators.
     fn keys(&self) -> Vec<String> {
         self.estimates.source.keys().cloned().collect()
@@ -246,40 +264,47 @@ impl Estimates {
         Ok(format!("Estimates({first}; {} images, {:.0}% interval)", self.cell.images, 100.0 * self.level))
     }
 
-    /// For notebooks: a line per estimator, drawn from 0 to 100%.
+    /// For notebooks: a line per estimator, drawn from 0 to 100%, with the truth as a line across where it is known.
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
         let first = self.first(py)?;
-        let bar = |estimate: &Estimate| {
-            let flipcast::Estimate { accuracy, low, high, .. } = &estimate.estimate;
-            let at = |share: f64| format!("{:.1}", 200.0 * share);
-            let (left, width) = (at(*low), at(high - low));
-            format!(
-                "<svg width=\"200\" height=\"12\"><rect width=\"200\" height=\"12\" fill=\"#8882\"/>\
-                 <rect x=\"{left}\" width=\"{width}\" height=\"12\" fill=\"#4a90d9\" fill-opacity=\"0.5\"/>\
-                 <circle cx=\"{}\" cy=\"6\" r=\"4\" fill=\"#1b5fa8\"/></svg>",
-                at(*accuracy)
-            )
-        };
-        let row = |estimate: &Estimate| {
-            let percent = |share: f64| format!("{:.1}", 100.0 * share);
-            let flipcast::Estimate { accuracy, low, high, .. } = &estimate.estimate;
-            let (open, close) = if estimate.name == first.name { ("<b>", "</b>") } else { ("", "") };
-            format!(
-                "<tr><td>{open}{}{close}</td><td>{}%</td><td>{} to {}</td><td>{}</td><td>{}</td></tr>",
-                estimate.name,
-                percent(*accuracy),
-                percent(*low),
-                percent(*high),
-                bar(estimate),
-                estimate.flags().join(", "),
-            )
-        };
         let others = self.all().filter(|estimate| estimate.name != first.name);
-        let rows: String = std::iter::once(row(&first)).chain(others.map(|estimate| row(&estimate))).collect();
-        Ok(format!(
-            "<table><thead><tr><th>estimator</th><th>accuracy</th><th>{:.0}% interval</th><th></th><th>flags</th></tr></thead>\
-             <tbody>{rows}</tbody></table>",
-            100.0 * self.level
-        ))
+        let others = others.map(|estimate| row(&estimate, self.cell.accuracy, false));
+        let rows = std::iter::once(row(&first, self.cell.accuracy, true)).chain(others);
+        Ok(table(&format!("{:.0}% interval", 100.0 * self.level), rows))
     }
+}
+
+/// Rows of estimates below what their columns are called.
+pub fn table(interval: &str, rows: impl IntoIterator<Item = String>) -> String {
+    let rows: String = rows.into_iter().collect();
+    format!(
+        "<table><thead><tr><th>estimator</th><th>accuracy</th><th>{interval}</th><th></th><th>flags</th></tr></thead>\
+         <tbody>{rows}</tbody></table>"
+    )
+}
+
+/// An estimate as a row: numbers, and the interval drawn from 0 to 100%.
+pub fn row(estimate: &Estimate, truth: Option<f64>, is_first: bool) -> String {
+    let percent = |share: f64| format!("{:.1}", 100.0 * share);
+    let at = |share: f64| format!("{:.1}", 200.0 * share);
+    let flipcast::Estimate { accuracy, low, high, .. } = &estimate.estimate;
+    let line = |truth| format!("<rect x=\"{}\" width=\"1.5\" height=\"12\" fill=\"#c33\"/>", at(truth));
+    let bar = format!(
+        "<svg width=\"200\" height=\"12\"><rect width=\"200\" height=\"12\" fill=\"#8882\"/>\
+         <rect x=\"{}\" width=\"{}\" height=\"12\" fill=\"#4a90d9\" fill-opacity=\"0.5\"/>{}\
+         <circle cx=\"{}\" cy=\"6\" r=\"4\" fill=\"#1b5fa8\"/></svg>",
+        at(*low),
+        at(high - low),
+        truth.map_or_else(String::new, line),
+        at(*accuracy),
+    );
+    let (open, close) = if is_first { ("<b>", "</b>") } else { ("", "") };
+    format!(
+        "<tr><td>{open}{}{close}</td><td>{}%</td><td>{} to {}</td><td>{bar}</td><td>{}</td></tr>",
+        estimate.name,
+        percent(*accuracy),
+        percent(*low),
+        percent(*high),
+        estimate.flags().join(", "),
+    )
 }

@@ -1,9 +1,10 @@
 //! Images as Python gives them: a path, an array of bytes, or batches of them, as a `DataLoader` gives.
 
-use crate::array::{holds_bytes, read};
+use crate::array::{as_array, holds_bytes, read};
 use crate::calibration::classes;
+use crate::dlpack;
 use crate::error::{raise, refuse};
-use flipcast::{Batch, DataRequest, Image, InMemory, Label, Model, OpenedData};
+use flipcast::{Batch, DataRequest, Device, Image, InMemory, Label, Model, OpenedData};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -94,7 +95,7 @@ fn batches(object: &Bound<'_, PyAny>, limit: Option<usize>) -> PyResult<(Vec<Ima
 }
 
 /// The path that `object` names, if it is one.
-fn path(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+pub fn path(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     if let Ok(text) = object.extract::<String>() {
         return Ok(Some(text));
     }
@@ -118,7 +119,7 @@ pub fn pictures(images: &Bound<'_, PyAny>) -> PyResult<Vec<Image>> {
         // Channels first, as PyTorch has them.
         [_, 3, _, _] => {
             let numpy = py.import("numpy")?;
-            return pictures(&numpy.call_method1("moveaxis", (numpy.call_method1("asarray", (images,))?, 1, 3))?);
+            return pictures(&numpy.call_method1("moveaxis", (as_array(images)?, 1, 3))?);
         }
         [_, height, width] | [_, height, width, 1] => (height, width, 1),
         _ => {
@@ -138,9 +139,12 @@ pub fn pictures(images: &Bound<'_, PyAny>) -> PyResult<Vec<Image>> {
     values.chunks_exact(size).map(image).collect()
 }
 
-/// A batch: bytes are preprocessed as the weights ask for, floats `[images, 3, height, width]` are taken as preprocessed.
-pub fn batch(images: &Bound<'_, PyAny>, model: &Model) -> PyResult<Batch> {
+/// A batch: bytes are preprocessed as the weights ask for, floats `[images, 3, height, width]` are taken as preprocessed. One that lies on `device` stays there where its layout allows.
+pub fn batch(images: &Bound<'_, PyAny>, model: &Model, device: Device) -> PyResult<Batch> {
     let py = images.py();
+    if let Some(batch) = dlpack::batch(images, model, device)? {
+        return Ok(batch);
+    }
     if holds_bytes(images)? {
         let pictures = pictures(images)?;
         let preprocess = model.require_preprocess().map_err(|error| raise(py, &error))?;

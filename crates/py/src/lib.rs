@@ -1,12 +1,13 @@
 //! Door: the library for Python. Parses arguments, calls the library, hands back arrays and numbers; no number is computed here.
 //!
-//! Long work runs detached from the interpreter, tells a callback how far it is, and ends at Ctrl-C. `array.rs` is the only file with `unsafe`: it reads and fills
-//! NumPy's memory.
+//! Long work runs detached from the interpreter, tells a callback how far it is, and ends at Ctrl-C. `array.rs` and `dlpack.rs` are the only files with `unsafe`: they
+//! reach the memory of NumPy and of other libraries.
 
 mod adapter;
 mod array;
 mod calibration;
 mod corrupt;
+mod dlpack;
 mod error;
 mod estimates;
 mod images;

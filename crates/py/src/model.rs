@@ -5,24 +5,36 @@ use crate::calibration::check_level;
 use crate::error::{raise, refuse};
 use crate::estimates::{ByClass, Estimates, combined, no_combined};
 use crate::images;
+use crate::plain::to_python;
 use crate::watch::watched;
 use flipcast::images::preprocess::{Interpolation, PreprocessChange, Resize, Size};
-use flipcast::run::{CalibrationShift, ImageGuesses, Images, MEMORY_LIMIT, Precision, RunError, run_source};
+use flipcast::run::advise::{ADVICE_IMAGES, AdviceOptions, AdviceOrder, advise_on, learn_advice};
+use flipcast::run::{CalibrationShift, ImageGuesses, Images, MEMORY_LIMIT, Precision, RunError, Scope, run_source};
 use flipcast::{CalibrationJob, Device, FlipProtocol, Ledger, ModelRequest, Setting, calibrate};
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A network with its weights, preprocessing and classes.
+///
+/// >>> model = flipcast.Model.load(weights)
+/// >>> model.predict(images).shape == (len(images), model.classes)
+/// True
+/// >>> calibration = model.calibrate(images, image_labels, protocol="statistics", shifts="fog:3,contrast:3")
+/// >>> estimate = model.estimate(images, calibration)
+/// >>> estimate.interval[0] <= estimate.accuracy <= estimate.interval[1]
+/// True
 #[pyclass(frozen, module = "flipcast")]
 pub struct Model {
     pub inner: Arc<flipcast::Model>,
+    /// What `calibrate` made last, or was set.
+    calibration: Mutex<Option<Arc<flipcast::Calibration>>>,
 }
 
 /// What estimates for a network need: made of labelled images by `Model.calibrate`.
 #[pyclass(frozen, module = "flipcast")]
 pub struct ModelCalibration {
-    pub(crate) inner: flipcast::Calibration,
+    pub(crate) inner: Arc<flipcast::Calibration>,
 }
 
 #[pymethods]
@@ -67,7 +79,7 @@ impl Model {
         };
         let request = ModelRequest { preprocess: Some(&change), ..request };
         let inner = watched(py, None, |_| request.open())?;
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { inner: Arc::new(inner), calibration: Mutex::default() })
     }
 
     /// Its name.
@@ -113,8 +125,9 @@ impl Model {
 
     /// Learns from labelled clean images how the model's accuracy shows in its outputs: a path to files with labels, or an array of bytes and `labels`.
     ///
-    /// `protocol` says how flips are counted, `shifts` what is done to the images, as on the command line.
-    #[pyo3(signature = (images, labels=None, *, protocol="flipcast", shifts="family", limit=None, seed=0, device="cpu", precision="tf32", threads=0, progress=None))]
+    /// `protocol` says how flips are counted, `shifts` what is done to the images, as on the command line; `advise=True` learns too what ways to adapt gain, for `advise`. The model
+    /// keeps the calibration, as `Model.calibration`.
+    #[pyo3(signature = (images, labels=None, *, protocol="flipcast", shifts="family", advise=false, limit=None, seed=0, device="cpu", precision="tf32", threads=0, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn calibrate(
         &self,
@@ -123,6 +136,7 @@ impl Model {
         labels: Option<&Bound<'_, PyAny>>,
         protocol: &str,
         shifts: &str,
+        advise: bool,
         limit: Option<usize>,
         seed: u64,
         device: &str,
@@ -139,20 +153,43 @@ impl Model {
             let setting = Setting { model, protocol: &protocol, device };
             let shifts = CalibrationShift::parse_list(shifts)?;
             let job = CalibrationJob { shifts, ..CalibrationJob::new(setting, data.request()) };
-            calibrate(&job, &mut Ledger::default(), watcher)
+            let mut made = calibrate(&job, &mut Ledger::default(), watcher)?;
+            if advise {
+                made.advice = Some(learn_advice(&job, &made.basis, &mut Ledger::default(), watcher)?);
+            }
+            Ok(made)
         })?;
+        let inner = Arc::new(inner);
+        *self.lock() = Some(Arc::clone(&inner));
         Ok(ModelCalibration { inner })
     }
 
-    /// Estimates the accuracy on images that nobody labelled: a path, or an array of bytes. Labels show the truth beside the estimates, which no estimate uses. `by_class`
-    /// asks for `Estimates.by_class`.
-    #[pyo3(signature = (images, calibration, *, labels=None, level=0.9, by_class=false, limit=None, seed=0, device="cpu", precision="tf32", threads=0, progress=None))]
+    /// The calibration that `calibrate` made last, or that was set; `estimate` and `advise` use it where they are given none.
+    #[getter]
+    fn calibration(&self) -> Option<ModelCalibration> {
+        self.lock().clone().map(|inner| ModelCalibration { inner })
+    }
+
+    #[setter]
+    fn set_calibration(&self, py: Python<'_>, calibration: Option<&ModelCalibration>) -> PyResult<()> {
+        if let (Some(calibration), Some(preprocess)) = (calibration, self.inner.preprocess()) {
+            let scope = Scope::new(self.inner.num_classes(), None);
+            let fits = calibration.inner.check_fits(&self.inner, preprocess, &scope);
+            fits.map_err(|error| raise(py, &error))?;
+        }
+        *self.lock() = calibration.map(|calibration| Arc::clone(&calibration.inner));
+        Ok(())
+    }
+
+    /// Estimates the accuracy on images that nobody labelled: a path, or an array of bytes. Without a `calibration`, with the one that the model keeps. Labels show the truth beside the
+    /// estimates, which no estimate uses. `by_class` asks for `Estimates.by_class`.
+    #[pyo3(signature = (images, calibration=None, *, labels=None, level=0.9, by_class=false, limit=None, seed=0, device="cpu", precision="tf32", threads=0, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn estimate(
         &self,
         py: Python<'_>,
         images: &Bound<'_, PyAny>,
-        calibration: &ModelCalibration,
+        calibration: Option<&ModelCalibration>,
         labels: Option<&Bound<'_, PyAny>>,
         level: f64,
         by_class: bool,
@@ -166,7 +203,7 @@ impl Model {
         check_level(py, level)?;
         let device = parse_device(py, device, precision, threads)?;
         let data = images::open(images, labels, &self.inner, limit, seed)?;
-        let (model, calibration) = (&*self.inner, &calibration.inner);
+        let (model, calibration) = (&*self.inner, &*self.calibration_or(py, calibration)?);
         let asked = by_class;
         let (cell, estimates, by_class) = watched(py, progress.as_ref(), |watcher| {
             calibration.check_fits(model, &data.preprocess, &data.scope)?;
@@ -192,8 +229,71 @@ impl Model {
         Ok(Estimates::new(cell, estimates, level, by_class))
     }
 
+    /// Tells whether to adapt the model to these images, how, and for how long: tries about twenty ways, and says without labels what each would gain, with an interval and the
+    /// risk of losing accuracy. The calibration must have been made with `advise=True`.
+    ///
+    /// `order` is "shuffled", or "stored" for images that come as they are stored. Gives what `flipcast advise --json` prints; written to a file, `flipcast adapt --advice` takes it.
+    #[pyo3(signature = (images, calibration=None, *, labels=None, order="shuffled", trial_images=ADVICE_IMAGES, level=0.9, limit=None, seed=0, device="cpu", precision="tf32", threads=0, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn advise<'py>(
+        &self,
+        py: Python<'py>,
+        images: &Bound<'py, PyAny>,
+        calibration: Option<&ModelCalibration>,
+        labels: Option<&Bound<'py, PyAny>>,
+        order: &str,
+        trial_images: usize,
+        level: f64,
+        limit: Option<usize>,
+        seed: u64,
+        device: &str,
+        precision: &str,
+        threads: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        check_level(py, level)?;
+        let order = match order {
+            "shuffled" => AdviceOrder::Shuffled,
+            "stored" => AdviceOrder::Stored,
+            _ => {
+                let problem = format!("order is `{order}`, expected `shuffled` or `stored`");
+                return Err(refuse(py, problem, "`shuffled` is usual"));
+            }
+        };
+        let device = parse_device(py, device, precision, threads)?;
+        let calibration = &*self.calibration_or(py, calibration)?;
+        let fit = calibration.advice.as_ref().ok_or_else(|| {
+            let hint = "make it by `model.calibrate(..., advise=True)`, or by `flipcast calibrate --advise`";
+            refuse(py, "the calibration knows nothing of adapting", hint)
+        })?;
+        let data = images::open(images, labels, &self.inner, limit, seed)?;
+        let found = watched(py, progress.as_ref(), |watcher| -> Result<_, RunError> {
+            calibration.check_fits(&self.inner, &data.preprocess, &data.scope)?;
+            let setting = Setting { model: &self.inner, protocol: &calibration.protocol, device };
+            let options = AdviceOptions { order, limit: trial_images, level };
+            advise_on(&setting, (calibration, fit), &data.request(), options, &mut Ledger::default(), watcher)
+        })?;
+        let spec = images::path(images)?.unwrap_or_else(|| "array".to_owned());
+        to_python(py, &found.to_file(&spec, level))
+    }
+
     fn __repr__(&self) -> String {
         format!("Model({}, {} classes)", self.name(), self.classes())
+    }
+}
+
+impl Model {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<flipcast::Calibration>>> {
+        self.calibration.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The calibration that was given, or else the one that the model keeps.
+    fn calibration_or(&self, py: Python<'_>, given: Option<&ModelCalibration>) -> PyResult<Arc<flipcast::Calibration>> {
+        let found = given.map(|given| Arc::clone(&given.inner)).or_else(|| self.lock().clone());
+        found.ok_or_else(|| {
+            let hint = "calibrate the model, give `calibration`, or set `model.calibration`";
+            refuse(py, "the model has no calibration", hint)
+        })
     }
 }
 
@@ -202,7 +302,7 @@ impl ModelCalibration {
     /// Reads what `save` or `flipcast calibrate` wrote.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Ok(Self { inner: watched(py, None, |_| flipcast::Calibration::load(&path))? })
+        Ok(Self { inner: Arc::new(watched(py, None, |_| flipcast::Calibration::load(&path))?) })
     }
 
     /// Writes it as JSON, for `load` and for `flipcast estimate`.
@@ -221,6 +321,12 @@ impl ModelCalibration {
     #[getter]
     fn clean_accuracy(&self) -> f64 {
         self.inner.basis.reference.accuracy
+    }
+
+    /// Whether it knows what ways to adapt gain, for `Model.advise`.
+    #[getter]
+    fn has_advice(&self) -> bool {
+        self.inner.advice.is_some()
     }
 
     fn __repr__(&self) -> String {

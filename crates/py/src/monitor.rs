@@ -18,6 +18,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///
 /// `monitor.update(logits)` takes a batch, `monitor.report()` says what is known. With a network, `Monitor(model.calibrate(...), model=model)`, a batch is images, and both looks at
 /// them are the network's own. States of several monitors of one classifier can be merged, saved and loaded.
+///
+/// >>> calibration = flipcast.Calibration.fit(logits, labels, cells={"fog:3": (foggy, labels), "night": (dark, labels)})
+/// >>> monitor = flipcast.Monitor(calibration, window_images=128)
+/// >>> monitor.update(new[:200]), monitor.update(new[200:])
+/// ((0, 200), (200, 400))
+/// >>> monitor.report()["images"]
+/// 400
 #[pyclass(frozen, module = "flipcast")]
 pub struct Monitor {
     basis: Arc<MonitorBasis>,
@@ -38,6 +45,7 @@ enum AnyCalibration<'py> {
 /// The model whose images come.
 struct Watched {
     model: Arc<flipcast::Model>,
+    device: Device,
     /// Taken before the monitor wherever both are.
     network: Mutex<Network>,
 }
@@ -154,7 +162,7 @@ impl Monitor {
                 let embeds = basis.as_ref().is_ok_and(|basis| basis.embedding_dims().is_some());
                 let network = py.detach(|| Network::new(&model, calibration, embeds, device));
                 let network = Mutex::new(network.map_err(|error| raise(py, &error))?);
-                (basis, Some(Watched { model, network }))
+                (basis, Some(Watched { model, device, network }))
             }
             (AnyCalibration::Outputs(_), Some(_)) => {
                 let hint = "leave `model` out and give logits to `update`, or calibrate by `model.calibrate`";
@@ -184,12 +192,12 @@ impl Monitor {
             Some(time) => time,
             None => py.import("time")?.call_method0("time")?.extract()?,
         };
-        if let Some(Watched { model, network }) = &self.watched {
+        if let Some(Watched { model, device, network }) = &self.watched {
             if second.is_some() {
                 let hint = "leave `second` out: the network looks twice itself";
                 return Err(refuse(py, "a second look is given to a monitor with a network", hint));
             }
-            let batch = images::batch(batch, model)?;
+            let batch = images::batch(batch, model, *device)?;
             let updated = py.detach(|| {
                 let mut network = network.lock().unwrap_or_else(PoisonError::into_inner);
                 network.watch(&batch, time, &mut self.lock())

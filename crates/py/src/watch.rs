@@ -55,17 +55,31 @@ impl Watcher for Watch<'_> {
     }
 }
 
-/// Does `work` without the interpreter.
+/// Does `work` without the interpreter. `progress` is whatever `flipcast._progress.follow` takes.
 pub fn watched<T: Send, E: Error + Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
     work: impl FnOnce(&mut dyn Watcher) -> Result<T, E> + Send,
 ) -> PyResult<T> {
-    let mut watch = Watch { progress, due: Instant::now() + PAUSE, stopped: None };
+    let follow = |progress: &Py<PyAny>| -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+        py.import("flipcast._progress")?.call_method1("follow", (progress,))?.extract()
+    };
+    let follower = progress.filter(|progress| !is_off(progress.bind(py))).map(follow).transpose()?;
+    let told = follower.as_ref().map(|(tell, _)| tell);
+    let mut watch = Watch { progress: told, due: Instant::now() + PAUSE, stopped: None };
     let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&mut watch))));
-    match (outcome, watch.stopped) {
+    let stopped = watch.stopped;
+    if let Some((_, end)) = &follower {
+        end.call0(py)?;
+    }
+    match (outcome, stopped) {
         (_, Some(error)) => Err(error),
         (Ok(result), None) => result.map_err(|error| raise(py, &error)),
         (Err(panic), None) => resume_unwind(panic),
     }
+}
+
+/// Whether progress is not wanted: `None` or `False`.
+fn is_off(progress: &Bound<'_, PyAny>) -> bool {
+    progress.is_none() || progress.extract::<bool>().is_ok_and(|wanted| !wanted)
 }

@@ -49,6 +49,15 @@ def test_arrays_are_images_too(model, pictures):
     calibration = model.calibrate(images[:60], labels[:60], protocol="statistics", shifts="fog:3,snow:3,contrast:3")
     found = model.estimate(images[100:160], calibration, labels=labels[100:160])
     assert found.images == 60 and found.truth is not None and "too_few_images" in found["cot"].flags
+    # The model keeps what it was calibrated with.
+    assert model.estimate(images[100:160]).to_dict() == found.to_dict()
+    model.calibration = None
+    with pytest.raises(flipcast.FlipcastError, match="no calibration"):
+        model.estimate(images[100:160])
+    model.calibration = calibration
+    assert model.calibration.clean_accuracy == calibration.clean_accuracy and not calibration.has_advice
+    with pytest.raises(flipcast.FlipcastError, match="advise=True"):
+        model.advise(images[100:160])
     with pytest.raises(flipcast.FlipcastError, match="labels"):
         model.calibrate(images[:60], labels[:59])
     with pytest.raises(flipcast.FlipcastError, match="label"):
@@ -69,13 +78,23 @@ def test_an_adapter_adapts_as_the_command_line_does(tmp_path, model, pictures):
     source = adapter.state
     found = np.concatenate([adapter(images[:64]), adapter(images[64:])])
     assert np.array_equal(found, np.load(out))
-    assert adapter.steps == 2 and not np.array_equal(adapter.state, source)
+    assert adapter.steps == 2 and adapter.step_seconds > 0 and not np.array_equal(adapter.state, source)
     moved = adapter.state
     adapter.reset()
     assert adapter.steps == 0 and np.array_equal(adapter.state, source)
     assert np.array_equal(adapter(images[:64]), found[:64])
     adapter.state = moved
     assert np.array_equal(adapter.state, moved)
+
+
+def test_advice_is_the_command_line_s(tmp_path, model):
+    data, kept = f"{ASSETS}#sample:24:0", tmp_path / "calibration.json"
+    calibration = model.calibrate(data, protocol="statistics", shifts="gaussian_noise:3,fog:3", advise=True)
+    calibration.save(kept)
+    told = printed("advise", "--model", WEIGHTS, "--data", data, "--calibration", kept)
+    assert calibration.has_advice and model.advise(data) == told and told["advice"]["images"] == 24
+    with pytest.raises(flipcast.FlipcastError, match="stored"):
+        model.advise(str(ASSETS), order="sorted")
 
 
 def test_floats_are_preprocessed_images(model, pictures):
@@ -155,6 +174,7 @@ def test_batches_tensors_and_channels_in_front_are_images_too(model, pictures):
     assert np.array_equal(model.predict(iter(batches), limit=30), expected[:30])
     assert np.array_equal(model.predict(np.moveaxis(images, 3, 1)), expected)
     assert np.array_equal(model.predict(OnlyDlpack(images)), expected)
+    assert np.array_equal(model.predict(OnlyDlpack(np.ascontiguousarray(np.moveaxis(images, 3, 1)))), expected)
     pairs = zip(batches, (labels[start : start + 24] for start in range(0, 64, 24)))
     calibration = model.calibrate(pairs, protocol="statistics", shifts="fog:3,snow:3")
     assert calibration.clean_accuracy == np.mean(expected.argmax(1) == labels)

@@ -5,7 +5,7 @@ import doctest
 import flipcast
 import numpy as np
 import pytest
-from conftest import CLASSES, draw, printed, program
+from conftest import ASSETS, CLASSES, draw, printed, program
 
 
 def fit(clean, cells, second=False, **more):
@@ -67,6 +67,9 @@ def test_an_estimate_shows_itself(clean, cells):
     assert "3 kinds of shift" in repr(calibration)
     with pytest.raises(KeyError, match="there are ac"):
         found["acc"]
+    # One row for one estimate; the truth is drawn where it is known.
+    assert found.best._repr_html_().count("<svg") == 1 and "#c33" not in found._repr_html_()
+    assert "#c33" in flipcast.estimate(new, calibration, labels=truth)._repr_html_()
 
 
 def test_without_shifts_no_interval_is_invented(clean):
@@ -130,8 +133,58 @@ def test_progress_is_told_and_an_exception_in_it_ends_the_work(clean, cells):
         fit(clean, cells, progress=stop)
 
 
-def test_docstrings_run():
-    assert doctest.testmod(flipcast).failed == 0 and doctest.testmod(flipcast._transforms).failed == 0
+class Bar:
+    """What tqdm's bars have."""
+
+    def __init__(self):
+        self.n, self.total, self.told, self.closed = 0, None, [], False
+
+    def reset(self, total=None):
+        self.n, self.total = 0, total
+
+    def set_description(self, text):
+        self.told.append(text)
+
+    def update(self, more=1):
+        self.n += more
+
+    def close(self):
+        self.closed = True
+
+
+def test_progress_may_be_a_bar_its_class_or_just_wanted(clean, cells, capfd):
+    bar = Bar()
+    fit(clean, cells, progress=bar)
+    assert bar.told == ["clean", *cells] and (bar.n, bar.total, bar.closed) == (4, 5, False)
+    made = []
+
+    class Kept(Bar):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+    fit(clean, cells, progress=Kept)
+    assert len(made) == 1 and made[0].closed and made[0].total == 5
+    fit(clean, cells, progress=True)
+    assert "blur:2" in capfd.readouterr().err
+    fit(clean, cells, progress=False)
+    assert capfd.readouterr().err == ""
+    with pytest.raises(TypeError, match="a bar of tqdm"):
+        fit(clean, cells, progress=3)
+
+
+def test_docstrings_run(clean, cells, pictures):
+    images, image_labels = pictures
+    names = dict(
+        flipcast=flipcast, logits=clean[0], labels=clean[1], foggy=cells["fog:3"][0], dark=cells["night"][0], new=draw(50, 400, 1.9)[0],
+        truth=draw(50, 400, 1.9)[1], weights=ASSETS / "resnet20.fashion_mnist.safetensors",
+        images=np.repeat(images[:24, :, :, None], 3, axis=3), image_labels=image_labels[:24],
+    )
+    names["foggy"], names["dark"] = (2 * np.eye(CLASSES)[clean[1]] * sharp + clean[0] / 2 for sharp in (0.4, 0.8))
+    # Classes name the package as theirs, functions the extension.
+    for module, least in ((flipcast, 18), (flipcast._native, 8), (flipcast._transforms, 4), (flipcast._progress, 3)):
+        found = doctest.testmod(module, extraglobs=names)
+        assert found.failed == 0 and found.attempted >= least, (module, found)
     for thing in flipcast.__all__:
         assert getattr(flipcast, thing).__doc__, thing
 
@@ -149,6 +202,10 @@ def test_a_few_labels_speak_for_all_images(clean, cells):
     random = np.random.default_rng(0).permutation(len(truth))[:40]
     plain = flipcast.estimate_with_labels(logits, random, truth[random], chosen=False)
     assert plain.joined is None and plain.labels_alone.low < accuracy < plain.labels_alone.high
+    assert found._repr_html_().count("<svg") == 2 + (found.joined is not None)
+    beside = flipcast.estimate(logits, calibration, labelled=(chosen, truth[chosen]))
+    assert beside.labelled.estimate.interval == found.estimate.interval and beside["ac"].accuracy
+    assert flipcast.estimate(logits, calibration).labelled is None
     with pytest.raises(flipcast.FlipcastError, match="outside"):
         flipcast.estimate_with_labels(logits, [10**6] * 10, [0] * 10, chosen=False)
 

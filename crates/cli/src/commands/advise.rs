@@ -15,11 +15,7 @@ use flipcast_run::advise::{
     ADVICE_IMAGES, AdviceOptions, AdviceOrder, AdviceResult, Candidate, Phase, TriedCandidate, advise_on,
 };
 use flipcast_run::{Calibration, Setting, Watcher};
-use serde_json::json;
 use std::path::{Path, PathBuf};
-
-/// The format of advice in files.
-pub(super) const ADVICE_FORMAT: u32 = 1;
 
 /// Tell whether to adapt a model to these images, how, and for how long.
 ///
@@ -103,9 +99,7 @@ pub fn run(args: &Args) -> Result<()> {
         let request = args.scoring.request(data);
         let found = advise_on(&setting, (&calibration, fit), &request, options, &mut ledger, &mut watcher)
             .with_context(|| format!("cannot advise on `{spec}`"))?;
-        let object = json!({
-            "flipcast_advice": ADVICE_FORMAT, "data": spec, "level": args.level, "source": found.source, "advice": found.advice
-        });
+        let object = found.to_file(spec, args.level);
         if let Some(out) = &args.out {
             write_atomically(out, (object.to_string() + "\n").as_bytes())?;
         }

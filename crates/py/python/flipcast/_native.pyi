@@ -2,12 +2,20 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
 
-Progress = Callable[[str, int, int], object]
+class _Bar(Protocol):
+    n: Any
+    total: Any
+    def update(self, n: Any = ..., /) -> Any: ...
+    def reset(self, total: Any = ...) -> Any: ...
+    def set_description(self, desc: Any = ..., /) -> Any: ...
+
+# A function, a bar of tqdm, its class, or `True`.
+Progress = Callable[[str, int, int], object] | _Bar | type | bool
 Path = str | os.PathLike[str]
 Images = Path | npt.ArrayLike | Iterable[Any]
 ClassShares = str | Sequence[float]
@@ -16,6 +24,7 @@ Cell = tuple[npt.ArrayLike, npt.ArrayLike] | tuple[npt.ArrayLike, npt.ArrayLike,
 class FlipcastError(ValueError):
     hints: list[str]
 
+@final
 class Estimate:
     @property
     def name(self) -> str: ...
@@ -30,7 +39,9 @@ class Estimate:
     @property
     def flags(self) -> list[str]: ...
     def explain(self) -> dict[str, str]: ...
+    def _repr_html_(self) -> str: ...
 
+@final
 class Estimates:
     @property
     def accuracy(self) -> float: ...
@@ -50,6 +61,8 @@ class Estimates:
     def adapted(self) -> dict[str, Estimate]: ...
     @property
     def by_class(self) -> dict[str, Any] | None: ...
+    @property
+    def labelled(self) -> LabelledEstimate | None: ...
     def keys(self) -> list[str]: ...
     def __len__(self) -> int: ...
     def __contains__(self, name: str, /) -> bool: ...
@@ -59,6 +72,7 @@ class Estimates:
     def to_frame(self) -> Any: ...
     def _repr_html_(self) -> str: ...
 
+@final
 class Calibration:
     @staticmethod
     def fit(
@@ -94,9 +108,12 @@ def estimate(
     level: float = 0.9,
     class_shares: ClassShares | None = None,
     labels: npt.ArrayLike | None = None,
+    labelled: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    chosen: bool = True,
     by_class: bool = False,
 ) -> Estimates: ...
 
+@final
 class LabelledEstimate:
     @property
     def estimate(self) -> Estimate: ...
@@ -106,6 +123,7 @@ class LabelledEstimate:
     def joined(self) -> Estimate | None: ...
     @property
     def effective_labels(self) -> float: ...
+    def _repr_html_(self) -> str: ...
 
 def choose_images(
     logits: npt.ArrayLike, labels: int, *, calibration: Calibration | None = None, seed: int = 0
@@ -120,6 +138,7 @@ def estimate_with_labels(
     level: float = 0.9,
 ) -> LabelledEstimate: ...
 
+@final
 class ModelCalibration:
     @staticmethod
     def load(path: Path) -> ModelCalibration: ...
@@ -128,7 +147,10 @@ class ModelCalibration:
     def model(self) -> str: ...
     @property
     def clean_accuracy(self) -> float: ...
+    @property
+    def has_advice(self) -> bool: ...
 
+@final
 class Model:
     @staticmethod
     def load(
@@ -169,6 +191,7 @@ class Model:
         *,
         protocol: str = "flipcast",
         shifts: str = "family",
+        advise: bool = False,
         limit: int | None = None,
         seed: int = 0,
         device: str = "cpu",
@@ -179,7 +202,7 @@ class Model:
     def estimate(
         self,
         images: Images,
-        calibration: ModelCalibration,
+        calibration: ModelCalibration | None = None,
         *,
         labels: npt.ArrayLike | None = None,
         level: float = 0.9,
@@ -192,9 +215,31 @@ class Model:
         progress: Progress | None = None,
     ) -> Estimates: ...
 
-class Adapter:
-    def __init__(
+    def advise(
         self,
+        images: Images,
+        calibration: ModelCalibration | None = None,
+        *,
+        labels: npt.ArrayLike | None = None,
+        order: str = "shuffled",
+        trial_images: int = 2048,
+        level: float = 0.9,
+        limit: int | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+        precision: str = "tf32",
+        threads: int = 0,
+        progress: Progress | None = None,
+    ) -> dict[str, Any]: ...
+    @property
+    def calibration(self) -> ModelCalibration | None: ...
+    @calibration.setter
+    def calibration(self, calibration: ModelCalibration | None) -> None: ...
+
+@final
+class Adapter:
+    def __new__(
+        cls,
         model: Model,
         method: str = "rdumb",
         *,
@@ -205,7 +250,7 @@ class Adapter:
         device: str = "cpu",
         precision: str = "tf32",
         threads: int = 0,
-    ) -> None: ...
+    ) -> Adapter: ...
     def __call__(self, batch: npt.ArrayLike) -> npt.NDArray[np.float32]: ...
     @property
     def state(self) -> npt.NDArray[np.float32]: ...
@@ -215,11 +260,14 @@ class Adapter:
     @property
     def steps(self) -> int: ...
     @property
+    def step_seconds(self) -> float: ...
+    @property
     def method(self) -> str: ...
 
+@final
 class Monitor:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         calibration: Calibration | ModelCalibration,
         *,
         model: Model | None = None,
@@ -232,7 +280,7 @@ class Monitor:
         device: str = "cpu",
         precision: str = "tf32",
         threads: int = 0,
-    ) -> None: ...
+    ) -> Monitor: ...
     def update(
         self, batch: npt.ArrayLike, *, second: npt.ArrayLike | None = None, time: float | None = None
     ) -> tuple[int, int]: ...

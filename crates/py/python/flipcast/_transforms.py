@@ -33,7 +33,8 @@ class Corruption:
             index, self._next = self._next, self._next + 1
         if hasattr(image, "convert"):
             return _pillow(self._corrupt(np.asarray(image.convert("RGB")), index))
-        pixels = np.asarray(image)
+        # A tensor may lie on a GPU.
+        pixels = np.asarray(image.cpu() if hasattr(image, "cpu") else image)
         channels_first = pixels.ndim == 3 and pixels.shape[0] == 3 and pixels.shape[2] != 3
         made = self._corrupt(np.moveaxis(pixels, 0, 2) if channels_first else pixels, index)
         made = np.ascontiguousarray(np.moveaxis(made, 2, 0)) if channels_first else made

@@ -14,6 +14,18 @@ pub struct AdviceResult {
     pub advice: Advice,
 }
 
+/// The format of advice in files.
+pub const ADVICE_FORMAT: u32 = 1;
+
+impl AdviceResult {
+    /// The advice on `data` as files hold it, with the level of its intervals.
+    pub fn to_file(&self, data: &str, level: f64) -> Value {
+        serde_json::json!({
+            "flipcast_advice": ADVICE_FORMAT, "data": data, "level": level, "source": self.source, "advice": self.advice
+        })
+    }
+}
+
 /// What to do with a model on some images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

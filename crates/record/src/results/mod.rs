@@ -26,7 +26,7 @@ mod refit;
 mod toy;
 
 pub use adapt::{AdaptSummary, Ending, Switch};
-pub use advice::{Advice, AdviceResult, AdvisedMethod, Phase, TriedCandidate};
+pub use advice::{ADVICE_FORMAT, Advice, AdviceResult, AdvisedMethod, Phase, TriedCandidate};
 pub use by_class::ByClassResult;
 pub use calibration::{CalibrationCell, CalibrationResult, Fits};
 pub use cell::{Adaptation, Cell, CellSample, ScoreSummary, Seconds};

@@ -1,13 +1,13 @@
 //! `--method auto`: what `flipcast advise` recommends, watched while it runs.
 
 use super::{Args, order};
-use crate::commands::advise::ADVICE_FORMAT;
 use crate::commands::estimate::check_calibration;
 use crate::failure;
 use anyhow::{Context, Result, ensure};
 use flipcast_adapt::{MethodConfig, SourceConfig};
 use flipcast_images::loader::{LoaderConfig, Order};
 use flipcast_models::Model;
+use flipcast_record::results::ADVICE_FORMAT;
 use flipcast_run::adapt::GainWatch;
 use flipcast_run::advise::{ADVICE_IMAGES, Advice, AdviceFit, AdviceJob, AdviceOrder, Candidate, TRIAL_BATCH, advise};
 use flipcast_run::open::OpenedData;
