@@ -17,6 +17,8 @@ pub struct MonitorBasis {
     pub(super) recentring: Option<Recentring>,
     /// What adapting gains, if the calibration knows.
     pub(super) gain: Option<GainFit>,
+    /// What the classes are called, where that is known.
+    pub(super) class_names: Vec<String>,
 }
 
 /// The second look at a network without batch norms: embeddings are moved so that their mean is that of clean ones. The last layer is linear, so that all logits
@@ -55,7 +57,8 @@ impl MonitorBasis {
         }
         let gain = advice.as_ref().map(|advice| advice.alone.clone());
         let parts = Self::from_parts(basis.temperature.value, basis.reference.accuracy, accuracy, shift, clean, looks)?;
-        Ok(Self { recentring, gain, ..parts })
+        let class_names = model.class_names().map(<[String]>::to_vec).unwrap_or_default();
+        Ok(Self { recentring, gain, class_names, ..parts })
     }
 
     /// From a calibration of outputs alone.
@@ -77,12 +80,27 @@ impl MonitorBasis {
         let accuracy = accuracy.clone().ok_or_else(|| missing("a fit of the accuracy"))?;
         let shift = shift.clone().ok_or_else(|| missing("the entropies of clean images"))?;
         shift.check()?;
-        Ok(Self { temperature, accuracy, clean, shift, clean_accuracy, looks, recentring: None, gain: None })
+        Ok(Self {
+            temperature,
+            accuracy,
+            clean,
+            shift,
+            clean_accuracy,
+            looks,
+            recentring: None,
+            gain: None,
+            class_names: Vec::new(),
+        })
     }
 
     /// Number of classes.
     pub fn classes(&self) -> usize {
         self.shift.num_classes()
+    }
+
+    /// What people call a class: its name, or else its number.
+    pub fn class_name(&self, class: usize) -> String {
+        self.class_names.get(class).cloned().unwrap_or_else(|| class.to_string())
     }
 
     /// The accuracy on the labelled images of the calibration.

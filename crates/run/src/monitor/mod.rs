@@ -9,7 +9,10 @@ mod alarm;
 mod basis;
 mod config;
 mod error;
+mod judge;
 mod labels;
+mod merge;
+mod report;
 mod row;
 mod state;
 mod watch;
@@ -19,9 +22,11 @@ pub use alarm::{Alarm, AlarmKind, Evidence};
 pub use basis::MonitorBasis;
 pub use config::MonitorConfig;
 pub use error::MonitorError;
+pub use judge::TestReport;
 pub use labels::{LabelReport, MonitorQuestion, Verdict};
+pub use report::MonitorReport;
 pub use state::MonitorState;
-pub use watch::{Monitor, MonitorReport, TestReport};
+pub use watch::Monitor;
 pub use window::{ClassShare, Window, WindowAdapted, WindowKind, WindowLabels};
 
 #[cfg(test)]

@@ -1,22 +1,11 @@
 use super::row::{Logits, Row};
-use super::window::{Arrival, OpenWindow, Window, WindowKind};
-use super::{Alarm, AlarmKind, Evidence, LabelReport, MonitorBasis, MonitorConfig, MonitorError, MonitorState};
+use super::window::{Arrival, OpenWindow, WindowKind};
+use super::{MonitorBasis, MonitorConfig, MonitorError, MonitorState};
 use flipcast_estimate::{FLIP_BATCH, GainTally, Outputs};
-use flipcast_ground::{SplitMix64, argmax, percent};
-use serde::Serialize;
+use flipcast_ground::{SplitMix64, argmax};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Tests that share the probability of a false alarm.
-const TESTS: f64 = 3.0;
-/// Windows in a row below the line before there is an alarm.
-const LOW_WINDOWS: u32 = 3;
-/// Windows in a row in which adapting loses before there is an alarm.
-const HARMED_WINDOWS: u32 = 2;
-/// Images that an alarm names.
-const NAMED_IMAGES: usize = 8;
-/// Recent images among which those are looked for.
-const RECENT_IMAGES: u64 = 64;
 /// Closed windows whose images can be asked about.
 pub(super) const ASKABLE_WINDOWS: usize = 2;
 
@@ -56,38 +45,6 @@ pub struct Monitor {
     pub(super) basis: Arc<MonitorBasis>,
     pub(super) config: MonitorConfig,
     pub(super) state: MonitorState,
-}
-
-/// What a monitor says now.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MonitorReport {
-    /// Images so far.
-    pub images: u64,
-    /// When the last image came, in seconds since 1970.
-    pub last_time: f64,
-    /// Closed windows by count, oldest first.
-    pub windows: Vec<Window>,
-    /// Closed windows by time, oldest first.
-    pub time_windows: Vec<Window>,
-    /// The window by count that is still open, as if it ended now.
-    pub open: Option<Window>,
-    /// Logarithms of the tests' e-values, and where each becomes an alarm.
-    pub tests: Vec<TestReport>,
-    /// All alarms, oldest first.
-    pub alarms: Vec<Alarm>,
-    /// What labels say, where there are any.
-    pub labels: Option<LabelReport>,
-}
-
-/// Where a test stands.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct TestReport {
-    /// The alarm it raises.
-    pub kind: AlarmKind,
-    /// Logarithm of its e-value.
-    pub log_e_value: f64,
-    /// Where that becomes an alarm.
-    pub line: f64,
 }
 
 impl Monitor {
@@ -178,22 +135,8 @@ impl Monitor {
             flips += usize::from(flipped);
             self.state.open.iter_mut().filter(|window| window.holds(*image)).for_each(|w| w.look_again(flipped));
         }
-        if known == FLIP_BATCH && !self.is_active(AlarmKind::Flips) {
-            let tie = self.random(*images.first().unwrap_or(&0), 2);
-            let line = self.line();
-            if let Some(test) = &mut self.state.flips {
-                test.update(0, flips, tie);
-                let log_e_value = test.log_e_value();
-                if log_e_value >= line {
-                    let mut text = format!(
-                        "{flips} of the last {FLIP_BATCH} predictions changed under the statistics of their batch, unlike before"
-                    );
-                    if self.is_active(AlarmKind::ClassShares) && !self.is_active(AlarmKind::CovariateShift) {
-                        text += "; other shares of classes, which were noticed before, change these statistics too";
-                    }
-                    self.raise(AlarmKind::Flips, Evidence::Test { log_e_value, line }, text);
-                }
-            }
+        if known == FLIP_BATCH {
+            self.test_flips(*images.first().unwrap_or(&0), flips);
         }
         Ok(())
     }
@@ -266,114 +209,6 @@ impl Monitor {
         Ok(())
     }
 
-    /// What it says now.
-    ///
-    /// # Errors
-    /// As [`Monitor::close_windows`].
-    pub fn report(&self) -> Result<MonitorReport, MonitorError> {
-        let state = &self.state;
-        let open = &state.open[0];
-        let open = if open.images > 0 {
-            Some(self.with_labels(open.close(&self.basis, &state.rows, self.config.level)?)?)
-        } else {
-            None
-        };
-        Ok(MonitorReport {
-            images: state.images,
-            last_time: state.last_time,
-            windows: state.closed[0].iter().cloned().collect(),
-            time_windows: state.closed[1].iter().cloned().collect(),
-            open,
-            tests: self.tests(),
-            alarms: state.alarms.clone(),
-            labels: self.label_report()?,
-        })
-    }
-
-    /// Where the tests stand.
-    pub fn tests(&self) -> Vec<TestReport> {
-        let state = &self.state;
-        let mut tests = vec![
-            (AlarmKind::CovariateShift, state.entropy.log_e_value()),
-            (AlarmKind::ClassShares, state.classes.log_e_value()),
-        ];
-        tests.extend(state.flips.as_ref().map(|test| (AlarmKind::Flips, test.log_e_value())));
-        let report = |(kind, log_e_value)| TestReport { kind, log_e_value, line: self.line() };
-        tests.into_iter().map(report).collect()
-    }
-
-    /// The last closed window of a kind.
-    pub fn last_window(&self, kind: WindowKind) -> Option<&Window> {
-        self.closed(kind).back()
-    }
-
-    /// Closed windows of a kind from this number on, oldest first.
-    pub fn windows_from(&self, kind: WindowKind, number: u64) -> impl Iterator<Item = &Window> {
-        self.closed(kind).iter().filter(move |window| window.number >= number)
-    }
-
-    /// All alarms, oldest first.
-    pub fn alarms(&self) -> &[Alarm] {
-        &self.state.alarms
-    }
-
-    /// Takes back all alarms: tests begin again with the calibration's images as all they know.
-    pub fn reset(&mut self) {
-        let fresh = MonitorState::new(&self.basis);
-        let state = &mut self.state;
-        state.alarms.iter_mut().for_each(|alarm| alarm.active = false);
-        (state.entropy, state.flips, state.classes) = (fresh.entropy, fresh.flips, fresh.classes);
-        (state.low_windows, state.harmed_windows, state.sequence) = (0, 0, None);
-    }
-
-    /// Joins a monitor of the same classifier that watched other images: evidence is averaged, sums are added, samples are drawn from both.
-    /// Images of the other are numbered after its own.
-    ///
-    /// # Errors
-    /// When the other watches another classifier.
-    pub fn merge(&mut self, other: &Self) -> Result<(), MonitorError> {
-        other.state.check(&self.basis, &self.config)?;
-        let (state, theirs) = (&mut self.state, &other.state);
-        let offset = state.images;
-        let shift = &self.basis.shift;
-        shift.merge_entropy(&mut state.entropy, &theirs.entropy);
-        shift.merge_classes(&mut state.classes, &theirs.classes);
-        if let (Some(own), Some(other)) = (&mut state.flips, &theirs.flips) {
-            shift.merge_flips(own, other);
-        }
-        state.rows.extend(theirs.rows.iter().map(|(image, row)| (image + offset, row.clone())));
-        for (own, other) in state.open.iter_mut().zip(&theirs.open) {
-            own.merge(other, offset, self.config.window_images);
-        }
-        for (own, other) in state.closed.iter_mut().zip(&theirs.closed) {
-            own.extend(other.iter().cloned().map(|mut window| {
-                window.first_image += offset;
-                window.seen.iter_mut().for_each(|seen| seen.image += offset);
-                window
-            }));
-            own.make_contiguous().sort_by(|a, b| a.ended.total_cmp(&b.ended));
-            own.iter_mut().enumerate().for_each(|(number, window)| window.number = number as u64);
-        }
-        for (open, closed) in state.open.iter_mut().zip(&state.closed) {
-            open.number = closed.len() as u64;
-        }
-        state.alarms.extend(theirs.alarms.iter().cloned().map(|mut alarm| {
-            alarm.image += offset;
-            alarm.images.iter_mut().for_each(|image| *image += offset);
-            alarm
-        }));
-        state.alarms.sort_by(|a, b| a.time.total_cmp(&b.time));
-        state.asked.extend(theirs.asked.iter().map(|(image, answer)| (image + offset, *answer)));
-        state.predicted.extend(theirs.predicted.iter().map(|(image, class)| (image + offset, *class)));
-        state.images += theirs.images;
-        state.last_time = state.last_time.max(theirs.last_time);
-        (state.low_windows, state.harmed_windows) = (0, 0);
-        // What was labelled on two streams in turn has no common order; it counts in estimates, and the sequence begins again.
-        state.sequence = None;
-        self.drop_rows();
-        Ok(())
-    }
-
     fn add(&mut self, arrival: &Arrival, logits: &[f32]) {
         let state = &mut self.state;
         state.rows.insert(arrival.image, Row { source: Logits(logits.to_vec()), second: None });
@@ -387,37 +222,6 @@ impl Monitor {
             let key = self.key(image);
             if !self.state.open.iter().any(|window| window.is_sampled(key, image)) {
                 self.state.rows.remove(&image);
-            }
-        }
-    }
-
-    /// Tests that go on after every image. A test whose alarm stands rests, so that shifted images do not become usual ones.
-    fn test(&mut self, arrival: &Arrival) {
-        let ties = [0, 1].map(|which| self.random(arrival.image, which));
-        let line = self.line();
-        let class = arrival.class as usize;
-        if !self.is_active(AlarmKind::CovariateShift) {
-            let (group, bin) = self.basis.shift.place(class, arrival.entropy);
-            self.state.entropy.update(group, bin, ties[0]);
-            let log_e_value = self.state.entropy.log_e_value();
-            if log_e_value >= line {
-                let text = "the model's certainty within classes is no longer that of earlier images".to_owned();
-                self.raise(AlarmKind::CovariateShift, Evidence::Test { log_e_value, line }, text);
-            }
-        }
-        if !self.is_active(AlarmKind::ClassShares) {
-            self.state.classes.update(class, ties[1]);
-            let log_e_value = self.state.classes.log_e_value();
-            if log_e_value >= line {
-                let moved = self.state.classes.most_moved().map(|(class, before, now)| {
-                    format!(
-                        "; class {class} came in {}% of images before and comes in {}% now",
-                        percent(before, 1),
-                        percent(now, 1)
-                    )
-                });
-                let text = format!("classes are predicted in other shares than before{}", moved.unwrap_or_default());
-                self.raise(AlarmKind::ClassShares, Evidence::Test { log_e_value, line }, text);
             }
         }
     }
@@ -446,87 +250,14 @@ impl Monitor {
     }
 
     /// Rows that no open window needs.
-    fn drop_rows(&mut self) {
+    pub(super) fn drop_rows(&mut self) {
         let MonitorState { rows, open, .. } = &mut self.state;
         let needed: std::collections::BTreeSet<u64> = open.iter().flat_map(OpenWindow::sampled).collect();
         rows.retain(|image, _| needed.contains(image));
     }
 
-    /// Whether a window's interval lies below the line, and for how long that has been so.
-    fn judge(&mut self, window: &Window) {
-        let (Some(line), Some(estimate)) = (self.config.accuracy_line, window.best()) else { return };
-        self.state.low_windows = if estimate.high < line { self.state.low_windows + 1 } else { 0 };
-        if self.state.low_windows >= LOW_WINDOWS && !self.is_active(AlarmKind::AccuracyBelow) {
-            let text = format!(
-                "{LOW_WINDOWS} windows in a row have intervals below {}%; the last says {}% ({}% to {}%)",
-                percent(line, 1),
-                percent(estimate.accuracy, 1),
-                percent(estimate.low, 1),
-                percent(estimate.high, 1)
-            );
-            self.raise(AlarmKind::AccuracyBelow, Evidence::Accuracy { high: estimate.high, line }, text);
-        }
-    }
-
-    /// Whether the adapted network is right less often than the source model, and for how long that has been so.
-    fn judge_adapted(&mut self, window: &Window) {
-        let Some(adapted) = &window.adapted else { return };
-        self.state.harmed_windows = if adapted.high < 0.0 { self.state.harmed_windows + 1 } else { 0 };
-        if self.state.harmed_windows >= HARMED_WINDOWS && !self.is_active(AlarmKind::AdaptationHarms) {
-            let text = format!(
-                "in {HARMED_WINDOWS} windows in a row the adapted network is right less often than the source model; in the last by {} points ({} to {})",
-                percent(-adapted.gain, 1),
-                percent(-adapted.high, 1),
-                percent(-adapted.low, 1)
-            );
-            self.raise(AlarmKind::AdaptationHarms, Evidence::Gain { high: adapted.high }, text);
-        }
-    }
-
-    pub(super) fn raise(&mut self, kind: AlarmKind, evidence: Evidence, text: String) {
-        let images = if kind == AlarmKind::LabelledAccuracyBelow { Vec::new() } else { self.least_sure() };
-        let (time, image) = (self.state.last_time, self.state.images.saturating_sub(1));
-        self.state.alarms.push(Alarm { kind, time, image, evidence, text, images, active: true });
-    }
-
-    /// Whether an alarm of this kind stands.
-    pub fn is_active(&self, kind: AlarmKind) -> bool {
-        self.state.alarms.iter().any(|alarm| alarm.active && alarm.kind == kind)
-    }
-
-    /// Recent images that the model was least sure about.
-    fn least_sure(&self) -> Vec<u64> {
-        let recent = self.state.rows.range(self.state.images.saturating_sub(RECENT_IMAGES)..);
-        let mut log_probs = Vec::new();
-        let mut by_doubt: Vec<(f64, u64)> = recent
-            .map(|(image, row)| {
-                flipcast_ground::log_softmax(&row.source.0, &mut log_probs);
-                (log_probs.iter().copied().fold(f64::NEG_INFINITY, f64::max), *image)
-            })
-            .collect();
-        by_doubt.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        by_doubt.into_iter().take(NAMED_IMAGES).map(|(_, image)| image).collect()
-    }
-
-    /// Where the logarithm of an e-value becomes an alarm.
-    fn line(&self) -> f64 {
-        (TESTS / self.config.false_alarms).ln()
-    }
-
     /// The place of an image in random samples.
-    fn key(&self, image: u64) -> u64 {
+    pub(super) fn key(&self, image: u64) -> u64 {
         SplitMix64::mix(self.config.seed ^ SplitMix64::mix(image))
-    }
-
-    /// A random number from 0 to 1, of which every image has several.
-    fn random(&self, image: u64, which: u64) -> f64 {
-        SplitMix64::new(self.key(image).wrapping_add(1 + which)).uniform()
-    }
-
-    fn closed(&self, kind: WindowKind) -> &std::collections::VecDeque<Window> {
-        &self.state.closed[match kind {
-            WindowKind::Count => 0,
-            WindowKind::Time => 1,
-        }]
     }
 }
