@@ -1,11 +1,13 @@
 //! How often a monitor is wrong where nothing changes, and how soon it notices shifts, on images of a real model.
 //!
-//! `cargo run --release -p flipcast-lab --bin stream_alarms -- MODEL CALIBRATION DATA KNOWN [STREAMS [cpu|cuda [CHANGES]]]`; the first KNOWN images of DATA are those of the
-//! calibration; CHANGES are corruptions and `classes`, with commas, or all; with 0 for STREAMS there are no unchanged ones. No stream holds an image twice, or one that its tests know already: a stream drawn with replacement from a few thousand images has those
+//! `cargo run --release -p flipcast-lab --bin stream_alarms -- MODEL CALIBRATION DATA KNOWN [STREAMS [cpu|cuda [CHANGES [YEARS]]]]`; the first KNOWN images of DATA are those of the
+//! calibration; CHANGES are corruptions and `classes`, with commas, or all; with 0 for STREAMS there are no unchanged ones, and with 0 or nothing for YEARS no long ones. No stream holds an image twice, or one that its tests know already: a stream drawn with replacement from a few thousand images has those
 //! images as its source and not the source of the calibration's, which is a change, if a small one, and tests are right to see it.
 //!
 //! - Unchanged streams: all images are predicted in batches of 64, several times in other batches. Every stream deals these batches anew into
 //!   the images that its tests know and those that come. Dealing makes them exchangeable, so that alarms are false and at most as frequent as promised.
+//! - Long streams, a million images each, about a year of two images a minute: what the tests know and what comes is drawn from one source, the images of DATA, one by one with
+//!   replacement, and so are counts of flips from its batches. That is independent and alike by construction, for any length, which no set of images without replacement would reach.
 //! - For comparison, the same number of streams drawn with replacement from the images that the calibration does not know.
 //! - Changed streams: half of these images as they are, then the others corrupted, or without half of the classes.
 
@@ -32,6 +34,8 @@ const UNCHANGED: usize = 80;
 const DEALS: u64 = 4;
 /// Streams for every change.
 const STREAMS: u64 = 10;
+/// Images of a long stream: two a minute for a year, nearly.
+const YEAR: usize = 1_000_000;
 /// Probabilities of a false alarm at which unchanged streams are counted.
 const PROMISES: [f64; 4] = [0.01, 0.05, 0.1, 0.2];
 
@@ -46,7 +50,7 @@ struct Watched {
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [model, calibration, data, known, rest @ ..] = &arguments[..] else {
-        return Err("expected MODEL CALIBRATION DATA KNOWN [STREAMS [cpu|cuda [CHANGES]]]".into());
+        return Err("expected MODEL CALIBRATION DATA KNOWN [STREAMS [cpu|cuda [CHANGES [YEARS]]]]".into());
     };
     let known: usize = known.parse()?;
     let unchanged: u64 = rest.first().map_or(Ok(300), |text| text.parse())?;
@@ -57,6 +61,7 @@ fn main() -> Result<()> {
     };
     let changes: Option<Vec<&str>> = rest.get(2).map(|text| text.split(',').collect());
     let is_wanted = |name: &str| changes.as_ref().is_none_or(|changes| changes.contains(&name));
+    let years: u64 = rest.get(3).map_or(Ok(0), |text| text.parse())?;
     let model = ModelRequest::new(model.as_ref()).open()?;
     let data = DataRequest::new(data).open(&model)?;
     let calibration = Calibration::load(calibration.as_ref())?;
@@ -91,9 +96,23 @@ fn main() -> Result<()> {
         Ok(batches)
     };
     let whole = Arc::new(MonitorBasis::new(&calibration, &model)?);
-    if unchanged > 0 {
+    let mut deals = Vec::new();
+    if unchanged > 0 || years > 0 {
         eprintln!("predicting {DEALS} deals");
-        let deals = (0..DEALS).map(|deal| predict(data.request(), deal)).collect::<Result<Vec<_>>>()?;
+        deals = (0..DEALS).map(|deal| predict(data.request(), deal)).collect::<Result<Vec<_>>>()?;
+    }
+    if years > 0 {
+        eprintln!("long streams");
+        let source = Source::new(&deals);
+        let watched = in_parallel(years, |stream| {
+            let mut random = SplitMix64::new(5000 + stream);
+            let basis =
+                basis_from(&calibration, &model, source.rows(known, &mut random), source.flips(known, &mut random))?;
+            source.watch(&basis, stream, &mut random)
+        })?;
+        tell(&format!("{years} unchanged streams of {YEAR} images, drawn from {} images", source.rows.len()), &watched);
+    }
+    if unchanged > 0 {
         let clean = predict(subset(fresh.clone())?, 0)?;
         eprintln!("unchanged streams");
         let dealt = in_parallel(unchanged, |stream| {
@@ -149,13 +168,75 @@ fn basis_of(
     known: &[&Predicted],
 ) -> Result<Arc<MonitorBasis>> {
     let (mut logits, mut flips) = (Vec::new(), vec![0; FLIP_BATCH + 1]);
-    for (source, second, _) in known {
-        logits.extend_from_slice(source.logits());
-        flips[source.rows().zip(second.rows()).filter(|(a, b)| argmax(a) != argmax(b)).count()] += 1;
+    for batch in known {
+        logits.extend_from_slice(batch.0.logits());
+        flips[count_flips(batch)] += 1;
     }
+    basis_from(calibration, model, logits, flips)
+}
+
+/// What a monitor knows if the calibration's images have these logits, and its batches so many flips.
+fn basis_from(
+    calibration: &Calibration,
+    model: &flipcast_models::Model,
+    logits: Vec<f32>,
+    flips: Vec<u32>,
+) -> Result<Arc<MonitorBasis>> {
     let warm = Outputs::new(logits, model.num_classes())?.scaled(calibration.basis.temperature.value);
     let shift = Some(ShiftReference::fit(&warm, Some(flips))?);
     Ok(Arc::new(MonitorBasis::new(&Calibration { shift, ..calibration.clone() }, model)?))
+}
+
+/// Predictions that differ between the two looks at a batch.
+fn count_flips((source, second, _): &Predicted) -> usize {
+    source.rows().zip(second.rows()).filter(|(a, b)| argmax(a) != argmax(b)).count()
+}
+
+/// What long streams are drawn from.
+struct Source<'a> {
+    rows: Vec<&'a [f32]>,
+    flips: Vec<usize>,
+}
+
+impl<'a> Source<'a> {
+    /// Images of the first deal; flips of the batches of all.
+    fn new(deals: &'a [Vec<Predicted>]) -> Self {
+        let rows = deals.iter().take(1).flatten().flat_map(|(source, _, _)| source.rows()).collect();
+        Self { rows, flips: deals.iter().flatten().map(count_flips).collect() }
+    }
+
+    /// Logits of so many images.
+    fn rows(&self, images: usize, random: &mut SplitMix64) -> Vec<f32> {
+        (0..images).flat_map(|_| self.rows[random.below(self.rows.len())].iter().copied()).collect()
+    }
+
+    /// How often each number of flips comes in the batches of so many images.
+    fn flips(&self, images: usize, random: &mut SplitMix64) -> Vec<u32> {
+        let mut counts = vec![0; FLIP_BATCH + 1];
+        (0..images / FLIP_BATCH).for_each(|_| counts[self.flips[random.below(self.flips.len())]] += 1);
+        counts
+    }
+
+    /// Watches a year of images. Of a second look the tests know how many predictions flip, so that as many are made to.
+    fn watch(&self, basis: &Arc<MonitorBasis>, seed: u64, random: &mut SplitMix64) -> Result<Watched> {
+        let config = MonitorConfig { seed, kept_windows: 1, false_alarms: PROMISES[0], ..Default::default() };
+        let mut monitor = Monitor::new(basis.clone(), config)?;
+        let (mut highest, classes) = (BTreeMap::new(), basis.classes());
+        for _ in 0..YEAR / FLIP_BATCH {
+            let flips = self.flips[random.below(self.flips.len())];
+            let (mut numbers, mut second) = (Vec::new(), Vec::new());
+            for place in 0..FLIP_BATCH {
+                let mut row = self.rows[random.below(self.rows.len())].to_vec();
+                numbers.extend(monitor.update(&Outputs::new(row.clone(), classes)?, 0.0)?);
+                note(&monitor, &mut highest);
+                row.rotate_right(usize::from(place < flips));
+                second.extend(row);
+            }
+            monitor.look_again(&numbers, &Outputs::new(second, classes)?)?;
+            note(&monitor, &mut highest);
+        }
+        Ok(Watched { highest })
+    }
 }
 
 /// Watches a stream image by image. A test rests after its alarm, above all lines that are counted.
