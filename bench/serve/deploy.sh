@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The files of deploy/ as far as they can be tried without a container engine and without systemd as the first process.
-# Usage: bash bench/serve/deploy.sh PROGRAM   (root, so that the server can run as somebody else)
+# Usage: bash bench/serve/deploy.sh PROGRAM   (root, so that the server can run as somebody else; `kubernetes-validate` from PyPI on the PATH)
 set -euo pipefail
 program=$(realpath "$1")
 folder=$(mktemp -d)
@@ -11,6 +11,13 @@ echo "== systemd unit"
 sed "s|/usr/local/bin/flipcast|$program|" deploy/flipcast.service > "$folder/flipcast.service"
 systemd-analyze verify "$folder/flipcast.service" && echo "systemd-analyze verify: no complaint"
 systemd-analyze security --offline=true "$folder/flipcast.service" --no-pager | grep Overall | tr -cd '[:print:]\n'
+
+echo "== Kubernetes manifests"
+csplit -s -z -f "$folder/manifest-" -b %d.yaml deploy/kubernetes.yaml '/^---/' '{*}'
+for manifest in "$folder"/manifest-*.yaml; do
+  # KServe's own resource is in no schema of Kubernetes.
+  grep -q serving.kserve.io/v1beta1 "$manifest" || kubernetes-validate --strict "$manifest" | sed "s|$folder/||"
+done
 
 echo "== Containerfile, its steps by hand"
 mkdir "$folder/source"
