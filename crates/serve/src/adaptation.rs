@@ -1,7 +1,7 @@
 //! Adaptation of the network, stream by stream: one network moves, and every stream has an affine vector, an optimizer's memory and a guard of its own.
 
 use crate::ServeError;
-use crate::engine::BATCH;
+use crate::network::BATCH;
 use crate::store::{Store, Write};
 use flipcast_adapt::{Adapter, Guard, GuardConfig, GuardState, MethodConfig, Observation, OptimizerMemory, StepMemory};
 use flipcast_exec::Purpose;

@@ -34,6 +34,11 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
+    /// With advice.
+    pub fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
     /// Too much is waiting.
     pub fn busy() -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "too many images are waiting; come again in a second")

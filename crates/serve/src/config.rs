@@ -7,6 +7,9 @@ use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// A request that takes longer than a day is none.
+const LONGEST_SECONDS: u64 = 86_400;
+
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
@@ -89,8 +92,10 @@ pub struct Limits {
     pub image_pixels: u64,
     /// Bytes of requests and images that wait, of all requests together. Beyond this, requests are told to come again.
     pub queue_bytes: usize,
-    /// Seconds for which a request may arrive, and wait for its answer.
+    /// Seconds for which a request may arrive, be decoded, and wait for its answer.
     pub seconds: u64,
+    /// Connections at the same time.
+    pub connections: usize,
     /// Streams, idle ones included.
     pub streams: u64,
     /// Streams in memory.
@@ -105,6 +110,7 @@ impl Default for Limits {
             image_pixels: 50_000_000,
             queue_bytes: 512 << 20,
             seconds: 30,
+            connections: 4096,
             streams: 100_000,
             streams_in_memory: 2_000,
         }
@@ -146,22 +152,38 @@ impl ServeConfig {
         if !self.listen.ip().is_loopback() && self.tokens.write.is_none() {
             return Err(ServeError::Unprotected { address: self.listen.to_string() });
         }
-        let Limits { body_bytes, request_images, queue_bytes, seconds, streams, streams_in_memory, image_pixels } =
-            self.limits;
-        for (setting, found, least) in [
-            ("the limit of a body in bytes", body_bytes as u64, 1024),
-            ("the limit of images of a request", request_images as u64, 1),
-            ("the limit of pixels of an image", image_pixels, 1),
-            ("the limit of bytes that wait", queue_bytes as u64, body_bytes as u64),
-            ("the limit of seconds", seconds, 1),
-            ("the limit of streams", streams, 1),
-            ("the limit of streams in memory", streams_in_memory as u64, 1),
+        if let Some(read) = &self.tokens.read {
+            let refused = |found: &str, expected| {
+                Err(ServeError::Setting { setting: "the token for writing", found: found.to_owned(), expected })
+            };
+            match &self.tokens.write {
+                None => return refused("none", "one wherever reading needs one"),
+                Some(write) if write == read => return refused("that for reading", "another one"),
+                Some(_) => {}
+            }
+        }
+        let limits = &self.limits;
+        for (setting, found, least, expected) in [
+            ("the limit of a body in bytes", limits.body_bytes as u64, 1024, "at least 1024"),
+            ("the limit of images of a request", limits.request_images as u64, 1, "at least 1"),
+            ("the limit of pixels of an image", limits.image_pixels, 1, "at least 1"),
+            (
+                "the limit of bytes that wait",
+                limits.queue_bytes as u64,
+                limits.body_bytes as u64,
+                "at least that of a body",
+            ),
+            ("the limit of connections", limits.connections as u64, 1, "at least 1"),
+            ("the limit of streams", limits.streams, 1, "at least 1"),
+            ("the limit of streams in memory", limits.streams_in_memory as u64, 1, "at least 1"),
         ] {
             if found < least {
-                let expected =
-                    if setting.ends_with("wait") { "at least the limit of a body" } else { "a larger number" };
                 return Err(ServeError::Setting { setting, found: found.to_string(), expected });
             }
+        }
+        if limits.seconds == 0 || limits.seconds > LONGEST_SECONDS {
+            let (setting, found) = ("the limit of seconds", limits.seconds.to_string());
+            return Err(ServeError::Setting { setting, found, expected: "1 to 86400" });
         }
         let is_name =
             |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));

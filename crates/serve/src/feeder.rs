@@ -1,8 +1,7 @@
 use crate::engine::{Job, JobInput};
-use crate::prepared::{KeptFile, Layout, RawImages, Tensor};
+use crate::prepared::KeptFile;
 use crate::server::App;
 use flipcast_images::Image;
-use flipcast_images::preprocess::Size;
 use std::sync::{Arc, Weak};
 use tokio::sync::oneshot;
 
@@ -15,7 +14,7 @@ impl Feeder {
         Self(Arc::downgrade(app))
     }
 
-    /// Sends images of one size to a stream and waits until they are counted; `false` once the server has stopped. Images that cannot be used are
+    /// Sends images to a stream and waits until they are counted; `false` once the server has stopped. Images that cannot be used are
     /// an error.
     pub fn send(&self, stream: &str, images: Vec<Image>) -> Result<bool, String> {
         let Some(app) = self.0.upgrade() else { return Ok(false) };
@@ -24,10 +23,7 @@ impl Feeder {
         let files: Vec<Option<KeptFile>> = images.iter().filter(|_| keeps).map(|image| Some(png_file(image))).collect();
         let mut prepared = Vec::with_capacity(images.len());
         for image in images {
-            let size = Size { width: image.width(), height: image.height() };
-            let data = image.into_rgb().into();
-            let tensor = Tensor { images: 1, size, layout: Layout::ChannelsLast, data };
-            prepared.extend(preparation.prepare(RawImages::Pixels(tensor))?);
+            prepared.push(preparation.prepare_image(image)?);
         }
         let (reply, answer) = oneshot::channel();
         let job = Job { files, ..Job::new(stream.to_owned(), None, JobInput::Images(prepared), reply) };

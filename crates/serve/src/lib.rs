@@ -17,12 +17,14 @@
 mod adaptation;
 mod api_error;
 mod config;
+mod connections;
 mod engine;
 mod error;
 mod event;
 mod feeder;
 mod log;
 mod metrics;
+mod network;
 mod prepared;
 mod protocol;
 mod routes;

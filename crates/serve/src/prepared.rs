@@ -7,6 +7,7 @@ use flipcast_images::decode::{DecodeOptions, Format, Limits, decode_with};
 use flipcast_images::preprocess::{Preprocess, Size};
 use flipcast_tensor::{Batch, ByteScale};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The order of a tensor's axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,15 @@ impl Prepared {
     }
 }
 
+/// Why images are not ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unprepared {
+    /// One of them cannot be used.
+    Unusable(String),
+    /// They took too long.
+    TooLate,
+}
+
 /// A file that can be shown.
 #[derive(Clone, Debug)]
 pub struct KeptFile {
@@ -127,10 +137,13 @@ impl Preparation {
         self.prepare_image(image)
     }
 
-    /// Makes images ready, or says which one cannot be used and why.
-    pub fn prepare(&self, raw: RawImages) -> Result<Vec<Prepared>, String> {
+    /// Makes images ready, or says which one cannot be used and why. No image is begun after `until`.
+    pub fn prepare(&self, raw: RawImages, until: Instant) -> Result<Vec<Prepared>, Unprepared> {
         let numbered = |(index, result): (usize, Result<Prepared, String>)| {
-            result.map_err(|reason| format!("image {index} of the request cannot be used: {reason}"))
+            let unusable =
+                |reason| Unprepared::Unusable(format!("image {index} of the request cannot be used: {reason}"));
+            let made = result.map_err(unusable)?;
+            if Instant::now() > until { Err(Unprepared::TooLate) } else { Ok(made) }
         };
         match raw {
             RawImages::Encoded(files) => {
@@ -142,7 +155,8 @@ impl Preparation {
             }
             RawImages::Values(tensor) => {
                 if tensor.size != self.size {
-                    return Err(format!("values are of {} images, expected {}", text(tensor.size), text(self.size)));
+                    let (found, expected) = (text(tensor.size), text(self.size));
+                    return Err(Unprepared::Unusable(format!("values are of {found} images, expected {expected}")));
                 }
                 let values = |values: &[f32]| {
                     if values.iter().any(|value| !value.is_finite()) {
@@ -159,7 +173,8 @@ impl Preparation {
         }
     }
 
-    fn prepare_image(&self, image: Image) -> Result<Prepared, String> {
+    /// Makes an image ready, or says why it cannot be used.
+    pub fn prepare_image(&self, image: Image) -> Result<Prepared, String> {
         let found = self.preprocess.output_size(image.width(), image.height());
         if found != self.size {
             return Err(format!("it comes out as {}, expected {}", text(found), text(self.size)));
@@ -208,4 +223,26 @@ fn channels_last<T: Copy>(planes: &[T]) -> Vec<T> {
 
 fn text(size: Size) -> String {
     format!("{} x {}", size.width, size.height)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipcast_images::preprocess::Normalise;
+    use std::time::Duration;
+
+    #[test]
+    fn no_image_is_begun_when_the_time_is_over() {
+        let size = Size { width: 2, height: 1 };
+        let preparation = Preparation::new(Preprocess::normalise_only(Normalise::half()), size, 100);
+        let images = || {
+            let (layout, data) = (Layout::ChannelsLast, Bytes::from_static(&[7; 12]));
+            RawImages::Pixels(Tensor { images: 2, size, layout, data })
+        };
+        let later = Instant::now() + Duration::from_secs(600);
+        assert_eq!(preparation.prepare(images(), later).unwrap().len(), 2);
+        let past = Instant::now();
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(preparation.prepare(images(), past).unwrap_err(), Unprepared::TooLate);
+    }
 }

@@ -2,9 +2,10 @@
 
 use crate::adaptation::Adapting;
 use crate::config::ServeConfig;
-use crate::engine::{Answer, Job, JobInput, Network, Refusal, Shared, start_engine};
+use crate::engine::{Answer, Job, JobInput, Refusal, Shared, start_engine};
 use crate::feeder::Feeder;
 use crate::metrics::Metrics;
+use crate::network::Network;
 use crate::prepared::Preparation;
 use crate::store::{Store, Write};
 use crate::streams::{StreamLimits, Streams};
@@ -21,7 +22,7 @@ use flipcast_run::{Calibration, Device, OutputsCalibration};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -73,6 +74,8 @@ pub(crate) struct App {
     pub(crate) decoders: Arc<Semaphore>,
     pub(crate) jobs: Sender<Job>,
     pub(crate) watched: WatchStatus,
+    /// What the threads that predict and write hold as long as they live.
+    threads: [Weak<()>; 2],
 }
 
 impl Server {
@@ -119,10 +122,11 @@ impl Server {
         let streams = Arc::new(Mutex::new(streams));
         let metrics = Arc::new(Metrics::new(&config.model_name, &config.model_version));
         let (alarms, raised) = tokio::sync::mpsc::unbounded_channel();
-        let writer = start_writer(commits, store.clone(), Arc::downgrade(&streams), log.clone())?;
+        let (predicts, writes) = (Arc::new(()), Arc::new(()));
+        let writer = start_writer(commits, store.clone(), Arc::downgrade(&streams), log.clone(), writes.clone())?;
         let shared = Arc::new(Shared { streams, metrics, log, alarms });
         let (jobs, waiting) = channel();
-        let engine = start_engine(waiting, network, shared.clone(), classes)?;
+        let engine = start_engine(waiting, network, shared.clone(), classes, predicts.clone())?;
         let decoders = std::thread::available_parallelism().map_or(2, usize::from);
         let app = App {
             queue: Arc::new(Semaphore::new(config.limits.queue_bytes / 1024)),
@@ -136,6 +140,7 @@ impl Server {
             classes,
             jobs,
             watched: WatchStatus::default(),
+            threads: [Arc::downgrade(&predicts), Arc::downgrade(&writes)],
         };
         let app = Arc::new(app);
         let mut threads = vec![engine, writer];
@@ -200,17 +205,15 @@ impl Server {
             stop.await;
             let _ = stopping.send(());
         };
-        let mut serving = spawn_serving(listener, router, stop, app.config.tls.clone(), &log)?;
-        let ended = tokio::select! {
-            ended = &mut serving => ended,
-            _ = stopped => match timeout(LAST_REQUESTS, &mut serving).await {
-                Ok(ended) => ended,
-                Err(_) => {
+        let mut serving = spawn_serving(listener, router, stop, app.config.tls.clone(), app.config.limits, &log)?;
+        tokio::select! {
+            _ = &mut serving => {}
+            _ = stopped => {
+                if timeout(LAST_REQUESTS, &mut serving).await.is_err() {
                     serving.abort();
-                    Ok(Ok(()))
                 }
-            },
-        };
+            }
+        }
         forgetting.abort();
         let _ = forgetting.await;
         drop(app);
@@ -219,10 +222,7 @@ impl Server {
         }
         let _ = timeout(LAST_REQUESTS, sending).await;
         log.info("stopped", &[]);
-        match ended {
-            Ok(Err(source)) => Err(ServeError::Listen { address, source }),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -253,9 +253,14 @@ impl App {
         1024 * taken / image.max(1)
     }
 
-    /// Whether requests can be answered: the state can be read, and the engine lives.
+    /// Whether the threads that predict and write are there; without them nothing but a new start helps.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.threads.iter().all(|thread| thread.strong_count() > 0)
+    }
+
+    /// Whether requests can be answered: the threads live, the state can be read, and no write failed of late.
     pub(crate) fn is_ready(&self) -> bool {
-        self.store.is_usable()
+        self.is_alive() && self.store.is_usable()
     }
 }
 

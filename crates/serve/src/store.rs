@@ -4,7 +4,8 @@ use crate::ServeError;
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 /// A stream's state after some of its events.
 const SNAPSHOTS: TableDefinition<&str, &[u8]> = TableDefinition::new("snapshots");
@@ -25,12 +26,16 @@ const ORIGIN: TableDefinition<&str, &str> = TableDefinition::new("origin");
 const LEAST_COMPACTED: u64 = 64 << 20;
 /// How many times as large as what it holds a file is before it is made smaller.
 const WASTE: u64 = 3;
+/// How long after a failed write the state counts as unusable; then senders may try whether it is better.
+const AFTER_FAILURE: Duration = Duration::from_secs(10);
 
 /// The file of the state.
 pub struct Store {
     path: PathBuf,
     /// Nothing after a write failed and the file could not be opened again.
     database: RwLock<Option<Database>>,
+    /// When a write last failed.
+    failed: Mutex<Option<Instant>>,
 }
 
 /// One change of the file.
@@ -148,13 +153,14 @@ impl Store {
             return Err(ServeError::OtherState { path, what });
         }
         compact(&mut database, &path, LEAST_COMPACTED).map_err(cannot)?;
-        Ok(Self { path, database: RwLock::new(Some(database)) })
+        Ok(Self { path, database: RwLock::new(Some(database)), failed: Mutex::new(None) })
     }
 
     /// Makes all changes or none; they are on disk when this returns.
     pub fn write(&self, writes: &[Write]) -> Result<(), redb::Error> {
         let result = self.with(|database| apply(database, writes));
         if result.is_err() {
+            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
             self.reopen();
         }
         result
@@ -240,8 +246,16 @@ impl Store {
         })
     }
 
-    /// Whether it can be read now.
+    /// Whether it can be read now, and no write failed a moment ago.
     pub fn is_usable(&self) -> bool {
+        let failed = *self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.is_some_and(|failed| failed.elapsed() <= AFTER_FAILURE) {
+            return false;
+        }
+        // Where nobody sends anything to an unusable state, nobody else would open it again.
+        if self.count().is_err() {
+            self.reopen();
+        }
         self.count().is_ok()
     }
 

@@ -1,6 +1,7 @@
 //! Encrypted connections, with certificate and key from files.
 
-use crate::{Log, ServeError, TlsFiles};
+use crate::connections::serve_connections;
+use crate::{Limits, Log, ServeError, TlsFiles};
 use axum::Router;
 use axum::serve::Listener;
 use std::future::Future;
@@ -37,14 +38,15 @@ pub fn spawn_serving(
     router: Router,
     stop: impl Future<Output = ()> + Send + 'static,
     files: Option<TlsFiles>,
+    limits: Limits,
     log: &Log,
-) -> Result<JoinHandle<io::Result<()>>, ServeError> {
+) -> Result<JoinHandle<()>, ServeError> {
     let Some(files) = files else {
-        return Ok(tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(stop).into_future()));
+        return Ok(tokio::spawn(serve_connections(listener, router, stop, limits)));
     };
     let identity = Identity::new(files, log.clone())?;
     let listener = TlsListener { listener, identity, handshakes: JoinSet::new() };
-    Ok(tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(stop).into_future()))
+    Ok(tokio::spawn(serve_connections(listener, router, stop, limits)))
 }
 
 /// The certificate that clients see now.

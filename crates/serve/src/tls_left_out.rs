@@ -1,9 +1,9 @@
 //! Connections of a build without encryption.
 
-use crate::{Log, ServeError, TlsFiles};
+use crate::connections::serve_connections;
+use crate::{Limits, Log, ServeError, TlsFiles};
 use axum::Router;
 use std::future::Future;
-use std::io;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -18,8 +18,9 @@ pub fn spawn_serving(
     router: Router,
     stop: impl Future<Output = ()> + Send + 'static,
     files: Option<TlsFiles>,
+    limits: Limits,
     _: &Log,
-) -> Result<JoinHandle<io::Result<()>>, ServeError> {
+) -> Result<JoinHandle<()>, ServeError> {
     check_tls(files.as_ref())?;
-    Ok(tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(stop).into_future()))
+    Ok(tokio::spawn(serve_connections(listener, router, stop, limits)))
 }

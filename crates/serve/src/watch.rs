@@ -4,8 +4,9 @@
 //! what was made of it is written together with its image: killed at any moment, every file is counted once. A file that is
 //! written anew counts as a new image.
 
-use crate::engine::{Answer, BATCH, Job, JobInput, Refusal};
+use crate::engine::{Answer, Job, JobInput, Refusal};
 use crate::log::now;
+use crate::network::BATCH;
 use crate::prepared::{Prepared, shown_file};
 use crate::server::App;
 use crate::store::{FileMark, Write};

@@ -43,8 +43,10 @@ pub fn start_writer(
     store: Arc<Store>,
     streams: Weak<Mutex<Streams>>,
     log: Log,
+    alive: Arc<()>,
 ) -> Result<JoinHandle<()>, ServeError> {
     let work = move || {
+        let _alive = alive;
         while let Ok(first) = receiver.recv() {
             let mut commits = vec![first];
             let mut count = commits[0].writes.len();

@@ -97,9 +97,12 @@ pub struct Args {
     /// MiB of requests and images that may wait; beyond this requests are told to come again
     #[arg(long, value_name = "N", default_value_t = 512)]
     queue: usize,
-    /// Seconds for which a request may arrive, and wait for its answer
+    /// Seconds for which a request may arrive, be decoded, and wait for its answer; a connection that says nothing for so long is closed
     #[arg(long, value_name = "N", default_value_t = 30)]
     timeout: u64,
+    /// Most connections at the same time; others wait
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    max_connections: usize,
     /// Most streams, idle ones included
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     max_streams: u64,
@@ -175,6 +178,7 @@ impl Args {
             request_images: self.max_images,
             queue_bytes: self.queue.saturating_mul(1 << 20),
             seconds: self.timeout,
+            connections: self.max_connections,
             streams: self.max_streams,
             streams_in_memory: self.streams_in_memory,
             ..Limits::default()

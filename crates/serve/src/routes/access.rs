@@ -2,21 +2,25 @@
 
 use crate::ApiError;
 use crate::server::App;
+use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Paths of calls over gRPC begin so.
 const GRPC_SERVICE: &str = "/inference.GRPCInferenceService/";
+/// Longest refusal that is put into JSON.
+const LONGEST_REFUSAL: usize = 4096;
 
 /// Lets a request through if its token allows it, counts it, and adds headers that every answer has.
 pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let mut response = match check(&app, &request) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => in_json(next.run(request).await).await,
         Err(refused) => refused.into_response(),
     };
     app.shared.metrics.request(response.status().as_u16(), started.elapsed().as_secs_f64());
@@ -29,14 +33,14 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
 
 fn check(app: &App, request: &Request) -> Result<(), ApiError> {
     let (method, path) = (request.method(), request.uri().path());
-    check_origin(request.headers())?;
+    check_site(app, request)?;
     let is_get = method == Method::GET || method == Method::HEAD;
     // The page holds no data, and probes carry no token.
     let is_probe = ["ServerLive", "ServerReady", "ModelReady"]
         .iter()
         .any(|call| path.strip_prefix(GRPC_SERVICE).is_some_and(|rest| rest == *call));
-    let is_open =
-        is_probe || is_get && (path.starts_with("/v2/health/") || ["/", "/page.css", "/page.js"].contains(&path));
+    let is_open = is_probe
+        || is_get && (path.starts_with("/v2/health/") || ["/", "/page.css", "/page.js", "/charts.js"].contains(&path));
     if is_open {
         return Ok(());
     }
@@ -50,7 +54,8 @@ fn check(app: &App, request: &Request) -> Result<(), ApiError> {
         false => tokens.write.iter().collect(),
     };
     let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|text| text.strip_prefix("Bearer "));
+    let given = given.and_then(|text| text.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let given = given.map(|(_, token)| token.trim());
     // KServe's logger sends no header of one's own choice, but keeps the query of its address.
     let is_sink = path == "/" && method == Method::POST;
     let query = request.uri().query().filter(|_| is_sink).unwrap_or_default();
@@ -65,15 +70,53 @@ fn check(app: &App, request: &Request) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::UNAUTHORIZED, format!("a token for {what} is needed: `Authorization: Bearer TOKEN`")))
 }
 
-/// A page of another site cannot make a browser write here.
-fn check_origin(headers: &HeaderMap) -> Result<(), ApiError> {
-    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
-    let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
-    if text(header::HOST) == Some(authority) {
-        return Ok(());
+/// A page of another site cannot make a browser write here, nor read what a server without tokens has on the user's own machine.
+fn check_site(app: &App, request: &Request) -> Result<(), ApiError> {
+    let text = |name| request.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    // HTTP/2 has the host in the address.
+    let host = request.uri().authority().map(|authority| authority.as_str()).or(text(header::HOST));
+    if let Some(origin) = text(header::ORIGIN) {
+        let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
+        if host != Some(authority) {
+            let message = format!("the request comes from a page of `{}`", shortened(origin));
+            return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+        }
     }
-    Err(ApiError::new(StatusCode::FORBIDDEN, "the request comes from a page of another site"))
+    // A name that another site lets point here would make its pages pages of this one.
+    let is_open = app.config.listen.ip().is_loopback() && app.config.tokens.write.is_none();
+    match host.filter(|host| is_open && !is_local(host)) {
+        Some(host) => {
+            let message = format!("the host is `{}`, expected localhost or an address", shortened(host));
+            Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, message)
+                .with_hint("a token for writing allows any name"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a host, perhaps with a port, is this machine by name, or an address.
+fn is_local(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    let name = name.to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+/// What a request is refused with before a route sees it, in JSON as all refusals are.
+async fn in_json(response: Response) -> Response {
+    let is_text = |value: &HeaderValue| value.as_bytes().starts_with(b"text/plain");
+    let status = response.status();
+    if !status.is_client_error() || !response.headers().get(header::CONTENT_TYPE).is_some_and(is_text) {
+        return response;
+    }
+    let reason = to_bytes(response.into_body(), LONGEST_REFUSAL).await.unwrap_or_default();
+    ApiError::new(status, String::from_utf8_lossy(&reason)).into_response()
 }
 
 /// Whether two texts are the same, in a time that depends on their lengths alone.

@@ -36,7 +36,8 @@ pub fn routes() -> Router<Arc<App>> {
 }
 
 async fn server_live(State(app): State<Arc<App>>, request: Request) -> Response {
-    unary(&app, request, async |_: Empty| Ok(Live { is_so: true })).await
+    let is_so = app.is_alive();
+    unary(&app, request, async move |_: Empty| Ok(Live { is_so })).await
 }
 
 async fn server_ready(State(app): State<Arc<App>>, request: Request) -> Response {

@@ -4,7 +4,7 @@ use super::read::{read_body, request_key, reserve};
 use crate::ApiError;
 use crate::engine::{Answer, Job, JobInput};
 use crate::feeder::png_file;
-use crate::prepared::{KeptFile, RawImages, shown_file};
+use crate::prepared::{KeptFile, RawImages, Unprepared, shown_file};
 use crate::protocol::{InferRequest, InferResponse, respond};
 use crate::server::App;
 use axum::Json;
@@ -15,6 +15,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 /// Says how long the JSON in front of binary tensors is.
 const JSON_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
@@ -32,14 +34,17 @@ pub async fn server() -> Json<Value> {
     Json(json!({"name": "flipcast", "version": env!("CARGO_PKG_VERSION"), "extensions": extensions}))
 }
 
-pub async fn live() -> Json<Value> {
-    Json(json!({"live": true}))
+pub async fn live(State(app): State<Arc<App>>) -> Response {
+    told("live", app.is_alive())
 }
 
 pub async fn ready(State(app): State<Arc<App>>) -> Response {
-    let ready = app.is_ready();
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(json!({"ready": ready}))).into_response()
+    told("ready", app.is_ready())
+}
+
+fn told(what: &str, is_so: bool) -> Response {
+    let status = if is_so { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(json!({what: is_so}))).into_response()
 }
 
 pub async fn model(State(app): State<Arc<App>>, Path(model): Path<String>) -> Result<Json<Value>, ApiError> {
@@ -108,8 +113,11 @@ pub async fn predict(app: &Arc<App>, stream: String, key: Option<u64>, images: R
     let permit = reserve(app, count.saturating_mul(preparation.image_bytes()))?;
     let keeps = app.config.keep_images.is_some();
     let stopped = |_| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping");
+    let seconds = app.config.limits.seconds;
+    let until = Instant::now() + Duration::from_secs(seconds);
     // Decoding takes memory of its own, so that only a few images are decoded at a time.
-    let turn = app.decoders.clone().acquire_owned().await;
+    let turn = timeout(Duration::from_secs(seconds), app.decoders.clone().acquire_owned()).await;
+    let turn = turn.map_err(|_| ApiError::busy())?;
     let prepared = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         let files: Vec<Option<KeptFile>> = match &images {
@@ -118,9 +126,15 @@ pub async fn predict(app: &Arc<App>, stream: String, key: Option<u64>, images: R
             RawImages::Pixels(tensor) => tensor.each().map(|image| image.as_ref().map(png_file)).collect(),
             RawImages::Values(_) => Vec::new(),
         };
-        Ok::<_, String>((preparation.prepare(images)?, files))
+        Ok::<_, Unprepared>((preparation.prepare(images, until)?, files))
     });
-    let (prepared, files) = prepared.await.map_err(stopped)?.map_err(ApiError::bad_request)?;
+    let (prepared, files) = prepared.await.map_err(stopped)?.map_err(|refused| match refused {
+        Unprepared::Unusable(reason) => ApiError::bad_request(reason),
+        Unprepared::TooLate => {
+            let message = format!("the {count} images were not decoded in {seconds} seconds");
+            ApiError::new(StatusCode::REQUEST_TIMEOUT, message).with_hint("send fewer or smaller images at a time")
+        }
+    })?;
     app.submit(|reply| Job { files, permit: Some(permit), ..Job::new(stream, key, JobInput::Images(prepared), reply) })
         .await
 }

@@ -95,7 +95,10 @@ pub async fn image(
     Path((stream, image)): Path<(String, u64)>,
 ) -> Result<Response, ApiError> {
     let found = app.store.image(&stream, image).map_err(|error| StreamError::from(Box::new(error)))?;
-    let missing = || ApiError::new(StatusCode::NOT_FOUND, "the image is not kept");
+    let missing = || {
+        ApiError::new(StatusCode::NOT_FOUND, format!("image {image} is not kept"))
+            .with_hint("images are kept where the server is told for how long, and no longer")
+    };
     let (media_type, bytes) = found.ok_or_else(missing)?;
     let headers =
         [(header::CONTENT_TYPE, media_type), (header::CONTENT_SECURITY_POLICY, "default-src 'none'".to_owned())];
@@ -149,10 +152,12 @@ fn class_number(app: &App, class: &Value) -> Result<usize, ApiError> {
     let by_name = |name: &str| app.config.class_names.iter().position(|known| known == name);
     let number = match class {
         Value::String(name) => by_name(name),
-        number => number.as_u64().and_then(|number| usize::try_from(number).ok()),
+        number => {
+            number.as_u64().and_then(|number| usize::try_from(number).ok()).filter(|number| *number < app.classes)
+        }
     };
     number.ok_or_else(|| {
         let class: String = class.to_string().chars().take(64).collect();
-        ApiError::bad_request(format!("there is no class {class}, expected a number or a name"))
+        ApiError::bad_request(format!("there is no class {class}, expected a number below {} or a name", app.classes))
     })
 }

@@ -25,6 +25,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/", get(page::page).post(sink::take))
         .route("/page.css", get(page::style))
         .route("/page.js", get(page::script))
+        .route("/charts.js", get(page::charts))
         .route("/metrics", get(streams::metrics))
         .route("/settings", get(streams::settings))
         .route("/watched", get(streams::watched))
@@ -46,6 +47,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v2/models/{model}/versions/{version}/ready", get(inference::model_version_ready))
         .route("/v2/models/{model}/versions/{version}/infer", post(inference::infer_version))
         .merge(grpc::routes())
+        .fallback(page::no_such_page)
+        .method_not_allowed_fallback(page::no_such_method)
         .layer(from_fn_with_state(app.clone(), access::guard))
         .with_state(app)
 }

@@ -154,12 +154,14 @@ fn summary(name: &str, monitor: &Monitor) -> Value {
     let window = monitor.last_window(WindowKind::Count);
     let active: Vec<&str> =
         monitor.alarms().iter().filter(|alarm| alarm.active).map(|alarm| alarm.kind.name()).collect();
+    let recent = monitor.windows_from(WindowKind::Count, 0).filter_map(|window| Some(window.best()?.accuracy));
     json!({
         "stream": name,
         "images": state.images(),
         "last_time": state.last_time(),
         "window": window.map(|window| window.number),
         "estimate": window.and_then(Window::best),
+        "recent": recent.collect::<Vec<f64>>(),
         "labelled": window.is_some_and(|window| window.labelled.is_some()),
         "alarms": active,
     })

@@ -1,7 +1,7 @@
 //! The page in a real browser, used as a person would.
 //!
 //! Needs Chromium (`/usr/bin/chromium`, or what `FLIPCAST_CHROMIUM` names); without it the tests say so and pass. With
-//! `FLIPCAST_SCREENSHOTS=FOLDER`, pictures of the views are left there.
+//! `FLIPCAST_SCREENSHOTS=FOLDER`, pictures of the views, with the demo's network, are left there; those of `docs/` are made so.
 
 use crate::fixture::{CLASSES, advised, config, network, picture, server};
 use axum::Router;
@@ -9,7 +9,11 @@ use axum::http::{HeaderMap, header};
 use axum::response::{Html, Response};
 use axum::routing::{get, post};
 use flipcast_adapt::MethodConfig;
-use flipcast_run::Device;
+use flipcast_ground::SplitMix64;
+use flipcast_images::Image;
+use flipcast_run::monitor::MonitorConfig;
+use flipcast_run::open::{DataRequest, ModelRequest};
+use flipcast_run::{Calibration, Device};
 use flipcast_serve::{Log, ServeConfig, Server, Subject};
 use std::fs::File;
 use std::net::SocketAddr;
@@ -66,7 +70,7 @@ const DRIVER: &str = r#"<!doctype html><title>driver</title><iframe id="page" sr
     await until('no alarm', () => text('.badge.calm') === 'no alarm');
     found.reset = true;
     frame.contentWindow.location.hash = '#settings';
-    await until('settings', () => text('pre').includes('window_images'));
+    await until('settings', () => text('th').includes('images of a window'));
     found.settings = true;
     const theme = all('#theme')[0];
     theme.click();
@@ -102,6 +106,11 @@ fn start(state: &Path, found: Option<Sender<String>>) -> SocketAddr {
         Server::new(subject, config, Log::new(std::io::sink())).unwrap()
     };
     fill(&made);
+    listen(made, found)
+}
+
+/// Serves on a port of its own until the process ends.
+fn listen(made: Server, found: Option<Sender<String>>) -> SocketAddr {
     let (tell, told) = channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -135,10 +144,10 @@ fn fill(server: &Server) {
     for batch in 0..=20usize {
         let images: Vec<_> = (64 * batch..(64 * (batch + 1)).min(1288)).map(picture).collect();
         assert_eq!(feeder.send("south", images.clone()), Ok(true));
-        let darker = |image: flipcast_images::Image| {
+        let darker = |image: Image| {
             let (width, height) = (image.width(), image.height());
             let rgb = image.rgb().iter().map(|byte| if batch > 9 { byte / 8 } else { *byte }).collect();
-            flipcast_images::Image::new(width, height, rgb).unwrap()
+            Image::new(width, height, rgb).unwrap()
         };
         assert_eq!(feeder.send("north/door", images.into_iter().map(darker).collect()), Ok(true));
     }
@@ -192,7 +201,7 @@ fn a_person_finds_the_alarm_labels_images_and_takes_it_back() {
         let (found, stderr) = drive(&browser, &folder.path().join("profile"), &url, &told);
         assert_eq!(console(&stderr), [""; 0]);
         for line in [
-            "lead=1 of 2 streams have an alarm.",
+            "lead=1 of 2 streams has an alarm.",
             "alarmed=north/door",
             "heading=north/door",
             "marks=true",
@@ -214,31 +223,119 @@ fn a_person_finds_the_alarm_labels_images_and_takes_it_back() {
     }
 }
 
+/// Views of the page: file, address behind `#`, size of the window, and whether it is dark.
+const VIEWS: [(&str, &str, &str, bool); 7] = [
+    ("streams", "", "1000,560", false),
+    ("stream", "stream/berlin", "1000,1640", false),
+    ("label", "label/berlin", "1000,640", false),
+    ("settings", "settings", "1000,900", false),
+    ("phone", "stream/berlin", "500,1200", true),
+    ("dark", "stream/oslo", "1000,1560", true),
+    ("phone-streams", "", "500,900", false),
+];
+
+/// A server of the demo's network with three streams, two of which change; twenty images of one are labelled.
+fn demo(state: &Path) -> Server {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/assets/demo");
+    let model = ModelRequest::new(&assets.join("resnet20.fashion_mnist.safetensors")).open().unwrap();
+    let calibration = Calibration::load(&assets.join("calibration.json")).unwrap();
+    let data = DataRequest::new(assets.to_str().unwrap()).open(&model).unwrap().dataset;
+    let images: Vec<(Image, usize)> = (0..data.len())
+        .map(|index| {
+            let sample = data.sample(index).unwrap();
+            let class = sample.label.class().unwrap() as usize;
+            (sample.payload.into_image(&Default::default()).unwrap(), class)
+        })
+        .collect();
+    let subject = Subject::Network { model: &model, calibration: &calibration, device: Device::cpu(1) };
+    let settings = ServeConfig {
+        model_name: model.name().to_owned(),
+        class_names: model.class_names().unwrap().to_vec(),
+        keep_images: Some(3600),
+        monitor: MonitorConfig { window_images: 256, accuracy_line: Some(0.85), ..Default::default() },
+        ..config(state)
+    };
+    let server = Server::new(subject, settings, Log::new(std::io::sink())).unwrap();
+    let (feeder, mut random) = (server.feeder(), SplitMix64::new(5));
+    let mut berlin = Vec::new();
+    for batch in 0..80 {
+        let has_changed = batch >= 48;
+        for stream in ["berlin", "lisbon", "oslo"] {
+            let mut sent = Vec::new();
+            while sent.len() < 64 {
+                let (image, class) = &images[random.below(images.len())];
+                if stream == "oslo" && has_changed && [1, 8].contains(class) {
+                    continue;
+                }
+                let mut noisy = |byte: &u8| (f64::from(*byte) + 28.0 * random.normal()).clamp(0.0, 255.0) as u8;
+                sent.push(if stream == "berlin" && has_changed {
+                    Image::new(image.width(), image.height(), image.rgb().iter().map(&mut noisy).collect()).unwrap()
+                } else {
+                    image.clone()
+                });
+                if stream == "berlin" {
+                    berlin.push(*class);
+                }
+            }
+            assert_eq!(feeder.send(stream, sent), Ok(true));
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let router = server.router();
+        let asked = crate::fixture::get(&router, "/streams/berlin/ask?n=20").await.json();
+        let image = |question: &serde_json::Value| question["image"].as_u64().unwrap() as usize;
+        let label = |image: usize| serde_json::json!({"image": image, "class": berlin[image]});
+        let labels = asked["questions"].as_array().unwrap().iter().map(|question| label(image(question)));
+        let body = serde_json::json!({"stream": "berlin", "labels": labels.collect::<Vec<_>>()}).to_string();
+        assert_eq!(crate::fixture::post(&router, "/labels", body).await.status, axum::http::StatusCode::OK);
+    });
+    server
+}
+
+/// Leaves a picture of every view in `folder`.
+fn take_screenshots(browser: &Path, folder: &Path) {
+    let state = tempfile::tempdir().unwrap();
+    let address = listen(demo(&state.path().join("state")), None);
+    for (name, hash, size, is_dark) in VIEWS {
+        let mut more = vec![format!("--window-size={size}"), "--virtual-time-budget=5000".to_owned()];
+        more.push(format!("--screenshot={}", folder.join(format!("serve-{name}.png")).display()));
+        more.extend(is_dark.then(|| "--force-dark-mode".to_owned()));
+        let profile = state.path().join(format!("profile-{name}"));
+        let (_, stderr) = open(browser, &profile, &format!("http://{address}/#{hash}"), &more);
+        assert_eq!(console(&stderr), [""; 0], "{name}");
+    }
+}
+
 #[test]
 fn the_page_opens_under_its_own_policy_without_a_word_on_the_console() {
     let Some(browser) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
     let address = start(&folder.path().join("state"), None);
-    let screenshots = std::env::var_os("FLIPCAST_SCREENSHOTS").map(PathBuf::from);
-    for (name, hash, size) in [
-        ("streams", "", "1000,640"),
-        ("stream", "#stream/north%2Fdoor", "1000,1180"),
-        ("label", "#label/north%2Fdoor", "1000,560"),
-        ("phone", "#stream/north%2Fdoor", "500,1000"),
+    for (name, hash) in [
+        ("streams", ""),
+        ("stream", "stream/north%2Fdoor"),
+        ("label", "label/north%2Fdoor"),
+        ("settings", "settings"),
+        ("nothing", "stream/nowhere"),
     ] {
-        let url = format!("http://{address}/{hash}");
-        let mut more =
-            vec![format!("--window-size={size}"), "--virtual-time-budget=3000".to_owned(), "--dump-dom".to_owned()];
+        let url = format!("http://{address}/#{hash}");
+        let more = ["--window-size=1000,800", "--virtual-time-budget=3000", "--dump-dom"].map(str::to_owned);
         let (document, stderr) = open(&browser, &folder.path().join("profile"), &url, &more);
-        assert_eq!(console(&stderr), [""; 0], "{name}");
-        assert!(document.contains("north/door") || name == "label", "{document}");
-        assert!(document.contains("points over the source model") || name != "stream", "{document}");
-        if let Some(folder) = &screenshots {
-            more.pop();
-            more.push(format!("--screenshot={}", folder.join(format!("serve-{name}.png")).display()));
-            more.extend((name == "phone").then(|| "--force-dark-mode".to_owned()));
-            open(&browser, &folder.join("profile"), &url, &more);
-            let _ = std::fs::remove_dir_all(folder.join("profile"));
-        }
+        // What a browser itself says of an answer of 404 is no word of the page.
+        let said: Vec<&str> =
+            console(&stderr).into_iter().filter(|line| name != "nothing" || !line.contains("404")).collect();
+        assert_eq!(said, [""; 0], "{name}");
+        let expected = match name {
+            "streams" => "north/door",
+            "stream" => "points over the source model",
+            "label" => "Which class is image",
+            "settings" => "images of a window",
+            _ => "There is no stream called `nowhere`.",
+        };
+        assert!(document.contains(expected), "{name}: {document}");
+    }
+    if let Some(folder) = std::env::var_os("FLIPCAST_SCREENSHOTS") {
+        take_screenshots(&browser, &PathBuf::from(folder));
     }
 }

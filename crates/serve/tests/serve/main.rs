@@ -13,6 +13,7 @@ mod labels;
 mod limits;
 mod logged;
 mod port;
+mod prometheus;
 mod recentred;
 mod state;
 #[cfg(feature = "tls")]

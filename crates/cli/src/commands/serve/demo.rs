@@ -19,7 +19,7 @@ const AT_ONCE: usize = 32;
 const PAUSE: Duration = Duration::from_millis(250);
 /// Images of every stream before anything changes.
 const UNCHANGED: usize = 2560;
-/// Seconds for which the demo keeps its images.
+/// Hours for which the demo keeps its images.
 const KEPT: u64 = 1;
 
 /// What happens to a stream.
