@@ -1,6 +1,6 @@
 """Makes golden/hub: folders as Transformers saves them, of tiny networks with random weights, and what they compute.
 
-    python tools/make_hub_goldens.py golden/hub
+    python tools/make_hub_goldens.py golden/hub [NAME ...]
 
 Every folder has config.json, preprocessor_config.json and model.safetensors as `save_pretrained` writes them, and expected.safetensors
 with two images and their logits in double precision. Needs torch, transformers and safetensors.
@@ -21,6 +21,7 @@ PREPROCESSORS = {
     "convnext": {"crop_pct": 0.875, "size": {"shortest_edge": 32}, "resample": 3},
     "vit": {"size": {"height": 32, "width": 32}, "resample": 2},
     "swin": {"size": {"height": 32, "width": 32}, "resample": 3},
+    "mobilenet": {"size": {"shortest_edge": 36}, "resample": 2, "do_center_crop": True, "crop_size": {"height": 32, "width": 32}},
     "deit": {"size": {"height": 36, "width": 36}, "resample": 3, "do_center_crop": True, "crop_size": {"height": 32, "width": 32}},
 }
 
@@ -39,6 +40,7 @@ def networks():
         t.ConvNextConfig(hidden_sizes=[8, 12, 16], depths=[1, 2, 1], num_stages=3, layer_scale_init_value=0.3, **labels))
     yield "swin", t.SwinForImageClassification(
         t.SwinConfig(image_size=32, patch_size=2, embed_dim=12, depths=[2, 2], num_heads=[2, 3], window_size=4, **labels))
+    yield "mobilenet_v2", t.MobileNetV2ForImageClassification(t.MobileNetV2Config(depth_multiplier=0.1, image_size=32, **labels))
 
 
 def enliven(model):
@@ -58,9 +60,14 @@ def enliven(model):
 def main():
     folder = Path(sys.argv[1])
     for name, model in networks():
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
         torch.manual_seed(1)
         model.eval()
         enliven(model)
+        if name == "mobilenet_v2":
+            # However narrow it is, it has many weights.
+            model.half()
         place = folder / name
         model.save_pretrained(place)
         settings = {"do_resize": True, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True,

@@ -14,7 +14,7 @@
 //! |---|---|---|---|
 //! | ResNet, ResNeXt, Wide-ResNet-50-2, ResNet-50-GN, CIFAR ResNets | [`ResNetConfig`] | [`build_resnet`] | torchvision, timm; `linear` and `shortcut` |
 //! | WRN-40-2, WRN-28-10 | [`WideResNetConfig`] | [`build_wide_resnet`] | `block1.layer.0.bn1`, as RobustBench |
-//! | MobileNetV2 | [`MobileNetV2Config`] | [`build_mobilenet_v2`] | torchvision, timm |
+//! | MobileNetV2 | [`MobileNetV2Config`] | [`build_mobilenet_v2`] | torchvision, timm, Transformers |
 //! | EfficientNet-Lite0 to 2 | [`EfficientNetLiteConfig`] | [`build_efficientnet_lite`] | timm |
 //! | EfficientNet-B0 | [`EfficientNetConfig`] | [`build_efficientnet`] | torchvision, timm |
 //! | ViT and DeiT of any size | [`VitConfig`] | [`build_vit`] | torchvision, timm |

@@ -1,38 +1,61 @@
-use crate::Family;
 use crate::blocks::conv_norm_activation;
-use crate::check::check_classes;
+use crate::check::{check_classes, check_setting};
 use crate::names::{Names, indices, replace_layer};
+use crate::{Family, Origin};
 use flipcast_graph::{Activation, Conv2d, Graph, GraphBuilder, GraphError, NodeId};
 use serde::{Deserialize, Serialize};
-
-const EPS: f32 = 1e-5;
 
 /// Expansion, output channels, units and stride of the first unit, stage by stage.
 const STAGES: [(usize, usize, usize, usize); 7] =
     [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)];
 
-/// MobileNetV2 of width 1: inverted residuals with depthwise convolutions and ReLU6.
+/// Channels of the last features of width 1 and less.
+const HEAD_WIDTH: usize = 1280;
+
+/// MobileNetV2: inverted residuals with depthwise convolutions and ReLU6.
 ///
 /// Parameter names are torchvision's (`features.1.conv.0.0`, `classifier.1`); timm's (`blocks.0.0.conv_dw`,
-/// `classifier`) are accepted too.
+/// `classifier`) are accepted too, for networks of width 1, and those of Transformers in folders of its hub.
 ///
 /// *Reference*: Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (2018).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MobileNetV2Config {
+    /// Width of the layers in percent, rounded to multiples of 8.
+    #[serde(default = "whole_width")]
+    pub width_percent: usize,
+    /// Padding and variance constant.
+    #[serde(default = "pytorch")]
+    pub origin: Origin,
     /// Outputs of the classifier.
     pub classes: usize,
 }
 
+fn whole_width() -> usize {
+    100
+}
+
+fn pytorch() -> Origin {
+    Origin::Pytorch
+}
+
 impl MobileNetV2Config {
-    /// The published network.
+    /// The published network of width 1, as PyTorch has it.
     pub fn new(classes: usize) -> Self {
-        Self { classes }
+        Self { width_percent: whole_width(), origin: pytorch(), classes }
     }
 
     /// Names the first setting outside its range.
     pub fn check(&self) -> Result<(), GraphError> {
+        check_setting("mobilenet_v2", "width_percent", self.width_percent, 5..=400)?;
         check_classes("mobilenet_v2", self.classes)
+    }
+
+    fn width(&self, channels: usize) -> usize {
+        // The nearest multiple of 8, but never more than a tenth below the product.
+        let product = (channels * self.width_percent + 50) / 100;
+        let rounded = ((product + 4) / 8 * 8).max(8);
+        if rounded * 10 < product * 9 { rounded + 8 } else { rounded }
     }
 }
 
@@ -40,55 +63,58 @@ impl MobileNetV2Config {
 pub fn build_mobilenet_v2(config: &MobileNetV2Config) -> Result<Graph, GraphError> {
     config.check()?;
     let (mut g, mut x) = GraphBuilder::new(3);
-    let stem = Conv2d::new(3, 32, 3).stride(2).padding(1);
-    x = conv_norm_relu6(&mut g, "features.0", x, stem);
+    let stem = config.origin.pad(Conv2d::new(3, config.width(32), 3).stride(2));
+    x = config.conv_norm_relu6(&mut g, "features.0", x, stem);
     let mut index = 1;
     for (expansion, outputs, units, first_stride) in STAGES {
         for unit in 0..units {
             let stride = if unit == 0 { first_stride } else { 1 };
             let name = format!("features.{index}");
-            x = inverted_residual(&mut g, &name, x, expansion, outputs, stride);
+            x = config.inverted_residual(&mut g, &name, x, [expansion, config.width(outputs), stride]);
             index += 1;
         }
     }
     let features = g.channels(x);
-    let head = Conv2d::new(features, 1280, 1);
-    x = conv_norm_relu6(&mut g, &format!("features.{index}"), x, head);
+    let width = config.width(HEAD_WIDTH).max(HEAD_WIDTH);
+    let head = Conv2d::new(features, width, 1);
+    x = config.conv_norm_relu6(&mut g, &format!("features.{index}"), x, head);
     x = g.global_avg_pool("avgpool", x);
-    let logits = g.linear("classifier.1", x, 1280, config.classes);
+    let logits = g.linear("classifier.1", x, width, config.classes);
     g.finish(logits)
 }
 
-fn conv_norm_relu6(g: &mut GraphBuilder, name: &str, x: NodeId, conv: Conv2d) -> NodeId {
-    conv_norm_activation(g, name, x, conv, EPS, Activation::Relu6)
-}
+impl MobileNetV2Config {
+    fn conv_norm_relu6(&self, g: &mut GraphBuilder, name: &str, x: NodeId, conv: Conv2d) -> NodeId {
+        conv_norm_activation(g, name, x, conv, self.origin.eps(), Activation::Relu6)
+    }
 
-fn inverted_residual(
-    g: &mut GraphBuilder,
-    name: &str,
-    x: NodeId,
-    expansion: usize,
-    outputs: usize,
-    stride: usize,
-) -> NodeId {
-    let inputs = g.channels(x);
-    let inner = inputs * expansion;
-    let mut y = x;
-    let mut step = 0;
-    if expansion > 1 {
-        let expand = Conv2d::new(inputs, inner, 1);
-        y = conv_norm_relu6(g, &format!("{name}.conv.{step}"), y, expand);
-        step += 1;
+    fn inverted_residual(
+        &self,
+        g: &mut GraphBuilder,
+        name: &str,
+        x: NodeId,
+        [expansion, outputs, stride]: [usize; 3],
+    ) -> NodeId {
+        let inputs = g.channels(x);
+        let inner = inputs * expansion;
+        let mut y = x;
+        let mut step = 0;
+        if expansion > 1 {
+            let expand = Conv2d::new(inputs, inner, 1);
+            y = self.conv_norm_relu6(g, &format!("{name}.conv.{step}"), y, expand);
+            step += 1;
+        }
+        let depthwise = self.origin.pad(Conv2d::new(inner, inner, 3).stride(stride).groups(inner));
+        y = self.conv_norm_relu6(g, &format!("{name}.conv.{step}"), y, depthwise);
+        let project = Conv2d::new(inner, outputs, 1);
+        y = g.conv(&format!("{name}.conv.{}", step + 1), y, project);
+        y = g.batch_norm(&format!("{name}.conv.{}", step + 2), y, self.origin.eps());
+        // However narrow it is, the first unit has no shortcut in Transformers.
+        if stride == 1 && inputs == outputs && expansion > 1 {
+            y = g.add(&format!("{name}.add"), y, x);
+        }
+        y
     }
-    let depthwise = Conv2d::new(inner, inner, 3).stride(stride).padding(1).groups(inner);
-    y = conv_norm_relu6(g, &format!("{name}.conv.{step}"), y, depthwise);
-    let project = Conv2d::new(inner, outputs, 1);
-    y = g.conv(&format!("{name}.conv.{}", step + 1), y, project);
-    y = g.batch_norm(&format!("{name}.conv.{}", step + 2), y, EPS);
-    if stride == 1 && inputs == outputs {
-        y = g.add(&format!("{name}.add"), y, x);
-    }
-    y
 }
 
 pub(crate) const FAMILY: Family = Family { rename, ..Family::new("MobileNetV2") };
@@ -129,6 +155,18 @@ mod tests {
         let dims = graph.infer_dims(224, 224).unwrap();
         let last = graph.find("features.18.2").unwrap();
         assert_eq!(dims[last.index()], Dims::new(7, 7, 1280));
+    }
+
+    #[test]
+    fn widths_are_those_of_tensorflow() {
+        let widths = |width_percent| {
+            let config = MobileNetV2Config { width_percent, ..MobileNetV2Config::new(10) };
+            [32, 16, 24, 32, 64, 96, 160, 320].map(|channels| config.width(channels))
+        };
+        // google/mobilenet_v2_0.35_96, 0.75_160 and 1.4_224.
+        assert_eq!(widths(35), [16, 8, 8, 16, 24, 32, 56, 112]);
+        assert_eq!(widths(75), [24, 16, 24, 24, 48, 72, 120, 240]);
+        assert_eq!(widths(140), [48, 24, 32, 48, 88, 136, 224, 448]);
     }
 
     #[test]

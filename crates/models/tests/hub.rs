@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Bound on the relative error of the engine's logits; measured 4.1e-7.
 const LOGITS: f64 = 1.6e-6;
-const NETWORKS: [&str; 6] = ["resnet", "resnet_basic", "vit", "deit", "convnext", "swin"];
+const NETWORKS: [&str; 7] = ["resnet", "resnet_basic", "vit", "deit", "convnext", "swin", "mobilenet_v2"];
 
 fn golden(network: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/hub")).join(network)
@@ -104,7 +104,7 @@ fn what_is_not_understood_is_named() {
     folder.replace("config.json", "\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu\"");
     assert!(matches!(folder.refused(), HubError::Setting { field: "hidden_act", .. }));
     folder.replace("config.json", "\"model_type\": \"vit\"", "\"model_type\": \"clip\"");
-    assert!(folder.refused().to_string().contains("expected resnet, vit, deit, convnext, swin"));
+    assert!(folder.refused().to_string().contains("expected resnet, vit, deit, convnext, swin, mobilenet_v2"));
     std::fs::write(folder.0.join("config.json"), "{\"epochs\": 3}").unwrap();
     assert!(matches!(folder.refused(), HubError::UnknownConfig));
     std::fs::write(folder.0.join("config.json"), "{").unwrap();

@@ -1,9 +1,9 @@
-//! Folders of Transformers: ResNet, ViT, DeiT, ConvNeXt and Swin.
+//! Folders of Transformers: ResNet, ViT, DeiT, ConvNeXt, Swin and MobileNetV2.
 
 use super::{HubError, HubModel, HubTensors, read_json};
 use crate::{
-    Architecture, ArchitectureConfig, Block, ClassToken, ConvNextConfig, ResNetConfig, Stem, SwinConfig, TensorInfo,
-    VitConfig,
+    Architecture, ArchitectureConfig, Block, ClassToken, ConvNextConfig, MobileNetV2Config, Origin, ResNetConfig, Stem,
+    SwinConfig, TensorInfo, VitConfig,
 };
 use flipcast_images::preprocess::{Interpolation, Normalise, Preprocess, Resize, Size};
 use serde::Deserialize;
@@ -69,7 +69,18 @@ const FAMILIES: &[FamilyRow] = &[
         config: swin,
         eps: Some(|_, eps| Some(eps)),
     },
+    FamilyRow {
+        model_type: "mobilenet_v2",
+        heads: &["classifier.weight"],
+        rename: mobilenet_v2_name,
+        config: mobilenet_v2,
+        eps: Some(|_, eps| Some(eps)),
+    },
 ];
+
+/// What Transformers adds to variances where the configuration does not say.
+const USUAL_EPS: f32 = 1e-12;
+const MOBILENET_EPS: f32 = 1e-3;
 
 impl Config {
     pub fn read(json: Value, folder: &Path) -> Result<Self, HubError> {
@@ -105,7 +116,10 @@ impl Config {
             class_names: self.class_names.clone().filter(|names| names.len() == classes),
             tensors: HubTensors::renamed(tensors, self.family.rename),
             eps: self.family.eps,
-            config_eps: self.or("layer_norm_eps", 1e-12)?,
+            config_eps: self.or(
+                "layer_norm_eps",
+                if self.family.model_type == "mobilenet_v2" { MOBILENET_EPS } else { USUAL_EPS },
+            )?,
         })
     }
 
@@ -317,6 +331,59 @@ fn swin_name(name: &str) -> Option<(String, usize)> {
     }
     let (layer, end) = inner.rsplit_once('.')?;
     block_layer(layer).map(|(here, place)| (format!("{block}.{here}.{end}"), place))
+}
+
+fn mobilenet_v2(config: &Config, classes: usize) -> Result<Architecture, HubError> {
+    config.only("hidden_act", "relu6".to_owned())?;
+    config.only("output_stride", 32)?;
+    config.only("expand_ratio", 6.0)?;
+    config.only("depth_divisible_by", 8)?;
+    config.only("min_depth", 8)?;
+    config.only("first_layer_is_expansion", true)?;
+    let width: f64 = config.or("depth_multiplier", 1.0)?;
+    let percent = (100.0 * width).round();
+    if (100.0 * width - percent).abs() > 1e-6 || !(1.0..=1e4).contains(&percent) {
+        return Err(HubError::setting("depth_multiplier", &width.to_string(), "a whole number of hundredths"));
+    }
+    // Narrow networks keep the features of the whole one, as all published ones do.
+    if width < 1.0 {
+        config.only("finegrained_output", true)?;
+    }
+    let origin = if config.or("tf_padding", true)? { Origin::Tensorflow } else { Origin::Pytorch };
+    let mobilenet = MobileNetV2Config { width_percent: percent as usize, origin, classes };
+    Ok(named("mobilenet_v2", config.or("image_size", 224)?, mobilenet))
+}
+
+fn mobilenet_v2_name(name: &str) -> Option<(String, usize)> {
+    let name = name.strip_prefix("mobilenet_v2.").unwrap_or(name);
+    if let Some(end) = name.strip_prefix("classifier.") {
+        return Some((format!("classifier.1.{end}"), 0));
+    }
+    let (path, end) = name.rsplit_once('.')?;
+    let (layer, part) = path.rsplit_once('.')?;
+    // A norm stands behind its convolution.
+    let norm = match part {
+        "convolution" => 0,
+        "normalization" => 1,
+        _ => return None,
+    };
+    let here = match layer {
+        "conv_stem.first_conv" => format!("features.0.{norm}"),
+        "conv_stem.conv_3x3" => format!("features.1.conv.0.{norm}"),
+        "conv_stem.reduce_1x1" => format!("features.1.conv.{}", 1 + norm),
+        "conv_1x1" => format!("features.18.{norm}"),
+        _ => {
+            let (unit, layer) = layer.strip_prefix("layer.")?.split_once('.')?;
+            let unit = unit.parse::<usize>().ok()?.checked_add(2)?;
+            match layer {
+                "expand_1x1" => format!("features.{unit}.conv.0.{norm}"),
+                "conv_3x3" => format!("features.{unit}.conv.1.{norm}"),
+                "reduce_1x1" => format!("features.{unit}.conv.{}", 2 + norm),
+                _ => return None,
+            }
+        }
+    };
+    Some((format!("{here}.{end}"), 0))
 }
 
 /// The architecture under its registered name, if it has one.
