@@ -19,8 +19,8 @@ use flipcast_run::advise::learn_advice;
 use flipcast_run::open::{LabelRule, OpenedData};
 use flipcast_run::{
     Basis, Calibration, CalibrationCost, CalibrationJob, CalibrationShift, CleanImages, Fits, FlipProtocol, Ledger,
-    OutputsCalibration, RESTORE_IMAGES, RestoreOptions, ScoreOptions, Setting, calibrate, clean_cell, make_cells,
-    measure_cost, restore_norms,
+    OutputsCalibration, RESTORE_IMAGES, RestoreOptions, ScoreOptions, Setting, TrainingCrop, calibrate, clean_cell,
+    make_cells, measure_cost, restore_norms,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -83,6 +83,9 @@ pub struct Args {
     /// clean images, in a file beside the network
     #[arg(long)]
     no_restore: bool,
+    /// Restore such norms from images cut as the network's training cut them, as `flipcast models restore` does: `padded:4` or `resized:0.08`
+    #[arg(long, value_name = "CROP", conflicts_with = "no_restore")]
+    training_crop: Option<TrainingCrop>,
     #[command(flatten)]
     scoring: ScoringArgs,
 }
@@ -141,7 +144,7 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     }
     let model = match args.no_restore {
         true => model,
-        false => restore_folded(model, model_args.weight_file(), &data, &scoring, threads)?,
+        false => restore_folded(model, model_args.weight_file(), (&data, args.training_crop), &scoring, threads)?,
     };
     if args.quick && !model.graph().has_batch_norm() {
         return Err(Advised {
@@ -220,16 +223,30 @@ fn finish(basis: &Basis, out: &Path) -> Result<()> {
 fn restore_folded(
     model: Model,
     weights: &Path,
-    clean: &OpenedData,
+    (clean, crop): (&OpenedData, Option<TrainingCrop>),
     scoring: &ScoringArgs,
     threads: usize,
 ) -> Result<Model> {
-    if model.folded_layers().is_empty() {
-        return Ok(model);
-    }
-    let options = RestoreOptions { layers: None, images: RESTORE_IMAGES, seed: scoring.seed, threads, crop: None };
-    let norms = restore_norms(&model, clean, options, &mut scoring.watcher("restore"))?;
     let place = RestoredNorms::place_beside(weights);
+    if model.folded_layers().is_empty() {
+        let Some(crop) = crop else {
+            return Ok(model);
+        };
+        let before = if place.exists() { RestoredNorms::load(&place)?.crop } else { None };
+        if before == Some(crop.to_string()) {
+            return Ok(model);
+        }
+        return Err(Advised {
+            problem: format!(
+                "`{}` has no folded batch norms left to restore from images cut as `{crop}`",
+                model.name()
+            ),
+            hint: "leave `--training-crop` out, or restore them anew with `flipcast models restore`".to_owned(),
+        }
+        .into());
+    }
+    let options = RestoreOptions { layers: None, images: RESTORE_IMAGES, seed: scoring.seed, threads, crop };
+    let norms = restore_norms(&model, clean, options, &mut scoring.watcher("restore"))?;
     write_atomically(&place, &norms.to_bytes())?;
     tell(&restored_text(&norms, &place));
     Ok(model.with_restored_norms(&norms)?)

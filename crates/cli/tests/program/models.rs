@@ -191,6 +191,12 @@ fn calibration_restores_folded_batch_norms_unless_told_not_to() {
         .expect(0, &["batch norms restored behind 9 convolutions"])
         .prints(&["of 4 clean images right"]);
     flipcast(&["estimate", "--model", &model, "--calibration", &out, "--data", &data]).expect(0, &[]);
+    let cut = [&args[..], &["--quick", "--training-crop", "padded:4"]].concat();
+    flipcast(&cut).expect(2, &["no folded batch norms left to restore", "hint: leave `--training-crop` out"]);
+    std::fs::remove_file(scratch.path("net.norms.safetensors")).expect("norms were written");
+    flipcast(&cut).expect(0, &["from 4 clean images cut as in training (padded:4)"]);
+    // They are there now, from images cut so.
+    flipcast(&cut).expect(0, &[]);
 }
 
 #[test]
