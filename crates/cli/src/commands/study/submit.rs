@@ -151,8 +151,8 @@ impl Args {
             Engine::Kubernetes => (PathBuf::from(&self.mount), "flipcast".to_owned()),
             _ => {
                 let here = std::env::current_dir().context("cannot tell the current folder")?;
-                let program = std::env::current_exe().context("cannot tell where this program lies")?;
-                (here, program.display().to_string())
+                let process = std::env::current_exe().context("cannot tell where this program lies")?;
+                (here, program_of(&process))
             }
         };
         Ok(Submission {
@@ -188,6 +188,14 @@ impl Args {
             mount: self.mount.clone(),
             parallel: self.parallel,
         })
+    }
+}
+
+/// What starts a shard: this program, or, where `process` is a Python that runs it, the command of that name.
+fn program_of(process: &Path) -> String {
+    match process.file_stem().is_some_and(|stem| stem == "flipcast") {
+        true => process.display().to_string(),
+        false => "flipcast".to_owned(),
     }
 }
 
@@ -273,5 +281,16 @@ fn run_here(submission: &Submission) -> Result<()> {
     match failed.is_empty() {
         true => Ok(()),
         false => Err(Fired(failed.join("\n")).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_is_not_started_as_python() {
+        assert_eq!(program_of(Path::new("/opt/bin/flipcast")), "/opt/bin/flipcast");
+        assert_eq!(program_of(Path::new("/usr/bin/python3.12")), "flipcast");
     }
 }
