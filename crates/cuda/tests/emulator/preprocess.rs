@@ -159,7 +159,7 @@ fn images_with_a_nan_or_an_infinity_are_found_and_what_lies_between_rows_is_not_
         let (values, strides) = channels_first(&batch, 2);
         let mut floats = Place::floats(&values);
         let mut from = place(&BatchSource { pixels: floats.slice(), scale: None, positions: None, strides });
-        let mut bad = Place::new(Element::I32, IMAGES);
+        let mut bad = Place::integers(&[0; IMAGES]);
         let (at, found) = (from.slice(), bad.slice());
         find_non_finite(&emulator, IMAGES, dims, at, found).unwrap();
         let found = bad.bytes().as_chunks::<4>().0.iter().position(|word| *word != [0; 4]);
