@@ -21,6 +21,7 @@ use toml::Spanned;
 ///     r#"
 ///     [study]
 ///     name = "noise"
+///     question = "How well do estimates follow noise and fog?"
 ///     [[models]]
 ///     name = "mine"
 ///     weights = "${WEIGHTS}/mine.safetensors"
