@@ -4,7 +4,7 @@ use multiversion::multiversion;
 /// Classes that are compared side by side, so that they fit vector registers.
 const LANES: usize = 32;
 
-/// Rows read before bidding gives up, per image: enough for outputs of networks; price wars are settled by paths instead.
+/// Rows read before bidding gives up, per image: enough for outputs of networks; price wars are settled in the tree instead.
 const ROWS_PER_IMAGE: usize = 20;
 
 /// Images in the class that suits them best at the prices of the classes.
@@ -126,7 +126,7 @@ fn has_worth(row: &[f64], prices: &[f64], worth: f64) -> bool {
 
 /// The largest `p - price`; minus infinity of nothing.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-fn largest_worth(row: &[f64], prices: &[f64]) -> f64 {
+pub(super) fn largest_worth(row: &[f64], prices: &[f64]) -> f64 {
     let larger = |a: f64, b: f64| if b > a { b } else { a };
     let (row_lanes, row_tail) = row.as_chunks::<LANES>();
     let (price_lanes, price_tail) = prices.as_chunks::<LANES>();

@@ -36,18 +36,16 @@ pub(super) fn capacities(shares: &[f64], images: usize) -> Vec<i64> {
     masses
 }
 
-/// Capacities rounded to multiples of `granule`, the sum unchanged; the largest rests are rounded up.
-///
-/// The sum of the capacities must be a multiple of `granule`.
-pub(super) fn rounded(capacities: &[i64], granule: i64) -> Vec<i64> {
-    let mut masses: Vec<i64> = capacities.iter().map(|mass| mass - mass % granule).collect();
-    let left = capacities.iter().map(|mass| mass % granule).sum::<i64>() / granule;
-    let mut order: Vec<usize> = (0..masses.len()).collect();
-    order.sort_by_key(|&class| -(capacities[class] % granule));
+/// Capacities in whole images, all images together; the largest rests are rounded up.
+pub(super) fn whole_images(capacities: &[i64]) -> Vec<usize> {
+    let mut places: Vec<usize> = capacities.iter().map(|mass| (mass / UNIT) as usize).collect();
+    let left = capacities.iter().map(|mass| mass % UNIT).sum::<i64>() / UNIT;
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    order.sort_by_key(|&class| -(capacities[class] % UNIT));
     for &class in &order[..left as usize] {
-        masses[class] += granule;
+        places[class] += 1;
     }
-    masses
+    places
 }
 
 #[cfg(test)]
@@ -70,11 +68,7 @@ mod tests {
         for images in [1, 7, 500, 4_000_000] {
             let masses = capacities(&[1.0 / 37.0; 37], images);
             assert_eq!(masses.iter().sum::<i64>(), images as i64 * UNIT);
-            for granule in [UNIT, UNIT / 64, 1] {
-                let coarse = rounded(&masses, granule);
-                assert_eq!(coarse.iter().sum::<i64>(), images as i64 * UNIT);
-                assert!(coarse.iter().all(|mass| mass % granule == 0));
-            }
+            assert_eq!(whole_images(&masses).iter().sum::<usize>(), images);
             let expected = images as f64 / 37.0;
             for mass in masses {
                 let found = mass as f64 / UNIT as f64;
@@ -95,7 +89,6 @@ mod tests {
     #[test]
     fn the_largest_fractions_are_rounded_up() {
         let masses = capacities(&[0.12, 0.0, 0.37, 0.51], 10);
-        assert_eq!(rounded(&masses, UNIT), [1, 0, 4, 5].map(|count| count * UNIT));
-        assert_eq!(rounded(&masses, 1), masses);
+        assert_eq!(whole_images(&masses), [1, 0, 4, 5]);
     }
 }

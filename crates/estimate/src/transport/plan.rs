@@ -1,6 +1,9 @@
 use super::capacity::UNIT;
 use super::problem::Problem;
 
+/// The distance to the proven bound that rounding may leave, relative to the value and absolutely.
+const GAP: (f64, f64) = (1e-9, 1e-12);
+
 /// Mass that an image gives to a class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Share {
@@ -41,6 +44,11 @@ impl Plan {
         let images = problem.images() as f64;
         let value = shares.iter().map(|share| share.mass * share.prob).sum::<f64>() / images;
         Self { shares, value, gap: bound(problem, prices) / images - value }
+    }
+
+    /// Whether no plan can be better by more than rounding.
+    pub(super) fn is_proven(&self) -> bool {
+        self.gap <= GAP.0 * self.value + GAP.1
     }
 }
 

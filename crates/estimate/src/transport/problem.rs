@@ -1,4 +1,4 @@
-use super::capacity::{UNIT, capacities, rounded};
+use super::capacity::{capacities, whole_images};
 use crate::Outputs;
 use crate::softmax::write_probs;
 use std::borrow::Cow;
@@ -45,7 +45,7 @@ impl<'a> Problem<'a> {
     /// The shares must be finite, not negative and not all zero, one per class.
     pub(crate) fn new(probs: &'a ProbRows, rows: Cow<'a, [usize]>, shares: &[f64]) -> Self {
         let capacities = capacities(shares, rows.len());
-        let places = rounded(&capacities, UNIT).into_iter().map(|mass| (mass / UNIT) as usize).collect();
+        let places = whole_images(&capacities);
         Self { probs, rows, capacities, places }
     }
 
