@@ -11,16 +11,19 @@ BINS = [(20, 75, "50"), (75, 150, "100"), (150, 250, "200"), (250, 650, "300"), 
 SHARES = ["balanced", "sample", "dirichlet1", "dirichlet01", "subset30", "subset10", "zipf"]
 
 
-def load(path):
+def load(path, prefix=""):
+    """Samples with the source model's estimates, or with the prefix `second_` those of the model with the statistics of the batch; no rows where a file has none."""
     rows = []
     for row in csv.DictReader(open(path)):
+        if row.get(prefix + "truth", "NaN") == "NaN":
+            continue
         images = int(row["images"])
-        truth, estimate, low, high = (float(row[k]) for k in ("truth", "estimate", "low", "high"))
+        truth, estimate, low, high = (float(row[prefix + k]) for k in ("truth", "estimate", "low", "high"))
         size = next(name for least, most, name in BINS if least <= images < most)
         rows.append(dict(
             seed=row["seed"], shift=row["shift"], severity=row["severity"], shares=row["shares"], size=size, images=images,
             order=row["order"], bursts=row["bursts"] == "1",
-            error=100 * (estimate - truth), held=low - 1e-9 <= truth <= high + 1e-9, half=50 * (high - low), flags=row["flags"].split(),
+            error=100 * (estimate - truth), held=low - 1e-9 <= truth <= high + 1e-9, half=50 * (high - low), flags=row[prefix + "flags"].split(),
         ))
     # A sample that asked for more images than there are is the same as the full one.
     unique = {(r["seed"], r["shift"], r["severity"], r["shares"], r["images"], r["error"], r["order"]): r for r in rows}
@@ -71,7 +74,7 @@ def share_flags(rows):
 
 def other_flags(rows):
     print("\n| flag | samples | flagged, % | held where flagged, % | mean error there | held elsewhere, % | mean error there |\n|---|---|---|---|---|---|---|")
-    for flag in ("outside_fitted_range", "too_few_images", "class_marginal_mismatch"):
+    for flag in ("outside_fitted_range", "unlike_known_shifts", "too_few_images", "class_marginal_mismatch"):
         parts = [[r for r in rows if (flag in r["flags"]) == raised] for raised in (True, False)]
         cells = [f"{100 * mean(r['held'] for r in part):.0f} | {mean(abs(r['error']) for r in part):.2f}" if part else "- | -" for part in parts]
         print(f"| `{flag}` | {len(rows)} | {flagged(rows, flag)} | {cells[0]} | {cells[1]} |")
@@ -88,18 +91,29 @@ def orders(rows):
         print(f"| {order} | {len(part)} | {mean(abs(r['error']) for r in part):.2f} | {100 * mean(r['held'] for r in part):.0f} | {change:.2f} | {100 * mean(r['bursts'] for r in part):.0f} |")
 
 
+def errors(rows):
+    print("| samples | number | mean error | bias | worst | held, % | least held corruption, % | half width |\n|---|---|---|---|---|---|---|---|")
+    print(line("all", rows))
+    for _, _, size in BINS:
+        print(line(f"about {size} images" if size != "more" else "more than 1,000", [r for r in rows if r["size"] == size]))
+    for shares in SHARES:
+        print(line(f"{shares}, 400 and more", [r for r in rows if r["shares"] == shares and r["images"] >= 400]))
+    print(line("sample, all images", [r for r in rows if r["shares"] == "sample" and r["size"] == "more"]))
+
+
 def main():
     for path in sorted(HERE.glob("*.csv")):
         everything = load(path)
         rows = [r for r in everything if r["order"] == "drawn"]
         print(f"\n## {path.stem}\n")
-        print("| samples | number | mean error | bias | worst | held, % | least held corruption, % | half width |\n|---|---|---|---|---|---|---|---|")
-        print(line("all", rows))
-        for _, _, size in BINS:
-            print(line(f"about {size} images" if size != "more" else "more than 1,000", [r for r in rows if r["size"] == size]))
-        for shares in SHARES:
-            print(line(f"{shares}, 400 and more", [r for r in rows if r["shares"] == shares and r["images"] >= 400]))
-        print(line("sample, all images", [r for r in rows if r["shares"] == "sample" and r["size"] == "more"]))
+        errors(rows)
+        second = [r for r in load(path, "second_") if r["order"] == "drawn"]
+        if second:
+            print("\nThe model with the statistics of the batch, from which adapting begins:\n")
+            errors(second)
+            print("\nIts flags:")
+            other_flags(second)
+            print("\nThe source model's:")
         share_flags(rows)
         other_flags(rows)
         orders([r for r in everything if r["order"] != "drawn"])

@@ -1,6 +1,7 @@
 //! From signals to an accuracy, learned on samples of calibration cells.
 
 use crate::error_scale::{Circumstances, ErrorScale, Grid, KnownError};
+use crate::familiarity::Familiarity;
 use crate::regression::{Observed, Regression};
 use crate::sample_errors::SampleErrors;
 use crate::score_fit::raise;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The fewest images that samples of calibration cells have, and so the fewest an estimate is made for.
 pub const FEWEST_IMAGES: usize = 50;
 /// The fewest samples to learn from: twice as many as there are features.
-const FEWEST_SAMPLES: usize = 16;
+const FEWEST_SAMPLES: usize = 20;
 /// Errors of accuracies nearer to 0 or 1 than this are taken to be as large as there.
 const EDGE: f64 = 0.03;
 /// How far apart two cells with the same signals are thought to be, for the weights of the fit.
@@ -46,11 +47,12 @@ impl SignalSample {
 /// signal too. Where transport does not contradict usual shares the two are averaged, elsewhere the first speaks alone. What they err by on kinds of
 /// shift they were fitted without is what they will err by on the next kind.
 /// *Formula.* Ridge regressions of the log-odds of the accuracy. The first on the log-odds of `cross`, its square, of `confidence` and of
-/// `reverse`, on `entropy`, `concentration`, `x = log(n / K)` and `x` times the log-odds of `cross`; the second also on the log-odds of `transport`, `x` times
+/// `reverse` and of `second_confidence`, on both entropies, `concentration`, `x = log(n / K)` and `x` times the log-odds of `cross`; the second also on the log-odds of `transport`, `x` times
 /// these, and `x^2`. Weights `(a (1 - a))^2 / (0.02^2 + a (1 - a) / n)`. The error of an accuracy `a` from `n` images has the scale
 /// `s^2 = 4 a (1 - a) (t^2 + c^2 / n + b^2 / k) + d^2`, with `k` the number of classes that the answers are spread over as if evenly, `d` half of what the
 /// averaged two differ by, and `t`, `c`, `b` of the largest likelihood, groups counted alike. The half width is `q s` with `q` the [`grouped_quantile`] of `|error| / s`. Samples whose shares look usual and those whose shares do not have
 /// scales and quantiles of their own ([`SampleErrors`]). The chance by which the labelled images are easier or harder than others is added in squares, since all calibration cells share it.
+/// Signals that fit together as under no known shift ([`AccuracyFit::strangeness`] above 1) make it that many times as wide.
 /// *Reference.* Flipcast's own. Meta-regression of accuracy on samples: Deng and Zheng, "Are Labels Always Necessary for Classifier Accuracy
 /// Evaluation?", CVPR 2021.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +60,7 @@ impl SignalSample {
 pub struct AccuracyFit {
     members: Members,
     shares_test: SharesTest,
+    familiarity: Familiarity,
     /// Log-odds of `cross` that samples had.
     cross_range: [f64; 2],
     /// Log-odds of `confidence` that samples had.
@@ -97,6 +100,13 @@ pub struct Opinions {
     pub usual_shares: f64,
     /// Whether they may be. With the calibration's shares this is wrong for at most 10% of new kinds of shift.
     pub shares_look_usual: bool,
+}
+
+/// An estimate that may reach below 0 or above 1.
+pub(crate) struct Outlook {
+    pub accuracy: f64,
+    pub half_width: f64,
+    pub flags: Vec<Flag>,
 }
 
 impl Opinions {
@@ -146,6 +156,7 @@ impl AccuracyFit {
         Ok(Self {
             members,
             shares_test,
+            familiarity: Familiarity::fit(samples, &kinds)?,
             cross_range: range(|signals| signals.cross),
             confidence_range: range(|signals| signals.confidence),
             errors,
@@ -155,6 +166,12 @@ impl AccuracyFit {
 
     /// The accuracy that belongs to `signals`, with an interval meant to hold the truth with probability `level`.
     pub fn estimate(&self, signals: &Signals, level: f64) -> Estimate {
+        let Outlook { accuracy, half_width, flags } = self.outlook(signals, level);
+        Estimate::around(accuracy, half_width, flags)
+    }
+
+    /// The same before it is cut to what an accuracy can be.
+    pub(crate) fn outlook(&self, signals: &Signals, level: f64) -> Outlook {
         let opinions = self.opinions(signals);
         let accuracy = opinions.accuracy();
         let stratum = self.errors.stratum(opinions.shares_look_usual);
@@ -162,9 +179,13 @@ impl AccuracyFit {
         let labelled = accuracy * (1.0 - accuracy) / self.labelled_images.max(1) as f64;
         let chance = normal_quantile(level) * labelled.sqrt();
         let beyond = self.beyond(signals, accuracy);
+        let strangeness = self.strangeness(signals);
         let mut flags = Vec::new();
         if beyond > 0.0 {
             raise(&mut flags, Flag::OutsideFittedRange);
+        }
+        if strangeness > 1.0 {
+            raise(&mut flags, Flag::UnlikeKnownShifts);
         }
         if !opinions.shares_look_usual {
             raise(&mut flags, Flag::ClassMarginalMismatch);
@@ -172,13 +193,19 @@ impl AccuracyFit {
         if signals.images < FEWEST_IMAGES {
             raise(&mut flags, Flag::TooFewImages);
         }
-        Estimate::around(accuracy, half_width.hypot(chance) + beyond, flags)
+        Outlook { accuracy, half_width: half_width.hypot(chance) * strangeness.max(1.0) + beyond, flags }
     }
 
     /// What each member says of `signals`.
     pub fn opinions(&self, signals: &Signals) -> Opinions {
         let residual = self.members.transport_residual(signals);
         self.members.opinions(signals, self.shares_test.allows(residual, signals.images))
+    }
+
+    /// How many times as far `signals` are from what they tell of each other as the farthest sample of a kind of shift that was left out; above 1 the images are unlike every
+    /// known shift, which at most one in `k + 1` new kinds is by chance, `k` being the number of known ones.
+    pub fn strangeness(&self, signals: &Signals) -> f64 {
+        self.familiarity.strangeness(signals)
     }
 
     /// Errors on kinds of shift that the fit had not seen.
@@ -312,5 +339,7 @@ fn share(log_odds: f64) -> f64 {
     1.0 / (1.0 + (-log_odds).exp())
 }
 
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

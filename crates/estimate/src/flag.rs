@@ -8,6 +8,8 @@ pub enum Flag {
     SaturatedFit,
     /// The input lies beyond what the fit has seen.
     OutsideFittedRange,
+    /// What was seen fits together as under no shift that the fit has seen.
+    UnlikeKnownShifts,
     /// The classes seem to occur in other shares than assumed.
     ClassMarginalMismatch,
     /// The adapter's filter let almost nothing through.
@@ -34,6 +36,7 @@ impl Flag {
         match self {
             Self::SaturatedFit => "saturated_fit",
             Self::OutsideFittedRange => "outside_fitted_range",
+            Self::UnlikeKnownShifts => "unlike_known_shifts",
             Self::ClassMarginalMismatch => "class_marginal_mismatch",
             Self::FilterStarved => "filter_starved",
             Self::TooFewImages => "too_few_images",
@@ -51,6 +54,9 @@ impl Flag {
         match self {
             Self::SaturatedFit => "the fitted function is flat or cut off here, so the true value may lie beyond it",
             Self::OutsideFittedRange => "the images differ more from the labelled ones than anything the fit has seen",
+            Self::UnlikeKnownShifts => {
+                "the two looks at the images disagree as under no shift of the calibration, so errors may be larger than any it measured"
+            }
             Self::ClassMarginalMismatch => "the classes seem to occur in other shares than among the labelled images",
             Self::FilterStarved => "the adapter used almost none of the images, so flips say little",
             Self::TooFewImages => "the sample is so small that chance alone moves the estimate",
@@ -79,6 +85,7 @@ mod tests {
         for flag in [
             Flag::SaturatedFit,
             Flag::OutsideFittedRange,
+            Flag::UnlikeKnownShifts,
             Flag::ClassMarginalMismatch,
             Flag::FilterStarved,
             Flag::TooFewImages,

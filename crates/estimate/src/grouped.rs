@@ -1,5 +1,7 @@
 //! Conformal prediction where past errors come in groups.
 
+use crate::{normal_quantile, student_quantile};
+
 /// The size that a new error will have at most with probability `level`, from past `sizes` that come in `groups`; `None` where
 /// there are too few groups to say.
 ///
@@ -28,6 +30,15 @@ pub fn grouped_quantile(sizes: &[f64], groups: &[usize], level: f64) -> Option<f
         }
     }
     None
+}
+
+/// The same, and where there are too few groups for a statement that holds whatever the distribution: the largest size, and Student's factor for their number.
+pub(crate) fn conformal_size(sizes: &[f64], groups: &[usize], level: f64) -> f64 {
+    grouped_quantile(sizes, groups, level).unwrap_or_else(|| {
+        let largest = sizes.iter().copied().fold(0.0, f64::max);
+        let known = groups.iter().collect::<std::collections::BTreeSet<_>>().len();
+        largest * student_quantile(level, known.saturating_sub(1).max(1)) / normal_quantile(level)
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 mod ac;
 mod accuracy_fit;
+mod adapted_fit;
 mod aetta;
 mod atc;
 mod bootstrap;
@@ -24,6 +25,7 @@ mod error;
 mod error_model;
 mod error_scale;
 mod estimate;
+mod familiarity;
 mod flag;
 mod gain;
 mod gde;
@@ -59,6 +61,7 @@ mod weighted_flips;
 
 pub use ac::ac;
 pub use accuracy_fit::{AccuracyFit, FEWEST_IMAGES, Opinions, SignalSample};
+pub use adapted_fit::{AdaptedFit, StepsSample, StepsSeen};
 pub use aetta::{Aetta, AettaConfig, Head, aetta};
 pub use atc::{AtcScore, atc};
 pub use bootstrap::{bootstrap_standard_error, standard_error};

@@ -1,7 +1,7 @@
 //! Errors of an accuracy fit on kinds of shift it was fitted without, and the intervals that follow from them.
 
 use crate::error_scale::{Circumstances, ErrorScale, Grid, KnownError};
-use crate::{grouped_quantile, normal_quantile, student_quantile};
+use crate::grouped::conformal_size;
 use serde::{Deserialize, Serialize};
 
 /// With fewer kinds of shift a stratum has no 90% interval of its own.
@@ -105,13 +105,7 @@ impl Stratum {
     /// Half width of an interval under such circumstances.
     pub(crate) fn half_width(&self, circumstances: &Circumstances, level: f64) -> f64 {
         let sizes: Vec<f64> = self.errors.iter().zip(&self.scales).map(|(e, scale)| e.abs() / scale).collect();
-        let quantile = grouped_quantile(&sizes, &self.groups, level).unwrap_or_else(|| {
-            // Too few kinds of shift for a distribution-free statement: the largest error, and Student's factor for their number.
-            let largest = sizes.iter().copied().fold(0.0, f64::max);
-            let freedom = distinct(self.groups.iter().copied()).saturating_sub(1).max(1);
-            largest * student_quantile(level, freedom) / normal_quantile(level)
-        });
-        quantile * self.scale.at(circumstances)
+        conformal_size(&sizes, &self.groups, level) * self.scale.at(circumstances)
     }
 }
 

@@ -17,8 +17,8 @@ const LEAST_CONCENTRATION: f64 = 0.2;
 /// *Formula.* With probabilities `p` and answers `a` of the source model, `p'` and `a'` of the second look, all at the temperature
 /// of clean images: `confidence = mean p[a]`, `entropy` the mean entropy of `p`, `cross = mean p[a']`, `reverse = mean p'[a]`, and
 /// `concentration = log max(0.2, K (sum_k h_k^2 - 1/m) / (1 - 1/m))` with `h` the shares of the answers `a'` among `m` images, which does not depend on `m`;
-/// `source_concentration` is that of the answers `a`.
-/// `transport` is COT with uniform shares.
+/// `source_concentration` is that of the answers `a`. `transport` is COT of `p` with uniform shares. `second_confidence = mean p'[a']`,
+/// `second_entropy` and `second_transport` are the same of `p'`: under shifts that the second look repairs it is sure of itself, under others it is not.
 /// *Reference.* Flipcast's own; disagreement between two predictors goes back to Jiang et al., "Assessing Generalization of SGD via Disagreement", ICLR 2022,
 /// re-centred embeddings to NEO (arXiv 2510.05635).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ const LEAST_CONCENTRATION: f64 = 0.2;
 pub struct Signals {
     /// Images of the set.
     pub images: usize,
+    /// Those of them that were looked at twice.
+    pub looked_at: usize,
     /// Classes of a decision.
     pub classes: usize,
     /// The source model's mean confidence.
@@ -42,6 +44,12 @@ pub struct Signals {
     pub source_concentration: f64,
     /// Mean confidence after transport to uniform class shares.
     pub transport: f64,
+    /// The second look's mean confidence.
+    pub second_confidence: f64,
+    /// The mean entropy of its probabilities, in nats.
+    pub second_entropy: f64,
+    /// Its mean confidence after transport to uniform class shares.
+    pub second_transport: f64,
 }
 
 impl Signals {
@@ -73,7 +81,8 @@ impl Signals {
             let at = |best: usize, k: usize| if probs[k] > probs[best] { k } else { best };
             (1..classes).fold(0, at)
         };
-        let (mut confidence, mut entropy, mut cross, mut reverse) = (0.0, 0.0, 0.0, 0.0);
+        let (mut confidence, mut cross, mut entropy) = (0.0, 0.0, 0.0);
+        let (mut second_confidence, mut reverse, mut second_entropy) = (0.0, 0.0, 0.0);
         let (mut counts, mut source_counts) = (vec![0.0; classes], vec![0.0; classes]);
         let mut source_probs = Vec::with_capacity(classes);
         for (place, &row) in rows.iter().enumerate() {
@@ -81,19 +90,23 @@ impl Signals {
             let answer = largest(&source_probs);
             confidence += source_probs[answer];
             source_counts[answer] += 1.0;
-            entropy -= source_probs.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum::<f64>();
+            entropy += entropy_of(&source_probs);
             if place < second.images() {
                 second.probs_into(place, &mut probs);
                 let other = largest(&probs);
                 cross += source_probs[other];
                 reverse += probs[answer];
                 counts[other] += 1.0;
+                second_confidence += probs[other];
+                second_entropy += entropy_of(&probs);
             }
         }
         let looked_at = second.images() as f64;
         let uniform = vec![1.0 / classes as f64; classes];
+        let twice: Vec<usize> = (0..second.images()).collect();
         Ok(Self {
             images: rows.len(),
+            looked_at: second.images(),
             classes,
             confidence: confidence / rows.len() as f64,
             entropy: entropy / rows.len() as f64,
@@ -102,7 +115,29 @@ impl Signals {
             concentration: concentration(&counts),
             source_concentration: concentration(&source_counts),
             transport: transport.estimate(rows, &uniform)?.value,
+            second_confidence: second_confidence / looked_at,
+            second_entropy: second_entropy / looked_at,
+            second_transport: SubsetCot::new(second).estimate(&twice, &uniform)?.value,
         })
+    }
+
+    /// The same with the looks exchanged: what tells the accuracy of the second look, beside which the source model is the other one.
+    pub fn of_second(&self) -> Self {
+        Self {
+            images: self.looked_at,
+            looked_at: self.looked_at,
+            classes: self.classes,
+            confidence: self.second_confidence,
+            entropy: self.second_entropy,
+            cross: self.reverse,
+            reverse: self.cross,
+            concentration: self.source_concentration,
+            source_concentration: self.concentration,
+            transport: self.second_transport,
+            second_confidence: self.confidence,
+            second_entropy: self.entropy,
+            second_transport: self.transport,
+        }
     }
 
     /// Images of the set for each class, as a logarithm.
@@ -143,8 +178,13 @@ impl Signals {
     fn features_of_images(&self) -> Vec<f64> {
         let (cross, size) = (log_odds(self.cross), self.log_images_per_class());
         let (confidence, reverse) = (log_odds(self.confidence), log_odds(self.reverse));
-        vec![cross, cross * cross, size, cross * size, confidence, reverse, self.entropy]
+        let second = log_odds(self.second_confidence);
+        vec![cross, cross * cross, size, cross * size, confidence, reverse, self.entropy, second, self.second_entropy]
     }
+}
+
+fn entropy_of(probs: &[f64]) -> f64 {
+    -probs.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum::<f64>()
 }
 
 /// The log-odds of a share, kept finite.
@@ -178,13 +218,24 @@ mod tests {
         // Probabilities 3/4 and 1/4, then 1/3 and 2/3; the second look sees the first image only, and disagrees.
         let (a, b) = (3f32.ln(), 2f32.ln());
         let found = signals(&[a, 0.0, 0.0, b], &[0.0, b], &[0, 1]);
-        assert_eq!((found.images, found.classes), (2, 2));
+        assert_eq!((found.images, found.looked_at, found.classes), (2, 1, 2));
         assert!((found.confidence - (0.75 + 2.0 / 3.0) / 2.0).abs() < 1e-6);
         let entropy = |p: f64| -p * p.ln() - (1.0 - p) * (1.0 - p).ln();
         assert!((found.entropy - (entropy(0.75) + entropy(1.0 / 3.0)) / 2.0).abs() < 1e-6);
         assert!((found.cross - 0.25).abs() < 1e-6 && (found.reverse - 1.0 / 3.0).abs() < 1e-6);
         assert_eq!(found.source_concentration, LEAST_CONCENTRATION.ln());
         assert!((found.transport - found.confidence).abs() < 1e-6, "one image of each class");
+        assert!((found.second_confidence - 2.0 / 3.0).abs() < 1e-6);
+        assert!((found.second_entropy - entropy(1.0 / 3.0)).abs() < 1e-6);
+        assert!((found.second_transport - 0.5).abs() < 1e-6, "one image for two classes");
+    }
+
+    #[test]
+    fn signals_of_the_second_look_are_those_of_a_source_model_with_its_outputs() {
+        let (a, b) = (3f32.ln(), 2f32.ln());
+        let (source, second) = ([a, 0.0, 0.0, b], [0.0, b, 0.0, a]);
+        let found = signals(&source, &second, &[0, 1]).of_second();
+        assert_eq!(found, signals(&second, &source, &[0, 1]));
     }
 
     #[test]

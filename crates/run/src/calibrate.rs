@@ -1,7 +1,9 @@
 //! Calibration: clean labelled images and corruptions made from them become a [`Calibration`].
 
 use crate::basis::{Basis, ScoreOptions};
-use crate::calibration::{CALIBRATION_FORMAT, CLEAN, Calibration, ModelIdentity, fit_accuracy, fit_scores};
+use crate::calibration::{
+    CALIBRATION_FORMAT, CLEAN, Calibration, Look, ModelIdentity, fit_accuracy, fit_adapted, fit_scores,
+};
 use crate::calibration_shifts::CalibrationShift;
 use crate::cell::{CellRequest, Samples, Setting};
 use crate::cell_job::CellJob;
@@ -139,7 +141,12 @@ pub fn calibrate(
         data: job.clean.data.clone(),
         seed: job.clean.seed,
         storage: job.first_storage()?,
-        accuracy: fit_accuracy(&cells)?,
+        accuracy: fit_accuracy(&cells, Look::Source)?,
+        adapted_accuracy: fit_adapted(
+            &cells,
+            setting.protocol.method.norm_mode(),
+            setting.model.graph().has_batch_norm(),
+        )?,
         shift,
         advice: None,
         basis,

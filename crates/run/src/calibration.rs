@@ -6,18 +6,19 @@ use crate::error::RunError;
 use crate::flip_protocol::FlipProtocol;
 use flipcast_corrupt::Storage;
 use flipcast_estimate::{
-    AccuracyFit, ClassShares, Combination, CurveKind, EstimateError, FitPoint, SCORES, ScoreFit, ShiftReference,
-    SignalSample, direct_errors,
+    AccuracyFit, AdaptedFit, ClassShares, Combination, CurveKind, EstimateError, FitPoint, SCORES, ScoreFit,
+    ShiftReference, SignalSample, Signals, StepsSample, direct_errors,
 };
+use flipcast_exec::NormMode;
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
 use flipcast_record::Protocol;
-use flipcast_record::results::{CalibrationCell, Cell, Fits, ScoreSummary};
+use flipcast_record::results::{CalibrationCell, Cell, Fits, ScoreSummary, Steps};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The format this version writes.
-pub const CALIBRATION_FORMAT: u32 = 4;
+pub const CALIBRATION_FORMAT: u32 = 5;
 /// The cell of images as they are, and its group.
 pub(crate) const CLEAN: &str = "clean";
 
@@ -73,6 +74,10 @@ pub struct Calibration {
     /// none, and its combined estimate needs the labelled images' class shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<AccuracyFit>,
+    /// The adapted model's accuracy from signals; `None` where kinds of shift are too few or the method mixes statistics, and its combined estimate then needs the
+    /// labelled images' class shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapted_accuracy: Option<AdaptedFit>,
     /// What clean images look like to tests that watch a stream; an artefact of an earlier version has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shift: Option<ShiftReference>,
@@ -139,28 +144,75 @@ pub(crate) fn fit_scores(
     Ok(Fits { by_score, direct, combined })
 }
 
+/// Whose accuracy is fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// The source model's.
+    Source,
+    /// The second look's.
+    Second,
+}
+
 /// Fits the accuracy to the cells and to samples of them; `None` where these are too few.
-pub(crate) fn fit_accuracy(cells: &[CalibrationCell]) -> Result<Option<AccuracyFit>, RunError> {
+pub(crate) fn fit_accuracy(cells: &[CalibrationCell], look: Look) -> Result<Option<AccuracyFit>, RunError> {
     let mut samples = Vec::new();
-    for (cell, number) in cells.iter().zip(group_numbers(cells)) {
-        let group = (cell.group != CLEAN).then_some(number);
-        let (Some(signals), Some(accuracy)) = (cell.cell.signals, cell.cell.accuracy) else {
+    for (cell, group) in cells.iter().zip(kinds(cells)) {
+        let Cell { signals: Some(signals), accuracy: Some(accuracy), second_accuracy, .. } = cell.cell else {
             return Ok(None);
         };
-        samples.push(SignalSample { signals, accuracy, group, shares: ClassShares::Sample });
-        samples.extend(cell.cell.samples.iter().map(|sample| SignalSample {
-            signals: sample.signals,
-            accuracy: sample.accuracy,
-            group,
-            shares: sample.shares,
-        }));
+        let mut add = |signals: Signals, accuracy: f64, second_accuracy: Option<f64>, shares: ClassShares| {
+            let (signals, accuracy) = match look {
+                Look::Source => (signals, Some(accuracy)),
+                Look::Second => (signals.of_second(), second_accuracy),
+            };
+            samples.extend(accuracy.map(|accuracy| SignalSample { signals, accuracy, group, shares }));
+        };
+        add(signals, accuracy, second_accuracy, ClassShares::Sample);
+        for sample in &cell.cell.samples {
+            add(sample.signals, sample.accuracy, Some(sample.second_accuracy), sample.shares);
+        }
     }
     let labelled = cells.first().map_or(0, |cell| cell.cell.images);
-    match AccuracyFit::fit(&samples, labelled) {
+    if_enough(AccuracyFit::fit(&samples, labelled))
+}
+
+/// Fits the adapted model's accuracy, where the method adapts in this mode; `None` where cells are too few or nothing is known about what it begins from.
+pub(crate) fn fit_adapted(
+    cells: &[CalibrationCell],
+    mode: NormMode,
+    has_batch_norm: bool,
+) -> Result<Option<AdaptedFit>, RunError> {
+    let second = match mode {
+        NormMode::Batch if has_batch_norm => match fit_accuracy(cells, Look::Second)? {
+            Some(second) => Some(second),
+            None => return Ok(None),
+        },
+        NormMode::Mixed { .. } if has_batch_norm => return Ok(None),
+        _ => None,
+    };
+    let mut steps = Vec::new();
+    for (cell, group) in cells.iter().zip(kinds(cells)) {
+        let Some(Steps { flips, gain: Some(gain) }) = cell.cell.steps else {
+            return Ok(None);
+        };
+        steps.push(StepsSample { flips, gain, images: cell.cell.probe_images, group });
+    }
+    if_enough(AdaptedFit::fit(second, &steps))
+}
+
+/// What was fitted; `None` where there was too little to fit to.
+fn if_enough<T>(fit: Result<T, EstimateError>) -> Result<Option<T>, RunError> {
+    match fit {
         Ok(fit) => Ok(Some(fit)),
         Err(EstimateError::TooFew { .. } | EstimateError::Undefined { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The cells' kinds of shift, as numbers; `None` for clean images.
+fn kinds(cells: &[CalibrationCell]) -> Vec<Option<usize>> {
+    let numbers = group_numbers(cells);
+    cells.iter().zip(numbers).map(|(cell, number)| (cell.group != CLEAN).then_some(number)).collect()
 }
 
 /// Numbers of the cells' groups.

@@ -11,12 +11,12 @@ use crate::scores::{score_adapted, score_source};
 use crate::second_look::{SecondLook, calibration_samples};
 use crate::source_pass::{SourcePass, accuracy, run_source};
 use crate::{Device, FlipProtocol, RunError, Scope, Watcher};
-use flipcast_estimate::{ClassShares, Flag, Score, Scores, Signals, comes_in_bursts, standard_error};
+use flipcast_estimate::{ClassShares, Flag, Outputs, Score, Scores, Signals, comes_in_bursts, standard_error};
 use flipcast_images::dataset::{Dataset, Subset, spread_evenly};
 use flipcast_images::loader::LoaderConfig;
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
-use flipcast_record::results::{Cell, CellSample, ScoreSummary, Seconds};
+use flipcast_record::results::{Cell, CellSample, ScoreSummary, Seconds, Steps};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -74,6 +74,8 @@ pub struct Observation {
     pub signals: Option<Signals>,
     /// Of the batches of the second look, how many had no flip, one, and so on.
     pub flips_by_batch: Option<Vec<u32>>,
+    /// Accuracy of the second look, where samples are drawn.
+    pub second_accuracy: Option<f64>,
     /// Samples with other class shares and sizes, where they are drawn.
     pub samples: Vec<CellSample>,
     /// Where the time went.
@@ -182,6 +184,7 @@ impl<'a> Setting<'a> {
             flags,
             signals: None,
             flips_by_batch: None,
+            second_accuracy: None,
             samples: Vec::new(),
             seconds,
         })
@@ -203,13 +206,14 @@ impl Observation {
     ) -> Result<(), RunError> {
         let started = Instant::now();
         let mut second_look = SecondLook::new(setting, images, &self.source, request.scope, basis)?;
-        let (signals, flips_by_batch) = second_look.whole_with_flips(setting.protocol.seed)?;
-        (self.signals, self.flips_by_batch) = (Some(signals), flips_by_batch);
+        let whole = second_look.whole(setting.protocol.seed)?;
         if samples == Samples::Drawn {
             let plan = calibration_samples(&request.data);
             let labels = self.source.answers(request.scope)?;
+            self.second_accuracy = Some(whole.second_accuracy(&labels));
             self.samples = second_look.samples(&request.data, &labels, &plan, setting.protocol.seed)?;
         }
+        (self.signals, self.flips_by_batch) = (Some(whole.signals), whole.flips_by_batch);
         self.seconds.second_look = started.elapsed().as_secs_f64();
         Ok(())
     }
@@ -238,6 +242,8 @@ impl Observation {
             adaptation: self.flips.adaptation,
             flags: self.flags.clone(),
             signals: self.signals,
+            second_accuracy: self.second_accuracy,
+            steps: self.steps(scope),
             samples: self.samples.clone(),
             seconds: self.seconds,
         }
@@ -245,10 +251,23 @@ impl Observation {
 
     /// Accuracy of the adapted model on the probe, if its labels are known.
     fn adapted_accuracy(&self, scope: &Scope) -> Option<f64> {
-        let stop = self.flips.stops.last()?;
+        self.probe_accuracy(&self.flips.stops.last()?.outputs, scope)
+    }
+
+    /// What the steps changed on the probe.
+    fn steps(&self, scope: &Scope) -> Option<Steps> {
+        let (before, after) = (&self.flips.initial, &self.flips.stops.last()?.outputs);
+        let pairs = before.classes_predicted().into_iter().zip(after.classes_predicted());
+        let flips = pairs.filter(|(before, after)| before != after).count() as f64 / after.images() as f64;
+        let accuracies = self.probe_accuracy(after, scope).zip(self.probe_accuracy(before, scope));
+        Some(Steps { flips, gain: accuracies.map(|(after, before)| after - before) })
+    }
+
+    /// Accuracy of `outputs` for the probe, if its labels are known.
+    fn probe_accuracy(&self, outputs: &Outputs, scope: &Scope) -> Option<f64> {
         let rows = self.flips.rows_in(&self.source.indices).ok()?;
         let labels = rows.iter().map(|&row| &self.source.labels[row]);
-        accuracy(&stop.outputs, labels, scope)
+        accuracy(outputs, labels, scope)
     }
 }
 

@@ -2,16 +2,16 @@
 
 use crate::calibration::{Calibration, ModelIdentity};
 use crate::cell::{CellRequest, Setting};
-use crate::explain::explain;
+use crate::explain::{explain, explain_adapted};
 use crate::ledger::{Ledger, scored_protocol, with_storage};
 use crate::{PaperFit, RunError, Watcher};
-use flipcast_estimate::{AccuracyFit, Estimate, Flag, Marginal, Reading, direct_estimate};
+use flipcast_estimate::{AccuracyFit, Estimate, Flag, Marginal, Reading, StepsSeen, direct_estimate};
 use flipcast_record::Protocol;
 use flipcast_record::results::{CalibrationCell, Cell, CellEstimates, Estimates, EstimatesResult, Fits, ScoreSummary};
 use std::collections::BTreeMap;
 
 /// Raised whenever fits or estimates change for the same cells.
-pub const ESTIMATES_VERSION: u32 = 5;
+pub const ESTIMATES_VERSION: u32 = 6;
 
 /// What defines a record of `kind` that is made from cells under `setting`: fits, or estimates.
 pub fn estimates_protocol(kind: &str, setting: &Setting, request: &CellRequest) -> Result<Protocol, RunError> {
@@ -82,16 +82,44 @@ impl Calibration {
     pub fn estimate(&self, cell: &Cell, level: f64) -> CellEstimates {
         let (source, mut explanation) = estimate_source(&self.source, self.accuracy.as_ref(), &self.cells, cell, level);
         let mut adapted = estimate_all(&self.adapted, &cell.adapted, cell, cell.probe_images, level);
-        let of_adapted = self.cells.iter().map(|cell| (&cell.cell.adapted, cell.cell.adapted_accuracy));
-        drop_false_alarms(&mut adapted, of_adapted);
-        if let Some(combined) = self.accuracy.as_ref().and(source.get("combined")).filter(|combined| doubts(combined)) {
-            adapted.values_mut().for_each(|estimate| reach(estimate, combined));
-            if !adapted.is_empty() {
-                explanation.push(OF_ADAPTED.to_owned());
+        match self.estimate_adapted(cell, level) {
+            // Without steps to adapt there is no adapted model, and no estimate of it.
+            Some((combined, sentence)) if !adapted.is_empty() => {
+                explanation.push(sentence);
+                reconcile(&mut adapted, combined);
+            }
+            _ => {
+                let of_adapted = self.cells.iter().map(|cell| (&cell.cell.adapted, cell.cell.adapted_accuracy));
+                drop_false_alarms(&mut adapted, of_adapted);
+                let doubt = self.accuracy.as_ref().and(source.get("combined")).filter(|combined| doubts(combined));
+                if let Some(combined) = doubt.filter(|_| !adapted.is_empty()) {
+                    adapted.values_mut().for_each(|estimate| reach(estimate, combined));
+                    explanation.push(OF_ADAPTED.to_owned());
+                }
             }
         }
         CellEstimates { source, adapted, explanation }
     }
+}
+
+impl Calibration {
+    /// The adapted model's combined estimate, whatever the class shares, and what it rests on in words.
+    fn estimate_adapted(&self, cell: &Cell, level: f64) -> Option<(Estimate, String)> {
+        let (source, fit) = (self.accuracy.as_ref()?, self.adapted_accuracy.as_ref()?);
+        let (signals, steps) = (cell.signals.as_ref()?, cell.steps?);
+        let seen = StepsSeen { flips: steps.flips, images: cell.probe_images };
+        let mut combined = fit.estimate(source, signals, &seen, level);
+        add_flags(&mut combined, cell);
+        let sentence = explain_adapted(fit, &fit.start_estimate(source, signals, level), &seen, &combined);
+        Some((combined, sentence))
+    }
+}
+
+/// Gives a combined estimate the doubts about the images themselves.
+fn add_flags(combined: &mut Estimate, cell: &Cell) {
+    combined.flags.extend(cell.flags.iter().filter(|flag| **flag != Flag::TooFewImages));
+    combined.flags.sort();
+    combined.flags.dedup();
 }
 
 /// Estimates of the source model's accuracy on `cell`, from what was fitted to the calibration's `cells`, and the combined one in words.
@@ -109,9 +137,7 @@ pub(crate) fn estimate_source(
             let mut combined = fit.estimate(signals, level);
             let clean = cells.first().and_then(|cell| cell.cell.signals.as_ref());
             explanation = explain(fit, clean, signals, &combined);
-            combined.flags.extend(cell.flags.iter().filter(|flag| **flag != Flag::TooFewImages));
-            combined.flags.sort();
-            combined.flags.dedup();
+            add_flags(&mut combined, cell);
             reconcile(&mut source, combined);
         }
         _ => drop_false_alarms(&mut source, cells.iter().map(|cell| (&cell.cell.source, cell.cell.accuracy))),

@@ -1,6 +1,6 @@
 //! An estimate in words: what was seen, what follows from it, and what would make it wrong.
 
-use flipcast_estimate::{AccuracyFit, Estimate, Flag, Opinions, Signals};
+use flipcast_estimate::{AccuracyFit, AdaptedFit, Estimate, Flag, Opinions, Signals, StepsSeen};
 
 /// Fewer classes than this, and one of them decides.
 const FEW_CLASSES: f64 = 3.0;
@@ -23,6 +23,9 @@ pub(crate) fn explain(
                 .to_owned(),
         );
     }
+    if estimate.flags.contains(&Flag::UnlikeKnownShifts) {
+        sentences.push(strange(clean, signals, fit.strangeness(signals)));
+    }
     if signals.present_classes() < FEW_CLASSES {
         sentences.push(
             "Almost all answers are of one or two classes. Either the images are, or the model has collapsed to these \
@@ -31,6 +34,21 @@ pub(crate) fn explain(
         );
     }
     sentences
+}
+
+/// A sentence about the adapted model's `estimate`: what it begins from, and what its steps did.
+pub(crate) fn explain_adapted(fit: &AdaptedFit, start: &Estimate, steps: &StepsSeen, estimate: &Estimate) -> String {
+    let begins = if fit.begins_from_second_look() { "with the statistics of the batch" } else { "as it is" };
+    let points = 100.0 * fit.gain(steps);
+    format!(
+        "The model {begins} is expected to be right in {}; the steps of the adaptation changed {} of its answers, which gained {points:+.1} points where labels were \
+         known: adapted, {} ({} to {}).",
+        percent(start.accuracy),
+        percent(steps.flips),
+        percent(estimate.accuracy),
+        percent(estimate.low),
+        percent(estimate.high)
+    )
 }
 
 /// A share with its sign.
@@ -50,6 +68,16 @@ fn seen(clean: Option<&Signals>, signals: &Signals) -> String {
         beside(|signals| signals.cross),
         signals.present_classes(),
         signals.classes
+    )
+}
+
+fn strange(clean: Option<&Signals>, signals: &Signals, times: f64) -> String {
+    let beside =
+        clean.map_or(String::new(), |clean| format!(" (clean labelled images: {})", percent(clean.second_confidence)));
+    format!(
+        "The second look's own confidence is {}{beside}. Together the signals are {times:.1} times as far from what they tell of each other as in any sample of a kind of shift \
+         the fit had not seen: no calibration shift is like this one, the interval is as many times as wide, and a few labels would tell more.",
+        percent(signals.second_confidence)
     )
 }
 
@@ -85,6 +113,7 @@ mod tests {
     fn signals() -> Signals {
         Signals {
             images: 300,
+            looked_at: 300,
             classes: 10,
             confidence: 0.8,
             entropy: 0.5,
@@ -93,6 +122,9 @@ mod tests {
             concentration: 0.0,
             source_concentration: 1.0,
             transport: 0.7,
+            second_confidence: 0.8,
+            second_entropy: 0.5,
+            second_transport: 0.7,
         }
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Raised whenever a cell's numbers change for the same protocol.
-const CELL_VERSION: u32 = 3;
+const CELL_VERSION: u32 = 4;
 
 /// Where cells are looked up and kept; nowhere without a store. Clones share what they hold.
 #[derive(Clone, Default)]

@@ -10,7 +10,7 @@ use std::path::Path;
 impl Artefact for Calibration {
     const FORMAT_FIELD: &'static str = "flipcast_calibration";
     const NEWEST_FORMAT: u32 = CALIBRATION_FORMAT;
-    const RETIRED_FORMATS: &'static [u64] = &[2, 3];
+    const RETIRED_FORMATS: &'static [u64] = &[2, 3, 4];
 }
 
 impl Calibration {

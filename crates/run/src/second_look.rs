@@ -38,6 +38,25 @@ pub(crate) struct SecondLook<'a> {
     condition: Condition<'a>,
 }
 
+/// All images of a cell, looked at twice or as many of them as a second look takes.
+pub(crate) struct Whole {
+    pub signals: Signals,
+    /// Which images of the source pass were looked at twice.
+    pub rows: Vec<usize>,
+    /// The second look's answers for these.
+    pub answers: Vec<usize>,
+    /// Of the batches looked at, how many had no flip, one, and so on; nothing where no batch shares statistics.
+    pub flips_by_batch: Option<Vec<u32>>,
+}
+
+impl Whole {
+    /// Accuracy of the second look, all images of the source pass having these `labels`.
+    pub(crate) fn second_accuracy(&self, labels: &[usize]) -> f64 {
+        let right = self.answers.iter().zip(&self.rows).filter(|(answer, row)| **answer == labels[**row]).count();
+        right as f64 / self.rows.len().max(1) as f64
+    }
+}
+
 /// What is different in the second look.
 enum Condition<'a> {
     /// Norms use the statistics of the batch.
@@ -89,25 +108,22 @@ impl<'a> SecondLook<'a> {
 
     /// Signals of all images. Which of many are looked at twice is drawn by `seed`, so that the order in which they are stored
     /// plays no part.
-    pub(crate) fn whole(&mut self, seed: u64) -> Result<Signals, RunError> {
-        Ok(self.whole_with_flips(seed)?.0)
-    }
-
-    /// The same, and of the batches looked at, how many had no flip, one, and so on; nothing where no batch shares statistics.
-    pub(crate) fn whole_with_flips(&mut self, seed: u64) -> Result<(Signals, Option<Vec<u32>>), RunError> {
+    pub(crate) fn whole(&mut self, seed: u64) -> Result<Whole, RunError> {
         let mut rows: Vec<usize> = (0..self.warm.images()).collect();
         SplitMix64::new(seed).shuffle(&mut rows);
         let second = self.look(&rows)?;
         let signals = Signals::measure(&self.warm, &rows, &second, &self.transport)?;
+        let now = second.classes_predicted();
+        rows.truncate(second.images());
         if !matches!(self.condition, Condition::BatchStatistics { .. }) || second.images() < BATCH {
-            return Ok((signals, None));
+            return Ok(Whole { signals, rows, answers: now, flips_by_batch: None });
         }
-        let (before, now) = (self.warm.classes_predicted(), second.classes_predicted());
+        let before = self.warm.classes_predicted();
         let mut batches = vec![0; BATCH + 1];
         for (rows, now) in rows.chunks_exact(BATCH).zip(now.chunks_exact(BATCH)) {
             batches[rows.iter().zip(now).filter(|(row, now)| before[**row] != **now).count()] += 1;
         }
-        Ok((signals, Some(batches)))
+        Ok(Whole { signals, rows, answers: now, flips_by_batch: Some(batches) })
     }
 
     /// Samples of the images of a cell called `name`, which have these `labels`, with the class shares and numbers of images of `plan`.
@@ -126,16 +142,14 @@ impl<'a> SecondLook<'a> {
             let rows = shares.draw(labels, self.warm.classes(), images, seed)?;
             if rows.len() >= LEAST_SAMPLE {
                 let accuracy = rows.iter().filter(|&&row| right[row]).count() as f64 / rows.len() as f64;
-                samples.push(CellSample { shares, signals: self.measure(&rows)?, accuracy });
+                let second = self.look(&rows)?;
+                let signals = Signals::measure(&self.warm, &rows, &second, &self.transport)?;
+                let answers: Vec<usize> = rows.iter().map(|&row| labels[row]).collect();
+                let second_accuracy = second.accuracy(&answers[..second.images()])?;
+                samples.push(CellSample { shares, signals, accuracy, second_accuracy });
             }
         }
         Ok(samples)
-    }
-
-    /// Signals of the images at `rows` of the source pass.
-    fn measure(&mut self, rows: &[usize]) -> Result<Signals, RunError> {
-        let second = self.look(rows)?;
-        Ok(Signals::measure(&self.warm, rows, &second, &self.transport)?)
     }
 
     /// The second look at the first of `rows`, at the temperature of clean images.

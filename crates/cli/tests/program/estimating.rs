@@ -138,11 +138,14 @@ fn a_calibration_of_another_model_is_refused() {
     scratch.write("broken.json", b"{\"flipcast_calibration\": 1");
     with(&scratch.path("broken.json")).expect(2, &["not a calibration", "hint:"]);
     let newer = fs::read_to_string(&calibration).expect("an asset");
-    for (version, message) in
-        [("99", "is 99, expected 1"), ("2", "is 2, which only development versions wrote"), ("3", "is 3, which only")]
-    {
+    for (version, message) in [
+        ("99", "is 99, expected 1"),
+        ("2", "is 2, which only development versions wrote"),
+        ("3", "is 3, which only"),
+        ("4", "is 4, which only"),
+    ] {
         let version = format!("\"flipcast_calibration\": {version}");
-        let other = newer.replacen("\"flipcast_calibration\": 4", &version, 1);
+        let other = newer.replacen("\"flipcast_calibration\": 5", &version, 1);
         scratch.write("other.json", other.as_bytes());
         with(&scratch.path("other.json")).expect(2, &[message]);
     }

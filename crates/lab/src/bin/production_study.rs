@@ -9,13 +9,14 @@
 //!     --weights resnet26.cifar100.safetensors --data cifar100_test.tar --bar cifar-c-bar --seed 0 > samples.csv
 //! ```
 //!
-//! `--device cuda` uses the first GPU (`tf32`), `--architecture` names the network where the file does not.
+//! `--device cuda` uses the first GPU (`tf32`), `--architecture` names the network where the file does not. `--limit N` takes so many images in all, `--severities 3,5` these severities,
+//! `--samples few` one size for each kind of class shares and no orders, as calibrations draw them. `--signals FILE` writes every sample's signals and truths as JSON lines, those of the calibration first.
 
 use flipcast::corrupt::CorruptionSet;
 use flipcast::corrupt::registry::names;
-use flipcast::estimate::{ClassShares, Estimate, Signals, comes_in_bursts};
+use flipcast::estimate::{ClassShares, Estimate, Signals, StepsSeen, comes_in_bursts};
 use flipcast::images::dataset::Subset;
-use flipcast::run::{HELD_OUT, corrupted};
+use flipcast::run::{CellSample, HELD_OUT, corrupted};
 use flipcast::{CalibrationJob, CellRequest, Dataset, FlipProtocol, Ledger, Setting, Unwatched, calibrate};
 use flipcast_ground::SplitMix64;
 use flipcast_lab::StudyArguments;
@@ -34,6 +35,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let StudyArguments { model, opened, bar, seed, device } = StudyArguments::open(&arguments)?;
     let mut order: Vec<usize> = (0..opened.dataset.len()).collect();
     SplitMix64::new(seed).shuffle(&mut order);
+    let option = |name| StudyArguments::option(&arguments, name);
+    if let Some(limit) = option("--limit") {
+        order.truncate(limit.parse()?);
+    }
+    let severities: Vec<u8> = match option("--severities") {
+        Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
+        None => SEVERITIES.to_vec(),
+    };
+    let few = option("--samples") == Some("few");
     let half = |indices: &[usize]| -> Result<Arc<dyn Dataset>, Box<dyn Error>> {
         let mut indices = indices.to_vec();
         indices.sort_unstable();
@@ -50,7 +60,34 @@ fn main() -> Result<(), Box<dyn Error>> {
     let job = CalibrationJob::new(setting(), clean);
     let calibration = calibrate(&job, &mut Ledger::default(), &mut Unwatched)?;
     let fit = calibration.accuracy.as_ref().ok_or("too few images to calibrate with")?;
+    let adapted_fit = calibration.adapted_accuracy.as_ref().ok_or("the second look's accuracy cannot be fitted")?;
     eprintln!("calibrated, {:?} off on samples of unseen kinds", fit.errors().mae(0));
+    // Nothing adapts, so that the adapted model is the second look. Without batch norms it is not, and its truth is not known here.
+    let begins_from_second = adapted_fit.begins_from_second_look();
+    let mut signals_file = match option("--signals") {
+        Some(path) => Some(std::io::BufWriter::new(std::fs::File::create(path)?)),
+        None => None,
+    };
+    let mut keep = |part: &str, name: &str, group: &str, sample: &CellSample| -> Result<(), Box<dyn Error>> {
+        if let Some(file) = &mut signals_file {
+            let line = serde_json::json!({"part": part, "name": name, "group": group, "sample": sample});
+            writeln!(file, "{line}")?;
+            file.flush()?;
+        }
+        Ok(())
+    };
+    for cell in &calibration.cells {
+        let seen = &cell.cell;
+        if let (Some(signals), Some(accuracy), Some(second_accuracy)) =
+            (seen.signals, seen.accuracy, seen.second_accuracy)
+        {
+            let whole = CellSample { shares: ClassShares::Sample, signals, accuracy, second_accuracy };
+            keep("calibration", &cell.name, &cell.group, &whole)?;
+        }
+        for sample in &seen.samples {
+            keep("calibration", &cell.name, &cell.group, sample)?;
+        }
+    }
 
     let mut shifts = vec![("clean".to_owned(), 0, None)];
     for (set, prefix) in [(CorruptionSet::ImageNetC, String::new()), (bar, format!("{bar}/"))] {
@@ -60,18 +97,28 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let spec = format!("{shift}:{severity}");
                 (shift, severity, Some(spec))
             };
-            shifts.extend(SEVERITIES.map(at));
+            shifts.extend(severities.iter().map(|&severity| at(severity)));
         }
     }
-    let plan: Vec<(ClassShares, usize)> =
+    let all: Vec<(ClassShares, usize)> =
         ClassShares::ALL.into_iter().flat_map(|shares| SIZES.map(|size| (shares, size))).collect();
     let test = CellRequest { dataset: half(second)?, memory_limit, ..opened.request() };
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "seed,shift,severity,shares,order,images,truth,estimate,low,high,any_shares,usual_shares,transport,bursts,flags"
+        "seed,shift,severity,shares,order,images,truth,estimate,low,high,any_shares,usual_shares,transport,bursts,flags,\
+         second_truth,second_estimate,second_low,second_high,second_flags"
     )?;
-    for (shift, severity, spec) in shifts {
+    for (number, (shift, severity, spec)) in shifts.into_iter().enumerate() {
+        let plan: Vec<(ClassShares, usize)> = match few {
+            // Sizes in turn, beginning at another one for every shift.
+            true => ClassShares::ALL
+                .into_iter()
+                .enumerate()
+                .map(|(at, shares)| (shares, SIZES[(at + number) % SIZES.len()]))
+                .collect(),
+            false => all.clone(),
+        };
         let shifted = |dataset: Arc<dyn Dataset>| -> Result<CellRequest, Box<dyn Error>> {
             let request = CellRequest { dataset, config: test.config.clone(), data: shift.clone(), ..test };
             Ok(match &spec {
@@ -79,30 +126,46 @@ fn main() -> Result<(), Box<dyn Error>> {
                 None => request,
             })
         };
-        let mut write =
-            |shares: &str, order: &str, signals: &Signals, truth: f64, estimate: &Estimate, bursts: bool| {
-                let opinions = fit.opinions(signals);
-                let numbers = [
-                    truth,
-                    estimate.accuracy,
-                    estimate.low,
-                    estimate.high,
-                    opinions.any_shares,
-                    opinions.usual_shares,
-                    signals.transport,
-                ];
-                let numbers: Vec<String> = numbers.iter().map(|number| format!("{number:.5}")).collect();
-                let flags: Vec<&str> = estimate.flags.iter().map(|flag| flag.name()).collect();
-                let images = signals.images;
-                let (numbers, bursts, flags) = (numbers.join(","), u8::from(bursts), flags.join(" "));
-                writeln!(out, "{seed},{shift},{severity},{shares},{order},{images},{numbers},{bursts},{flags}")
-            };
+        let mut write = |shares: &str,
+                         order: &str,
+                         signals: &Signals,
+                         [truth, second_truth]: [f64; 2],
+                         estimate: &Estimate,
+                         bursts: bool| {
+            let opinions = fit.opinions(signals);
+            let numbers = [
+                truth,
+                estimate.accuracy,
+                estimate.low,
+                estimate.high,
+                opinions.any_shares,
+                opinions.usual_shares,
+                signals.transport,
+            ];
+            let numbers: Vec<String> = numbers.iter().map(|number| format!("{number:.5}")).collect();
+            let names =
+                |estimate: &Estimate| estimate.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(" ");
+            let images = signals.images;
+            let (numbers, bursts, flags) = (numbers.join(","), u8::from(bursts), names(estimate));
+            let steps = StepsSeen { flips: 0.0, images: signals.looked_at };
+            let second = adapted_fit.estimate(fit, signals, &steps, LEVEL);
+            let of_second =
+                [second_truth, second.accuracy, second.low, second.high].map(|number| format!("{number:.5}"));
+            writeln!(
+                out,
+                "{seed},{shift},{severity},{shares},{order},{images},{numbers},{bursts},{flags},{},{}",
+                of_second.join(","),
+                names(&second)
+            )
+        };
         let request = shifted(test.dataset.clone())?;
         for sample in setting().samples(&request, &calibration.basis, &plan, &mut Unwatched)? {
             let estimate = fit.estimate(&sample.signals, LEVEL);
-            write(sample.shares.name(), "drawn", &sample.signals, sample.accuracy, &estimate, false)?;
+            let truths = [sample.accuracy, if begins_from_second { sample.second_accuracy } else { f64::NAN }];
+            keep("test", &format!("{shift}:{severity}"), &shift, &sample)?;
+            write(sample.shares.name(), "drawn", &sample.signals, truths, &estimate, false)?;
         }
-        if severity == 0 || severity == ORDER_SEVERITY {
+        if !few && (severity == 0 || severity == ORDER_SEVERITY) {
             for order in Order::ALL {
                 let images = order.arrange(&test.dataset, seed)?;
                 let request = shifted(images)?;
@@ -114,7 +177,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                     return Err("a cell without signals or labels".into());
                 };
                 let estimates = calibration.estimate(&cell, LEVEL).source;
-                write("sample", order.name(), &signals, truth, &estimates["combined"], bursts)?;
+                let second_truth = cell.adapted_accuracy.filter(|_| begins_from_second);
+                let truths = [truth, second_truth.unwrap_or(f64::NAN)];
+                write("sample", order.name(), &signals, truths, &estimates["combined"], bursts)?;
             }
         }
         eprintln!("{shift}:{severity}");

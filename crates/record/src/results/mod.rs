@@ -29,7 +29,7 @@ pub use adapt::{AdaptSummary, Ending, Switch};
 pub use advice::{ADVICE_FORMAT, Advice, AdviceResult, AdvisedMethod, Phase, TriedCandidate};
 pub use by_class::ByClassResult;
 pub use calibration::{CalibrationCell, CalibrationResult, Fits};
-pub use cell::{Adaptation, Cell, CellSample, ScoreSummary, Seconds};
+pub use cell::{Adaptation, Cell, CellSample, ScoreSummary, Seconds, Steps};
 pub use estimates::{CellEstimates, Estimates, EstimatesResult};
 pub use few_labels::FewLabelsResult;
 pub use flips::FlipPoint;

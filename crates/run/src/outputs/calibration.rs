@@ -1,7 +1,7 @@
 use super::labelled::check_second;
 use super::{LabelledOutputs, OutputsError};
 use crate::artefact::{Artefact, load_artefact, to_json};
-use crate::calibration::{fit_accuracy, fit_scores};
+use crate::calibration::{Look, fit_accuracy, fit_scores};
 use crate::cell::{FEW_IMAGES, summarise};
 use crate::estimate::estimate_source;
 use crate::scores::score_outputs;
@@ -16,7 +16,7 @@ use std::fmt;
 use std::path::Path;
 
 /// The format this version writes.
-pub const OUTPUTS_CALIBRATION_FORMAT: u32 = 2;
+pub const OUTPUTS_CALIBRATION_FORMAT: u32 = 3;
 /// The fewest kinds of shift from which errors on an unseen kind can be told.
 const FEWEST_KINDS: usize = 2;
 
@@ -95,7 +95,7 @@ pub struct OutputsCalibration {
 impl Artefact for OutputsCalibration {
     const FORMAT_FIELD: &'static str = "flipcast_outputs_calibration";
     const NEWEST_FORMAT: u32 = OUTPUTS_CALIBRATION_FORMAT;
-    const RETIRED_FORMATS: &'static [u64] = &[1];
+    const RETIRED_FORMATS: &'static [u64] = &[1, 2];
 }
 
 impl OutputsCalibration {
@@ -143,7 +143,7 @@ impl OutputsCalibration {
             made_by: format!("flipcast {}", env!("CARGO_PKG_VERSION")),
             looks,
             seed,
-            accuracy: if has_kinds { fit_accuracy(&cells)? } else { None },
+            accuracy: if has_kinds { fit_accuracy(&cells, Look::Source)? } else { None },
             fits: if has_kinds { Some(fit()?) } else { None },
             shift: Some(ShiftReference::fit(&clean.outputs.scaled(basis.temperature.value), None)?),
             basis,
@@ -194,7 +194,7 @@ impl OutputsCalibration {
         if let Some(marginal) = marginal {
             basis.options.marginal = marginal.clone();
         }
-        let signals = SecondLook::at_outputs(outputs, second, &basis).whole(self.seed)?;
+        let signals = SecondLook::at_outputs(outputs, second, &basis).whole(self.seed)?.signals;
         Ok(Cell { signals: Some(signals), ..plain_cell(outputs, &basis)? })
     }
 
@@ -231,9 +231,11 @@ fn calibration_cell(labelled: &LabelledOutputs, basis: &Basis, seed: u64) -> Res
     let LabelledOutputs { outputs, labels, second, .. } = labelled;
     let mut second_look = SecondLook::at_outputs(outputs, second.as_ref(), basis);
     let name = labelled.name();
+    let whole = second_look.whole(seed)?;
     Ok(Cell {
         accuracy: Some(outputs.accuracy(labels)?),
-        signals: Some(second_look.whole(seed)?),
+        signals: Some(whole.signals),
+        second_accuracy: Some(whole.second_accuracy(labels)),
         samples: second_look.samples(name, labels, &calibration_samples(name), seed)?,
         ..plain_cell(outputs, basis)?
     })
@@ -253,6 +255,8 @@ fn plain_cell(outputs: &Outputs, basis: &Basis) -> Result<Cell, RunError> {
         adaptation: Adaptation::default(),
         flags: if images < FEW_IMAGES { vec![Flag::TooFewImages] } else { Vec::new() },
         signals: None,
+        second_accuracy: None,
+        steps: None,
         samples: Vec::new(),
         seconds: Seconds::default(),
     })

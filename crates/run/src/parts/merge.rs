@@ -8,7 +8,7 @@ use crate::second_look::PROBE;
 use crate::{Basis, Calibration, RunError};
 use flipcast_estimate::{Flag, Marginal, Outputs, Signals, SubsetCot};
 use flipcast_record::diff;
-use flipcast_record::results::{Adaptation, Cell, CellEstimates, Seconds};
+use flipcast_record::results::{Adaptation, Cell, CellEstimates, Seconds, Steps};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -246,6 +246,11 @@ fn cell(
     let images = sample.outputs.images();
     let probe_images = adapted.map_or(0, |adapted| adapted.summary.source.classes.len());
     let right = adapted.and_then(|adapted| adapted.summary.right);
+    let steps = adapted.zip(adapted_outputs.as_ref()).map(|(adapted, after)| {
+        let pairs = adapted.summary.batch.classes.iter().zip(after.classes_predicted());
+        let flips = pairs.filter(|(before, after)| *before != after).count() as f64 / after.images() as f64;
+        Steps { flips, gain: None }
+    });
     let cell = Cell {
         images,
         skipped: parts.iter().map(|part| part.skipped()).sum::<u64>() as usize,
@@ -257,6 +262,8 @@ fn cell(
         adaptation: adapted.map_or_else(Adaptation::default, |adapted| adapted.summary.adaptation),
         flags: Vec::new(),
         signals,
+        second_accuracy: None,
+        steps,
         samples: Vec::new(),
         seconds: parts.iter().fold(Seconds::default(), |sum, part| Seconds {
             source: sum.source + part.seconds.source,
