@@ -94,6 +94,7 @@ pub use mde::mde;
 pub use nuclear_norm::nuclear_norm;
 pub use order::comes_in_bursts;
 pub use outputs::Outputs;
+pub use parallel::map_ranges;
 pub use reference::{ConfidenceBin, Reference, ece};
 pub use registry::{Anchor, Evidence, Learned, Probe, SCORES, ScoreInfo, Scores, score_info};
 pub use resample::ClassShares;

@@ -7,7 +7,7 @@ use std::thread;
 ///
 /// A thread takes the next range when it has done one, so long ranges should come first. What a range gives must not depend on
 /// other ranges, so neither do results depend on the number of threads.
-pub(crate) fn map_ranges<T: Send>(
+pub fn map_ranges<T: Send>(
     threads: usize,
     count: usize,
     step: usize,

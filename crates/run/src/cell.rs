@@ -7,6 +7,7 @@ use crate::flips::{FlipEvidence, collect_flips};
 use crate::image_memory::ImageMemory;
 use crate::images::Images;
 use crate::ledger::Ledger;
+use crate::looks::Looks;
 use crate::scores::{score_adapted, score_source};
 use crate::second_look::{SecondLook, calibration_samples};
 use crate::source_pass::{SourcePass, accuracy, run_source};
@@ -70,7 +71,9 @@ pub struct Observation {
     pub skipped: usize,
     /// What is to be said about the images themselves.
     pub flags: Vec<Flag>,
-    /// Signals of the second look, once there was one.
+    /// Second looks from which nothing was measured yet.
+    pub(crate) looks: Option<Looks>,
+    /// Signals of the second look, once it was scored.
     pub signals: Option<Signals>,
     /// Of the batches of the second look, how many had no flip, one, and so on.
     pub flips_by_batch: Option<Vec<u32>>,
@@ -109,7 +112,9 @@ impl<'a> Setting<'a> {
         let images = self.open_images(request, &CleanImages::default(), &memory)?;
         let source = run_source(self.model, &images, request.scope, self.device, watcher)?;
         let mut second_look = SecondLook::new(self, &images, &source, request.scope, basis)?;
-        second_look.samples(&request.data, &source.answers(request.scope)?, plan, self.protocol.seed)
+        let labels = source.answers(request.scope)?;
+        let looks = second_look.whole_and_samples(&request.data, labels, plan, self.protocol.seed)?;
+        Ok(looks.measure(&source.outputs.scaled(basis.temperature.value))?.samples)
     }
 
     /// Opens the images of `request` and looks at them.
@@ -182,6 +187,7 @@ impl<'a> Setting<'a> {
             flips,
             skipped,
             flags,
+            looks: None,
             signals: None,
             flips_by_batch: None,
             second_accuracy: None,
@@ -206,21 +212,33 @@ impl Observation {
     ) -> Result<(), RunError> {
         let started = Instant::now();
         let mut second_look = SecondLook::new(setting, images, &self.source, request.scope, basis)?;
-        let whole = second_look.whole(setting.protocol.seed)?;
-        if samples == Samples::Drawn {
-            let plan = calibration_samples(&request.data);
-            let labels = self.source.answers(request.scope)?;
-            self.second_accuracy = Some(whole.second_accuracy(&labels));
-            self.samples = second_look.samples(&request.data, &labels, &plan, setting.protocol.seed)?;
-        }
-        (self.signals, self.flips_by_batch) = (Some(whole.signals), whole.flips_by_batch);
+        let seed = setting.protocol.seed;
+        self.looks = Some(match samples {
+            Samples::Drawn => {
+                let (plan, labels) = (calibration_samples(&request.data), self.source.answers(request.scope)?);
+                second_look.whole_and_samples(&request.data, labels, &plan, seed)?
+            }
+            Samples::None => second_look.whole(seed)?,
+        });
         self.seconds.second_look = started.elapsed().as_secs_f64();
         Ok(())
     }
 
+    /// Measures what the second looks say together with the first.
+    fn measure_looks(&mut self, basis: &Basis) -> Result<(), RunError> {
+        if let Some(looks) = self.looks.take() {
+            let measured = looks.measure(&self.source.outputs.scaled(basis.temperature.value))?;
+            self.signals = Some(measured.signals);
+            (self.flips_by_batch, self.second_accuracy) = (measured.flips_by_batch, measured.second_accuracy);
+            self.samples = measured.samples;
+        }
+        Ok(())
+    }
+
     /// Scores what was seen. Labels enter the two accuracies, and the accuracies of samples, and nothing else.
-    pub fn score(&self, setting: &Setting, scope: &Scope, basis: &Basis) -> Result<Cell, RunError> {
+    pub fn score(&mut self, setting: &Setting, scope: &Scope, basis: &Basis) -> Result<Cell, RunError> {
         let started = Instant::now();
+        self.measure_looks(basis)?;
         let source = score_source(self, setting, basis)?;
         let adapted = score_adapted(self, basis)?;
         let mut cell = self.cell_of(scope, source);

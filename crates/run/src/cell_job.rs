@@ -131,7 +131,7 @@ impl CellJob<'_> {
 
     /// Asks every estimator about what was `observed`. The cell is kept in `ledger` unless it came from there.
     pub fn score(&self, observed: ObservedCell, ledger: &mut Ledger) -> Result<Cell, RunError> {
-        let seen = match observed.state {
+        let mut seen = match observed.state {
             State::Known(cell) => return Ok(*cell),
             State::Made(seen) => seen,
         };

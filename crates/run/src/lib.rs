@@ -32,6 +32,7 @@ mod images;
 mod layer_statistics;
 mod ledger;
 mod load_calibration;
+mod looks;
 pub mod monitor;
 mod network_pool;
 pub mod open;

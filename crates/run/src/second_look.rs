@@ -3,14 +3,14 @@
 use crate::basis::Basis;
 use crate::head::head_of;
 use crate::images::Images;
+use crate::looks::{Look, Looks};
 use crate::source_pass::SourcePass;
 use crate::{PooledNetwork, RunError, Scope, Setting};
-use flipcast_estimate::{ClassShares, FLIP_BATCH, Head, Outputs, Signals, SubsetCot};
+use flipcast_estimate::{ClassShares, FLIP_BATCH, Head, Outputs};
 use flipcast_exec::{Executor, NormMode};
 use flipcast_graph::Purpose;
 use flipcast_ground::SplitMix64;
 use flipcast_models::Model;
-use flipcast_record::results::CellSample;
 
 /// Images that are looked at twice, at most.
 pub(crate) const PROBE: usize = 1000;
@@ -29,32 +29,13 @@ pub(crate) fn calibration_samples(name: &str) -> Vec<(ClassShares, usize)> {
     ClassShares::ALL.into_iter().enumerate().map(|(kind, shares)| (shares, size(kind))).collect()
 }
 
-/// Measures signals of any of a cell's images.
+/// Looks again at any of a cell's images.
 pub(crate) struct SecondLook<'a> {
     temperature: f64,
-    /// The source model's outputs at the temperature of clean images.
-    warm: Outputs,
-    transport: SubsetCot,
+    /// Images and classes of the source pass.
+    images: usize,
+    classes: usize,
     condition: Condition<'a>,
-}
-
-/// All images of a cell, looked at twice or as many of them as a second look takes.
-pub(crate) struct Whole {
-    pub signals: Signals,
-    /// Which images of the source pass were looked at twice.
-    pub rows: Vec<usize>,
-    /// The second look's answers for these.
-    pub answers: Vec<usize>,
-    /// Of the batches looked at, how many had no flip, one, and so on; nothing where no batch shares statistics.
-    pub flips_by_batch: Option<Vec<u32>>,
-}
-
-impl Whole {
-    /// Accuracy of the second look, all images of the source pass having these `labels`.
-    pub(crate) fn second_accuracy(&self, labels: &[usize]) -> f64 {
-        let right = self.answers.iter().zip(&self.rows).filter(|(answer, row)| **answer == labels[**row]).count();
-        right as f64 / self.rows.len().max(1) as f64
-    }
 }
 
 /// What is different in the second look.
@@ -66,8 +47,8 @@ enum Condition<'a> {
     Recentred { head: Head, clean_mean: Vec<f32>, source: &'a SourcePass, scope: &'a Scope },
     /// Somebody else looked: outputs of all images, from another pass or another network.
     Given(&'a Outputs),
-    /// Nothing: there is neither a batch norm nor a linear last layer, nor a second array of outputs.
-    Nothing,
+    /// Nothing: there is neither a batch norm nor a linear last layer, nor a second array of outputs, so that the source model's are all there is.
+    Nothing(&'a Outputs),
 }
 
 impl<'a> SecondLook<'a> {
@@ -88,93 +69,75 @@ impl<'a> SecondLook<'a> {
                 (Some(head), Some(clean_mean)) => {
                     Condition::Recentred { head, clean_mean: clean_mean.clone(), source, scope }
                 }
-                _ => Condition::Nothing,
+                _ => Condition::Nothing(&source.outputs),
             }
         };
         Ok(Self::with_condition(&source.outputs, basis, condition))
     }
 
     /// A second look where nothing but outputs is there: `second` has those of the same images, if somebody looked twice.
-    pub(crate) fn at_outputs(outputs: &Outputs, second: Option<&'a Outputs>, basis: &Basis) -> Self {
-        Self::with_condition(outputs, basis, second.map_or(Condition::Nothing, Condition::Given))
+    pub(crate) fn at_outputs(outputs: &'a Outputs, second: Option<&'a Outputs>, basis: &Basis) -> Self {
+        Self::with_condition(outputs, basis, second.map_or(Condition::Nothing(outputs), Condition::Given))
     }
 
     fn with_condition(outputs: &Outputs, basis: &Basis, condition: Condition<'a>) -> Self {
-        let temperature = basis.temperature.value;
-        let warm = outputs.scaled(temperature);
-        let transport = SubsetCot::new(&warm);
-        Self { temperature, warm, transport, condition }
+        let (images, classes) = (outputs.images(), outputs.classes());
+        Self { temperature: basis.temperature.value, images, classes, condition }
     }
 
-    /// Signals of all images. Which of many are looked at twice is drawn by `seed`, so that the order in which they are stored
+    /// Looks at all images. Which of many are looked at twice is drawn by `seed`, so that the order in which they are stored
     /// plays no part.
-    pub(crate) fn whole(&mut self, seed: u64) -> Result<Whole, RunError> {
-        let mut rows: Vec<usize> = (0..self.warm.images()).collect();
+    pub(crate) fn whole(&mut self, seed: u64) -> Result<Looks, RunError> {
+        let mut rows: Vec<usize> = (0..self.images).collect();
         SplitMix64::new(seed).shuffle(&mut rows);
-        let second = self.look(&rows)?;
-        let signals = Signals::measure(&self.warm, &rows, &second, &self.transport)?;
-        let now = second.classes_predicted();
-        rows.truncate(second.images());
-        if !matches!(self.condition, Condition::BatchStatistics { .. }) || second.images() < BATCH {
-            return Ok(Whole { signals, rows, answers: now, flips_by_batch: None });
-        }
-        let before = self.warm.classes_predicted();
-        let mut batches = vec![0; BATCH + 1];
-        for (rows, now) in rows.chunks_exact(BATCH).zip(now.chunks_exact(BATCH)) {
-            batches[rows.iter().zip(now).filter(|(row, now)| before[**row] != **now).count()] += 1;
-        }
-        Ok(Whole { signals, rows, answers: now, flips_by_batch: Some(batches) })
+        let in_batches = matches!(self.condition, Condition::BatchStatistics { .. });
+        Ok(Looks { whole: self.look(rows)?, samples: Vec::new(), labels: None, in_batches })
     }
 
-    /// Samples of the images of a cell called `name`, which have these `labels`, with the class shares and numbers of images of `plan`.
-    pub(crate) fn samples(
+    /// The same, and at samples of the images of a cell called `name`, which have these `labels`, with the class shares and numbers of images of `plan`.
+    pub(crate) fn whole_and_samples(
         &mut self,
         name: &str,
-        labels: &[usize],
+        labels: Vec<usize>,
         plan: &[(ClassShares, usize)],
         seed: u64,
-    ) -> Result<Vec<CellSample>, RunError> {
-        let right: Vec<bool> = self.warm.classes_predicted().iter().zip(labels).map(|(p, l)| p == l).collect();
+    ) -> Result<Looks, RunError> {
+        let whole = self.whole(seed)?;
         let mut samples = Vec::new();
         for &(shares, images) in plan {
             let images = images.min(labels.len());
             let seed = SplitMix64::mix(seed ^ SplitMix64::hash_text(&format!("{name}/{}/{images}", shares.name())));
-            let rows = shares.draw(labels, self.warm.classes(), images, seed)?;
+            let rows = shares.draw(&labels, self.classes, images, seed)?;
             if rows.len() >= LEAST_SAMPLE {
-                let accuracy = rows.iter().filter(|&&row| right[row]).count() as f64 / rows.len() as f64;
-                let second = self.look(&rows)?;
-                let signals = Signals::measure(&self.warm, &rows, &second, &self.transport)?;
-                let answers: Vec<usize> = rows.iter().map(|&row| labels[row]).collect();
-                let second_accuracy = second.accuracy(&answers[..second.images()])?;
-                samples.push(CellSample { shares, signals, accuracy, second_accuracy });
+                samples.push((shares, self.look(rows)?));
             }
         }
-        Ok(samples)
+        Ok(Looks { samples, labels: Some(labels), ..whole })
     }
 
-    /// The second look at the first of `rows`, at the temperature of clean images.
-    fn look(&mut self, rows: &[usize]) -> Result<Outputs, RunError> {
+    /// The second look at the first of `rows`.
+    fn look(&mut self, rows: Vec<usize>) -> Result<Look, RunError> {
         let probe = &rows[..rows.len().min(PROBE)];
-        Ok(match &mut self.condition {
+        let second = match &mut self.condition {
             Condition::BatchStatistics { net, images, source, scope } => {
                 let order = probe.iter().map(|&row| source.indices[row]).collect();
-                let logits = predict_in_batches(&mut **net, images, order)?;
-                scope.project(logits)?.scaled(self.temperature)
+                scope.project(predict_in_batches(&mut **net, images, order)?)?
             }
             Condition::Recentred { head, clean_mean, source, scope } => {
-                let here = source.embeddings.mean_of(rows);
+                let here = source.embeddings.mean_of(&rows);
                 let move_by: Vec<f32> = clean_mean.iter().zip(&here).map(|(clean, here)| clean - here).collect();
                 let logits = scope.project(head.weigh(&move_by))?;
                 let moved = |&row: &usize| {
                     let pairs = source.outputs.row(row).iter().zip(logits.row(0));
                     pairs.map(|(z, by)| z + by).collect::<Vec<f32>>()
                 };
-                Outputs::new(probe.iter().flat_map(moved).collect(), logits.classes())?.scaled(self.temperature)
+                Outputs::new(probe.iter().flat_map(moved).collect(), logits.classes())?
             }
             // It costs nothing to use all of them.
-            Condition::Given(second) => rows_of(second, rows)?.scaled(self.temperature),
-            Condition::Nothing => rows_of(&self.warm, probe)?,
-        })
+            Condition::Given(second) => rows_of(second, &rows)?,
+            Condition::Nothing(source) => rows_of(source, probe)?,
+        };
+        Ok(Look { second: second.scaled(self.temperature), rows })
     }
 }
 

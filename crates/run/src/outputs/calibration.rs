@@ -194,7 +194,8 @@ impl OutputsCalibration {
         if let Some(marginal) = marginal {
             basis.options.marginal = marginal.clone();
         }
-        let signals = SecondLook::at_outputs(outputs, second, &basis).whole(self.seed)?.signals;
+        let looks = SecondLook::at_outputs(outputs, second, &basis).whole(self.seed)?;
+        let signals = looks.measure(&outputs.scaled(basis.temperature.value))?.signals;
         Ok(Cell { signals: Some(signals), ..plain_cell(outputs, &basis)? })
     }
 
@@ -231,12 +232,13 @@ fn calibration_cell(labelled: &LabelledOutputs, basis: &Basis, seed: u64) -> Res
     let LabelledOutputs { outputs, labels, second, .. } = labelled;
     let mut second_look = SecondLook::at_outputs(outputs, second.as_ref(), basis);
     let name = labelled.name();
-    let whole = second_look.whole(seed)?;
+    let looks = second_look.whole_and_samples(name, labels.clone(), &calibration_samples(name), seed)?;
+    let measured = looks.measure(&outputs.scaled(basis.temperature.value))?;
     Ok(Cell {
         accuracy: Some(outputs.accuracy(labels)?),
-        signals: Some(whole.signals),
-        second_accuracy: Some(whole.second_accuracy(labels)),
-        samples: second_look.samples(name, labels, &calibration_samples(name), seed)?,
+        signals: Some(measured.signals),
+        second_accuracy: measured.second_accuracy,
+        samples: measured.samples,
         ..plain_cell(outputs, basis)?
     })
 }
