@@ -38,16 +38,18 @@ pub(crate) fn explain(
 
 /// A sentence about the adapted model's `estimate`: what it begins from, and what its steps did.
 pub(crate) fn explain_adapted(fit: &AdaptedFit, start: &Estimate, steps: &StepsSeen, estimate: &Estimate) -> String {
-    let begins = if fit.begins_from_second_look() { "with the statistics of the batch" } else { "as it is" };
-    let points = 100.0 * fit.gain(steps);
+    let begins =
+        if fit.begins_from_second_look() { "the model with the statistics of the batch" } else { "the source model" };
+    let settled = format!("{} ({} to {})", percent(estimate.accuracy), percent(estimate.low), percent(estimate.high));
+    if steps.flips == 0.0 {
+        return format!("No step of the adaptation changed an answer: {begins} is right in {settled}.");
+    }
     format!(
-        "The model {begins} is expected to be right in {}; the steps of the adaptation changed {} of its answers, which gained {points:+.1} points where labels were \
-         known: adapted, {} ({} to {}).",
+        "By the signals {begins} is right in {}; the steps of the adaptation changed {} of its answers, worth {:+.1} points by the calibration: adapted, it is right in \
+         {settled}.",
         percent(start.accuracy),
         percent(steps.flips),
-        percent(estimate.accuracy),
-        percent(estimate.low),
-        percent(estimate.high)
+        100.0 * fit.gain(steps)
     )
 }
 
@@ -109,6 +111,7 @@ fn errors(fit: &AccuracyFit, images: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flipcast_estimate::StepsSample;
 
     fn signals() -> Signals {
         Signals {
@@ -145,5 +148,27 @@ mod tests {
         assert!(agreement(&usual).contains("the mean counts, 65.0%"), "{}", agreement(&usual));
         let other = Opinions { shares_look_usual: false, ..usual };
         assert!(agreement(&other).contains("the first alone counts"));
+    }
+
+    #[test]
+    fn the_adapted_model_is_told_from_what_it_begins_with() {
+        let steps = |group: usize| StepsSample { flips: 0.1, gain: 0.05, images: 100, group: Some(group) };
+        let fit = AdaptedFit::fit(None, &[steps(0), steps(1)]).unwrap();
+        let (start, estimate) = (Estimate::around(0.6, 0.05, Vec::new()), Estimate::around(0.65, 0.06, Vec::new()));
+        let told = |flips: f64| explain_adapted(&fit, &start, &StepsSeen { flips, images: 100 }, &estimate);
+        assert!(
+            told(0.1).contains("the source model is right in 60.0%") && told(0.1).contains("+5.0 points"),
+            "{}",
+            told(0.1)
+        );
+        assert!(told(0.1).ends_with("65.0% (59.0% to 71.0%)."), "{}", told(0.1));
+        assert!(told(0.0).starts_with("No step"), "{}", told(0.0));
+    }
+
+    #[test]
+    fn strange_signals_are_told_with_the_second_looks_confidence() {
+        let clean = Signals { second_confidence: 0.9, ..signals() };
+        let text = strange(Some(&clean), &signals(), 2.04);
+        assert!(text.contains("80.0% (clean labelled images: 90.0%)") && text.contains("2.0 times"), "{text}");
     }
 }
