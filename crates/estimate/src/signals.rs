@@ -178,8 +178,7 @@ impl Signals {
     fn features_of_images(&self) -> Vec<f64> {
         let (cross, size) = (log_odds(self.cross), self.log_images_per_class());
         let (confidence, reverse) = (log_odds(self.confidence), log_odds(self.reverse));
-        let second = log_odds(self.second_confidence);
-        vec![cross, cross * cross, size, cross * size, confidence, reverse, self.entropy, second, self.second_entropy]
+        vec![cross, cross * cross, size, cross * size, confidence, reverse, self.entropy]
     }
 }
 
