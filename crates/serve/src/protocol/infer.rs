@@ -70,6 +70,9 @@ impl InferRequest {
     /// Reads a body; `json_length` is what the header `Inference-Header-Content-Length` says.
     pub fn parse(body: &Bytes, json_length: Option<usize>) -> Result<Self, BadTensor> {
         let (json, mut binary) = split(body, json_length)?;
+        if json.is_empty() {
+            return Err(BadTensor("the body is empty, expected JSON with `inputs`".to_owned()));
+        }
         let body: Body =
             serde_json::from_slice(&json).map_err(|error| BadTensor(format!("the body is no request: {error}")))?;
         let [input] = &body.inputs[..] else {
@@ -83,10 +86,18 @@ impl InferRequest {
             name: output.name,
             binary: output.parameters.get("binary_data").and_then(Value::as_bool),
         });
-        let text = |name: &str| body.parameters.get(name).and_then(Value::as_str).map(str::to_owned);
+        // A stream that is no text would otherwise be counted as another.
+        let stream = match body.parameters.get("stream") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(name)) => Some(name.clone()),
+            Some(other) => {
+                let found: String = other.to_string().chars().take(64).collect();
+                return Err(BadTensor(format!("`parameters.stream` is {found}, expected a text")));
+            }
+        };
         Ok(Self {
             id: body.id.filter(|id| !id.is_empty()),
-            stream: text("stream"),
+            stream,
             images,
             outputs: outputs.collect(),
             binary_outputs: body.parameters.get("binary_data_output").and_then(Value::as_bool).unwrap_or(false),
@@ -167,11 +178,15 @@ mod tests {
         let input = |shape: Value, datatype: &str, data: Value| json!({"inputs": [{"name": "x", "shape": shape, "datatype": datatype, "data": data}]});
         for (request, reason) in [
             (json!({}), "no request"),
+            (
+                json!({"inputs": [{"name": "x", "shape": [1], "datatype": "BYTES", "data": ["Bw=="]}], "parameters": {"stream": 5}}),
+                "`parameters.stream` is 5, expected a text",
+            ),
             (json!({"inputs": []}), "there are 0 inputs"),
             (input(json!([1, 1, 1, 3]), "UINT8", json!([1, 2])), "it has 2 elements, but its shape says 3"),
             (input(json!([1, 1, 1, 3]), "UINT8", json!([1, 2, 300])), "not a whole number from 0 to 255"),
             (input(json!([1, 1, 1, 3]), "INT64", json!([1, 2, 3])), "its datatype is `INT64`"),
-            (input(json!([3]), "FP32", json!([1, 2, 3])), "its shape is not"),
+            (input(json!([3]), "FP32", json!([1, 2, 3])), "its shape is [3], expected [images, 3, height, width]"),
             (input(json!([1]), "BYTES", json!(["%"])), "not a file in base64"),
             (input(json!([9999999999999u64, 3, 9999999999999u64, 1]), "UINT8", json!([])), "too large"),
             (json!({"inputs": [{"name": "x", "shape": [1], "datatype": "BYTES"}]}), "neither `data` nor"),
@@ -183,5 +198,6 @@ mod tests {
             r#"{"inputs":[{"name":"x","shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":9}}]}"#.into();
         assert!(InferRequest::parse(&body, None).unwrap_err().to_string().contains("more than what follows"));
         assert!(InferRequest::parse(&body, Some(9999)).unwrap_err().to_string().contains("by its header"));
+        assert!(InferRequest::parse(&Bytes::new(), None).unwrap_err().to_string().contains("the body is empty"));
     }
 }

@@ -7,7 +7,7 @@ mod tensor;
 
 pub use cloud_event::{CloudEvent, EventKind};
 pub use infer::{InferRequest, logits_of_response};
-pub use respond::{InferResponse, respond};
+pub use respond::{InferResponse, choose_outputs, respond};
 pub use tensor::BadTensor;
 #[cfg(feature = "grpc")]
 pub use tensor::RequestTensor;

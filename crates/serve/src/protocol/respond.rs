@@ -43,38 +43,40 @@ impl InferResponse<'_> {
     }
 }
 
-/// The body, and how long its JSON is where bytes follow it.
-pub fn respond(
-    response: &InferResponse,
-    wanted: &[WantedOutput],
-    binary_by_default: bool,
-) -> Result<(Vec<u8>, Option<usize>), String> {
-    let names = InferResponse::outputs(response.adapted.is_some());
-    let all: Vec<(&str, bool)> = if wanted.is_empty() {
-        names.iter().take(2).map(|name| (*name, binary_by_default)).collect()
-    } else {
-        let known = |output: &WantedOutput| {
-            let name = names.iter().find(|name| **name == output.name);
-            let name = name.ok_or_else(|| {
-                format!(
-                    "there is no output `{}`, expected {}",
-                    output.name.chars().take(64).collect::<String>(),
-                    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
-                )
-            })?;
-            Ok::<_, String>((*name, output.binary.unwrap_or(binary_by_default)))
-        };
-        wanted.iter().map(known).collect::<Result<_, _>>()?
+/// An output to answer with, and whether it comes as bytes.
+pub type ChosenOutput = (&'static str, bool);
+
+/// The outputs that are wanted, or why there is no such. This is known before anything is predicted and counted.
+pub fn choose_outputs(wanted: &[WantedOutput], binary: bool, adapts: bool) -> Result<Vec<ChosenOutput>, String> {
+    let names = InferResponse::outputs(adapts);
+    if wanted.is_empty() {
+        return Ok(names.iter().take(2).map(|name| (*name, binary)).collect());
+    }
+    let known = |output: &WantedOutput| {
+        let name = names.iter().find(|name| **name == output.name);
+        let name = name.ok_or_else(|| {
+            format!(
+                "there is no output `{}`, expected {}",
+                output.name.chars().take(64).collect::<String>(),
+                names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
+            )
+        })?;
+        Ok((*name, output.binary.unwrap_or(binary)))
     };
+    wanted.iter().map(known).collect()
+}
+
+/// The body, and how long its JSON is where bytes follow it.
+pub fn respond(response: &InferResponse, chosen: &[ChosenOutput]) -> (Vec<u8>, Option<usize>) {
     let images = response.logits.len() / response.classes.max(1);
     let (mut outputs, mut binary) = (Vec::new(), Vec::new());
-    for (name, as_bytes) in all {
-        let is_logits = name == "logits";
-        let classes = response.classes(name == "adapted_class");
+    for (name, as_bytes) in chosen {
+        let is_logits = *name == "logits";
+        let classes = response.classes(*name == "adapted_class");
         let (datatype, shape) =
             if is_logits { ("FP32", json!([images, response.classes])) } else { ("INT64", json!([images])) };
         let mut output = json!({"name": name, "datatype": datatype, "shape": shape});
-        if as_bytes {
+        if *as_bytes {
             let before = binary.len();
             if is_logits {
                 binary.extend(response.logits.iter().flat_map(|value| value.to_le_bytes()));
@@ -105,7 +107,7 @@ pub fn respond(
     let mut bytes = body.to_string().into_bytes();
     let json_length = (!binary.is_empty()).then_some(bytes.len());
     bytes.extend(binary);
-    Ok((bytes, json_length))
+    (bytes, json_length)
 }
 
 #[cfg(test)]
@@ -124,18 +126,22 @@ mod tests {
             logits: &[0.5, 1.5, 2.0, 0.0],
             adapted: None,
         };
-        let (body, length) = respond(&response, &[], false).unwrap();
+        let respond = |response: &InferResponse, wanted: &[WantedOutput]| {
+            let outputs = choose_outputs(wanted, false, response.adapted.is_some());
+            super::respond(response, &outputs.unwrap())
+        };
+        let (body, length) = respond(&response, &[]);
         let body: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!((length, &body["outputs"][1]["data"]), (None, &json!([1, 0])));
         assert_eq!(body["parameters"], json!({"stream": "s", "counted": true, "first_image": 4}));
         let wanted = [WantedOutput { name: "class".to_owned(), binary: Some(true) }];
-        let (body, length) = respond(&response, &wanted, false).unwrap();
+        let (body, length) = respond(&response, &wanted);
         assert_eq!(body[length.unwrap()..], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         let unknown = [WantedOutput { name: "boxes".to_owned(), binary: None }];
-        assert!(respond(&response, &unknown, false).unwrap_err().contains("`boxes`"));
+        assert!(choose_outputs(&unknown, false, false).unwrap_err().contains("`boxes`, expected `logits` or `class`"));
         let adapted = InferResponse { adapted: Some(&[None, Some(1)]), ..response };
         let wanted = ["class", "adapted_class"].map(|name| WantedOutput { name: name.to_owned(), binary: None });
-        let body: Value = serde_json::from_slice(&respond(&adapted, &wanted, false).unwrap().0).unwrap();
+        let body: Value = serde_json::from_slice(&respond(&adapted, &wanted).0).unwrap();
         assert_eq!((&body["outputs"][0]["data"], &body["outputs"][1]["data"]), (&json!([1, 0]), &json!([1, 1])));
         assert_eq!(body["parameters"]["adapted_images"], 1);
     }

@@ -214,7 +214,15 @@ impl RequestTensor {
         match self.shape[..] {
             [images, 3, height, width] => Ok((images, Size { width, height }, Layout::ChannelsFirst)),
             [images, height, width, 3] => Ok((images, Size { width, height }, Layout::ChannelsLast)),
-            _ => Err(self.bad("its shape is not [images, 3, height, width] or [images, height, width, 3]")),
+            _ => {
+                let mut found: Vec<String> = self.shape.iter().take(8).map(usize::to_string).collect();
+                if self.shape.len() > found.len() {
+                    found.push("...".to_owned());
+                }
+                let found = found.join(", ");
+                let expected = "[images, 3, height, width] or [images, height, width, 3]";
+                Err(self.bad(format!("its shape is [{found}], expected {expected}")))
+            }
         }
     }
 }

@@ -122,11 +122,11 @@ async fn infer(app: &Arc<App>, request: InferRequest) -> Result<InferResponse, A
     let key = Some(&request.id).filter(|id| !id.is_empty()).map(|id| request_key(id, &raw));
     let images = tensor.images(&mut raw).map_err(bad)?;
     drop(raw);
-    let stream = request.parameters.get("stream").and_then(|parameter| match &parameter.value {
-        Some(Value::Text(name)) => Some(name.clone()),
-        _ => None,
-    });
-    let stream = stream.unwrap_or_else(|| DEFAULT_STREAM.to_owned());
+    let stream = match request.parameters.get("stream").map(|parameter| &parameter.value) {
+        None => DEFAULT_STREAM.to_owned(),
+        Some(Some(Value::Text(name))) => name.clone(),
+        Some(_) => return Err(ApiError::bad_request("the parameter `stream` is no text, expected a `string_param`")),
+    };
     let wanted: Vec<&str> = match &request.outputs[..] {
         [] => vec!["logits", "class"],
         outputs => outputs.iter().map(|output| output.name.as_str()).collect(),

@@ -5,7 +5,7 @@ use crate::ApiError;
 use crate::engine::{Answer, Job, JobInput};
 use crate::feeder::png_file;
 use crate::prepared::{KeptFile, RawImages, Unprepared, shown_file};
-use crate::protocol::{InferRequest, InferResponse, respond};
+use crate::protocol::{InferRequest, InferResponse, choose_outputs, respond};
 use crate::server::App;
 use axum::Json;
 use axum::body::Body;
@@ -97,7 +97,10 @@ pub async fn infer_version(
 pub fn json_length(headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
     let Some(value) = headers.get(JSON_LENGTH) else { return Ok(None) };
     let length = value.to_str().ok().and_then(|text| text.parse().ok());
-    length.map(Some).ok_or_else(|| ApiError::bad_request("`Inference-Header-Content-Length` is no number"))
+    length.map(Some).ok_or_else(|| {
+        let found = shortened(&String::from_utf8_lossy(value.as_bytes()));
+        ApiError::bad_request(format!("`Inference-Header-Content-Length` is `{found}`, expected a number of bytes"))
+    })
 }
 
 /// Predicts images, counts them and waits until that is on disk.
@@ -143,6 +146,8 @@ async fn answer(app: &Arc<App>, stream: Option<String>, headers: &HeaderMap, bod
     let json_length = json_length(headers)?;
     let (body, _held) = read_body(app, headers, body).await?;
     let request = InferRequest::parse(&body, json_length).map_err(|bad| ApiError::bad_request(bad.to_string()))?;
+    let outputs = choose_outputs(&request.outputs, request.binary_outputs, app.config.adapt.is_some());
+    let outputs = outputs.map_err(ApiError::bad_request)?;
     let key = request.id.as_deref().map(|id| request_key(id, &body));
     drop(body);
     let stream = stream.or(request.stream).unwrap_or_else(|| DEFAULT_STREAM.to_owned());
@@ -157,8 +162,7 @@ async fn answer(app: &Arc<App>, stream: Option<String>, headers: &HeaderMap, bod
         logits: &logits,
         adapted: app.config.adapt.is_some().then_some(&adapted[..]),
     };
-    let (body, json_length) =
-        respond(&response, &request.outputs, request.binary_outputs).map_err(ApiError::bad_request)?;
+    let (body, json_length) = respond(&response, &outputs);
     let media_type = if json_length.is_some() { "application/octet-stream" } else { "application/json" };
     let mut response = ([(header::CONTENT_TYPE, media_type)], body).into_response();
     if let Some(length) = json_length {
@@ -196,8 +200,12 @@ pub fn describe(app: &App, model: &str, version: Option<&str>) -> Result<Json<Va
     })))
 }
 
+/// The start of a text that somebody sent, for a message.
+fn shortened(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
 pub fn check_model(app: &App, model: &str, version: Option<&str>) -> Result<(), ApiError> {
-    let shortened = |text: &str| text.chars().take(64).collect::<String>();
     if model != app.config.model_name {
         let (found, known) = (shortened(model), &app.config.model_name);
         return Err(ApiError::new(StatusCode::NOT_FOUND, format!("there is no model `{found}`, expected `{known}`")));

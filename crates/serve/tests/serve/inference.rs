@@ -128,6 +128,13 @@ async fn what_cannot_be_used_is_refused_and_counted_nowhere() {
     let folder = tempfile::tempdir().unwrap();
     let router = server(config(folder.path())).router();
     let input = |input: Value| json!({"inputs": [input]}).to_string();
+    // Pixels that can be used, in a request that cannot.
+    let with = |name: &str, value: Value| {
+        let pixels = json!({"name": "a", "datatype": "UINT8", "shape": [1, SIDE, SIDE, 3], "data": picture(1).rgb()});
+        let mut request = json!({"inputs": [pixels]});
+        request[name] = value;
+        request.to_string()
+    };
     let cases = [
         ("{".to_owned(), "no request"),
         (
@@ -146,6 +153,13 @@ async fn what_cannot_be_used_is_refused_and_counted_nowhere() {
             input(json!({"name": "a", "datatype": "UINT8", "shape": [0, SIDE, SIDE, 3], "data": []})),
             "there are 0 images",
         ),
+        (String::new(), "the body is empty"),
+        (
+            input(json!({"name": "a", "datatype": "UINT8", "shape": [1, 2, 2, 4], "data": []})),
+            "its shape is [1, 2, 2, 4]",
+        ),
+        (with("outputs", json!([{"name": "boxes"}])), "there is no output `boxes`, expected `logits` or `class`"),
+        (with("parameters", json!({"stream": 5})), "`parameters.stream` is 5, expected a text"),
     ];
     for (body, reason) in cases {
         let answer = post(&router, "/v2/models/stripes/infer", body).await;
