@@ -61,7 +61,12 @@ impl From<StreamError> for ApiError {
             StreamError::Monitor(MonitorError::NotAsked { .. }) => StatusCode::CONFLICT,
             StreamError::Monitor(_) => StatusCode::BAD_REQUEST,
         };
-        let hint = if let StreamError::Monitor(source) = &error { source.hint() } else { None };
+        let hint = match &error {
+            StreamError::Monitor(source) => source.hint(),
+            StreamError::Unknown { .. } => Some("`GET /streams` names those that there are".to_owned()),
+            StreamError::TooMany { .. } => Some("`--max-streams` allows more".to_owned()),
+            StreamError::Name { .. } | StreamError::Store(_) | StreamError::State(_) => None,
+        };
         Self { status, message: with_causes(&error), hint }
     }
 }

@@ -67,7 +67,11 @@ fn check(app: &App, request: &Request) -> Result<(), ApiError> {
         return Ok(());
     }
     let what = if is_read { "reading" } else { "writing" };
-    Err(ApiError::new(StatusCode::UNAUTHORIZED, format!("a token for {what} is needed: `Authorization: Bearer TOKEN`")))
+    let message = match given.is_empty() {
+        true => format!("a token for {what} is needed: `Authorization: Bearer TOKEN`"),
+        false => format!("the token given is not one for {what}"),
+    };
+    Err(ApiError::new(StatusCode::UNAUTHORIZED, message))
 }
 
 /// A page of another site cannot make a browser write here, nor read what a server without tokens has on the user's own machine.
@@ -78,7 +82,8 @@ fn check_site(app: &App, request: &Request) -> Result<(), ApiError> {
     if let Some(origin) = text(header::ORIGIN) {
         let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
         if host != Some(authority) {
-            let message = format!("the request comes from a page of `{}`", shortened(origin));
+            let message =
+                format!("the request comes from a page of `{}`, expected one of this server", shortened(origin));
             return Err(ApiError::new(StatusCode::FORBIDDEN, message));
         }
     }
@@ -116,7 +121,8 @@ async fn in_json(response: Response) -> Response {
         return response;
     }
     let reason = to_bytes(response.into_body(), LONGEST_REFUSAL).await.unwrap_or_default();
-    ApiError::new(status, String::from_utf8_lossy(&reason)).into_response()
+    let reason = String::from_utf8_lossy(&reason).replace("Failed to deserialize query string: ", "in the address, ");
+    ApiError::new(status, reason).into_response()
 }
 
 /// Whether two texts are the same, in a time that depends on their lengths alone.

@@ -1,6 +1,7 @@
 //! Questions, labels and alarms that are taken back.
 
 use super::read::read_body;
+use super::streams::count;
 use crate::ApiError;
 use crate::event::Event;
 use crate::server::App;
@@ -10,6 +11,7 @@ use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use flipcast_ground::nearest_quoted;
 use flipcast_run::monitor::{MonitorQuestion, Verdict};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,6 +24,7 @@ const MOST_LABELS: usize = 1000;
 /// `?n=`.
 #[derive(Deserialize)]
 pub struct AskQuery {
+    #[serde(default, deserialize_with = "count")]
     n: Option<usize>,
 }
 
@@ -76,7 +79,11 @@ pub async fn label(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) 
         let verdict = match (&label.class, label.right) {
             (None, Some(right)) => Verdict::Right(right),
             (Some(class), None) => Verdict::Class(class_number(&app, class)?),
-            _ => return Err(ApiError::bad_request(format!("image {} needs `class` or `right`", label.image))),
+            (class, _) => {
+                let found = if class.is_some() { "both `class` and `right`" } else { "neither `class` nor `right`" };
+                let message = format!("the label of image {} has {found}, expected one of them", label.image);
+                return Err(ApiError::bad_request(message));
+            }
         };
         events.push(Event::Label { image: label.image, verdict });
     }
@@ -92,14 +99,31 @@ pub async fn reset(State(app): State<Arc<App>>, Path(stream): Path<String>) -> R
 
 pub async fn image(
     State(app): State<Arc<App>>,
-    Path((stream, image)): Path<(String, u64)>,
+    Path((stream, image)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let found = app.store.image(&stream, image).map_err(|error| StreamError::from(Box::new(error)))?;
+    let number: u64 = image.parse().map_err(|_| {
+        let found: String = image.chars().take(64).collect();
+        ApiError::bad_request(format!("the image is `{found}`, expected its number in the stream"))
+    })?;
+    let found = tokio::task::spawn_blocking({
+        let app = app.clone();
+        move || {
+            let found = app.store.image(&stream, number).map_err(|error| StreamError::from(Box::new(error)))?;
+            if found.is_none() {
+                app.shared.lock().monitor(&stream)?;
+            }
+            Ok::<_, StreamError>(found)
+        }
+    });
+    let stopping = |_| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping");
     let missing = || {
-        ApiError::new(StatusCode::NOT_FOUND, format!("image {image} is not kept"))
-            .with_hint("images are kept where the server is told for how long, and no longer")
+        let hint = match app.config.keep_images {
+            Some(seconds) => format!("images are kept for {} hours", seconds as f64 / 3600.0),
+            None => "images are kept where `--keep-images` says for how long".to_owned(),
+        };
+        ApiError::new(StatusCode::NOT_FOUND, format!("image {number} is not kept")).with_hint(hint)
     };
-    let (media_type, bytes) = found.ok_or_else(missing)?;
+    let (media_type, bytes) = found.await.map_err(stopping)??.ok_or_else(missing)?;
     let headers =
         [(header::CONTENT_TYPE, media_type), (header::CONTENT_SECURITY_POLICY, "default-src 'none'".to_owned())];
     Ok((headers, bytes).into_response())
@@ -158,6 +182,9 @@ fn class_number(app: &App, class: &Value) -> Result<usize, ApiError> {
     };
     number.ok_or_else(|| {
         let class: String = class.to_string().chars().take(64).collect();
-        ApiError::bad_request(format!("there is no class {class}, expected a number below {} or a name", app.classes))
+        let near = nearest_quoted(&class, app.config.class_names.iter().map(String::as_str));
+        let names =
+            if app.config.class_names.is_empty() { String::new() } else { format!(" or a name such as {near}") };
+        ApiError::bad_request(format!("there is no class {class}, expected a number below {}{names}", app.classes))
     })
 }

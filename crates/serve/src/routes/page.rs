@@ -38,6 +38,14 @@ pub async fn no_such_page(uri: Uri) -> ApiError {
 }
 
 pub async fn no_such_method(method: Method, uri: Uri) -> ApiError {
+    let is_below = |folder: &str, last: &str| uri.path().strip_prefix(folder).is_some_and(|rest| rest.ends_with(last));
+    let is_call = is_below("/inference.", "") || is_below("/v2/models/", "/infer") || is_below("/streams/", "/reset");
+    let expected = match uri.path() {
+        "/" => "GET or POST",
+        "/labels" => "POST",
+        _ if is_call => "POST",
+        _ => "GET",
+    };
     let path: String = uri.path().chars().take(64).collect();
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, format!("`{path}` does not take {method}"))
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, format!("`{path}` does not take {method}, expected {expected}"))
 }

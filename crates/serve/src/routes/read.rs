@@ -21,17 +21,16 @@ pub async fn read_body(
     body: Body,
 ) -> Result<(Bytes, OwnedSemaphorePermit), ApiError> {
     let limits = &app.config.limits;
-    let too_large = || {
-        ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the body is too large, expected at most {} bytes", limits.body_bytes),
-        )
+    let too_large = |found: String| {
+        let message = format!("the body has {found} bytes, expected at most {}", limits.body_bytes);
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+            .with_hint("send fewer images at a time, or start the server with a larger `--max-body`")
     };
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     // A body of unknown length may turn out to be as large as any.
     let length = length.unwrap_or(limits.body_bytes);
     if length > limits.body_bytes {
-        return Err(too_large());
+        return Err(too_large(length.to_string()));
     }
     let permit = match reserve(app, length) {
         Ok(permit) => permit,
@@ -44,7 +43,7 @@ pub async fn read_body(
     let slow = |_| {
         ApiError::new(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive in {} seconds", limits.seconds))
     };
-    Ok((bytes.map_err(slow)?.map_err(|_| too_large())?, permit))
+    Ok((bytes.map_err(slow)?.map_err(|_| too_large("more".to_owned()))?, permit))
 }
 
 /// Takes a body and throws it away piece by piece: a client that is still sending would not see the answer.

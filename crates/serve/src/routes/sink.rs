@@ -14,7 +14,11 @@ use std::sync::Arc;
 /// Takes a logged request or response. Beside a network requests are counted, and their responses say nothing new; without one it is the other
 /// way round. So every pair counts once.
 pub async fn take(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Result<StatusCode, ApiError> {
-    let event = CloudEvent::parse(&headers).map_err(ApiError::bad_request)?;
+    let event = CloudEvent::parse(&headers).map_err(|reason| {
+        ApiError::bad_request(reason).with_hint(
+            "`/` takes CloudEvents of KServe's logger; predictions are asked for at `/v2/models/MODEL/infer`",
+        )
+    })?;
     let json_length = json_length(&headers)?;
     let bad = |bad: crate::protocol::BadTensor| ApiError::bad_request(bad.to_string());
     match (event.kind, app.preparation.is_some()) {

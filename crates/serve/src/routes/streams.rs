@@ -11,7 +11,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flipcast_run::LooksAtImages;
 use flipcast_run::monitor::{Monitor, Window, WindowKind};
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ const MOST_WINDOWS: usize = 2000;
 #[derive(Deserialize)]
 pub struct ListQuery {
     after: Option<String>,
+    #[serde(default, deserialize_with = "count")]
     limit: Option<usize>,
 }
 
@@ -31,12 +33,13 @@ pub struct ListQuery {
 #[derive(Deserialize)]
 pub struct WindowQuery {
     kind: Option<WindowKind>,
+    #[serde(default, deserialize_with = "count")]
     limit: Option<usize>,
 }
 
 pub async fn list(State(app): State<Arc<App>>, Query(query): Query<ListQuery>) -> Result<Json<Value>, ApiError> {
     blocking(move || {
-        let limit = query.limit.unwrap_or(100).clamp(1, MOST_STREAMS);
+        let limit = query.limit.unwrap_or(100).min(MOST_STREAMS);
         let stored = |error| StreamError::from(Box::new(error));
         let names = app.store.streams(query.after.as_deref().unwrap_or_default(), limit).map_err(stored)?;
         let count = app.store.count().map_err(stored)?;
@@ -168,13 +171,21 @@ fn summary(name: &str, monitor: &Monitor) -> Value {
 }
 
 fn stored_windows(app: &App, stream: &str, query: &WindowQuery) -> Result<Vec<Vec<u8>>, StreamError> {
-    crate::streams::check_name(stream)?;
+    app.shared.lock().monitor(stream)?;
     let kind = match query.kind.unwrap_or(WindowKind::Count) {
         WindowKind::Count => 0,
         WindowKind::Time => 1,
     };
-    let limit = query.limit.unwrap_or(200).clamp(1, MOST_WINDOWS);
+    let limit = query.limit.unwrap_or(200).min(MOST_WINDOWS);
     app.store.windows(stream, kind, limit).map_err(|error| Box::new(error).into())
+}
+
+/// A number in an address.
+pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let number = text.parse().ok().filter(|number| *number > 0);
+    let found: String = text.chars().take(64).collect();
+    number.map(Some).ok_or_else(|| D::Error::custom(format!("`{found}`, expected a whole number from 1 on")))
 }
 
 /// What only the monitor needs.

@@ -79,11 +79,19 @@ async fn every_refusal_is_json_and_says_what_was_found() {
     let router = outputs_server(config(folder.path())).router();
     for (method, path, status, found) in [
         ("GET", "/nowhere", StatusCode::NOT_FOUND, "`/nowhere`"),
-        ("PUT", "/labels", StatusCode::METHOD_NOT_ALLOWED, "`/labels` does not take PUT"),
-        ("GET", "/streams?limit=many", StatusCode::BAD_REQUEST, "limit"),
+        ("PUT", "/labels", StatusCode::METHOD_NOT_ALLOWED, "`/labels` does not take PUT, expected POST"),
+        ("DELETE", "/streams/s", StatusCode::METHOD_NOT_ALLOWED, "`/streams/s` does not take DELETE, expected GET"),
+        ("GET", "/streams/s/reset", StatusCode::METHOD_NOT_ALLOWED, "expected POST"),
+        ("GET", "/streams?limit=many", StatusCode::BAD_REQUEST, "limit: `many`, expected a whole number from 1 on"),
+        ("GET", "/streams?limit=0", StatusCode::BAD_REQUEST, "limit: `0`, expected a whole number from 1 on"),
+        ("GET", "/streams/s/ask?n=-1", StatusCode::BAD_REQUEST, "n: `-1`, expected"),
+        ("GET", "/streams/s", StatusCode::NOT_FOUND, "no stream called `s`"),
+        ("GET", "/streams/s/windows", StatusCode::NOT_FOUND, "no stream called `s`"),
+        ("GET", "/streams/s/records", StatusCode::NOT_FOUND, "no stream called `s`"),
         ("GET", "/streams/s/windows?kind=weekly", StatusCode::BAD_REQUEST, "weekly"),
-        ("GET", "/streams/s/images/first", StatusCode::BAD_REQUEST, "first"),
-        ("GET", "/streams/s/images/7", StatusCode::NOT_FOUND, "image 7 is not kept"),
+        ("GET", "/streams/s/images/first", StatusCode::BAD_REQUEST, "`first`, expected its number"),
+        ("GET", "/streams/s/images/7", StatusCode::NOT_FOUND, "no stream called `s`"),
+        ("POST", "/", StatusCode::BAD_REQUEST, "`ce-specversion` is missing"),
         ("GET", "/streams/s%00", StatusCode::BAD_REQUEST, "expected 1 to 128"),
     ] {
         let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
