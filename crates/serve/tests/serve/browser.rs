@@ -240,13 +240,12 @@ fn demo(state: &Path) -> Server {
     let model = ModelRequest::new(&assets.join("resnet20.fashion_mnist.safetensors")).open().unwrap();
     let calibration = Calibration::load(&assets.join("calibration.json")).unwrap();
     let data = DataRequest::new(assets.to_str().unwrap()).open(&model).unwrap().dataset;
-    let images: Vec<(Image, usize)> = (0..data.len())
-        .map(|index| {
-            let sample = data.sample(index).unwrap();
-            let class = sample.label.class().unwrap() as usize;
-            (sample.payload.into_image(&Default::default()).unwrap(), class)
-        })
-        .collect();
+    let mut of_class: Vec<Vec<Image>> = vec![Vec::new(); model.num_classes()];
+    for index in 0..data.len() {
+        let sample = data.sample(index).unwrap();
+        let class = sample.label.class().unwrap() as usize;
+        of_class[class].push(sample.payload.into_image(&Default::default()).unwrap());
+    }
     let subject = Subject::Network { model: &model, calibration: &calibration, device: Device::cpu(1) };
     let settings = ServeConfig {
         model_name: model.name().to_owned(),
@@ -263,8 +262,10 @@ fn demo(state: &Path) -> Server {
         for stream in ["berlin", "lisbon", "oslo"] {
             let mut sent = Vec::new();
             while sent.len() < 64 {
-                let (image, class) = &images[random.below(images.len())];
-                if stream == "oslo" && has_changed && [1, 8].contains(class) {
+                // As many of every class as in the calibration, as the demo has it.
+                let class = random.below(of_class.len());
+                let image = &of_class[class][random.below(of_class[class].len())];
+                if stream == "oslo" && has_changed && [1, 8].contains(&class) {
                     continue;
                 }
                 let mut noisy = |byte: &u8| (f64::from(*byte) + 28.0 * random.normal()).clamp(0.0, 255.0) as u8;
@@ -274,7 +275,7 @@ fn demo(state: &Path) -> Server {
                     image.clone()
                 });
                 if stream == "berlin" {
-                    berlin.push(*class);
+                    berlin.push(class);
                 }
             }
             assert_eq!(feeder.send(stream, sent), Ok(true));
