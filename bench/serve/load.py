@@ -210,7 +210,7 @@ def connections(server, count):
     for number in range(count):
         connection = socket.create_connection((host, int(port)))
         if number % 2:
-            connection.sendall(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{")
+            connection.sendall(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{")
         held.append(connection)
     body, headers = request(4, "beside")
     status, _ = post(server.connect(), body, headers)
@@ -226,7 +226,7 @@ def slow(args, clients=100):
     before, held = server.memory(), []
     host, port = server.address.split(":")
     body, headers = request(64, "unread")
-    head = "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items()) + f"Content-Length: {len(body)}\r\n\r\n"
+    head = "POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items()) + f"Content-Length: {len(body)}\r\n\r\n"
     for number in range(clients):
         connection = socket.create_connection((host, int(port)))
         connection.sendall(head.encode())

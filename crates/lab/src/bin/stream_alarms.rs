@@ -98,8 +98,10 @@ fn main() -> Result<()> {
     let whole = Arc::new(MonitorBasis::new(&calibration, &model)?);
     let mut deals = Vec::new();
     if unchanged > 0 || years > 0 {
-        eprintln!("predicting {DEALS} deals");
-        deals = (0..DEALS).map(|deal| predict(data.request(), deal)).collect::<Result<Vec<_>>>()?;
+        // Long streams draw images one by one, so that one deal is enough for them.
+        let times = if unchanged > 0 { DEALS } else { 1 };
+        eprintln!("predicting {times} deals");
+        deals = (0..times).map(|deal| predict(data.request(), deal)).collect::<Result<Vec<_>>>()?;
     }
     if years > 0 {
         eprintln!("long streams");
