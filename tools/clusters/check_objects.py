@@ -227,6 +227,8 @@ def main():
         # Told and not judged: on a machine that others use, even processor time varies by a fifth.
         log(f"  overhead of sharding in processor time: {', '.join(f'{ratio:+.1%}' for ratio in ratios)}")
         compare(expect, summary, seen, merged, counts, args.images)
+        by_address = whole(f"file://{folder.resolve()}")[0]
+        expect("`file://` is the folder, number by number", told(by_address) == told(seen))
     if args.local_only:
         return finish(args, summary, failures)
 
