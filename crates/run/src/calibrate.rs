@@ -133,7 +133,7 @@ pub fn calibrate(
     })?;
     Ok(Calibration {
         flipcast_calibration: CALIBRATION_FORMAT,
-        made_by: format!("flipcast {}", env!("CARGO_PKG_VERSION")),
+        made_by: Calibration::MADE_BY.to_owned(),
         model: ModelIdentity::of(setting.model),
         preprocess: job.clean.preprocess.clone(),
         class_space: job.clean.scope.name(),

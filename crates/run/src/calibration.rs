@@ -93,6 +93,9 @@ pub struct Calibration {
 }
 
 impl Calibration {
+    /// This version of the program, as calibrations name it.
+    pub const MADE_BY: &str = concat!("flipcast ", env!("CARGO_PKG_VERSION"));
+
     /// A hash of everything it holds, by which records name it.
     pub fn key(&self) -> Result<String, RunError> {
         Ok(Protocol::new("calibration").with("calibration", self)?.key())

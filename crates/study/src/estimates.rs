@@ -3,7 +3,7 @@
 use crate::analyse::UNIT;
 use crate::{Plan, StudyError, Unit};
 use flipcast_record::{Protocol, RunRecord};
-use flipcast_run::{Calibration, CalibrationShift, CellRequest, Device, ESTIMATES_VERSION, ModelIdentity, Setting};
+use flipcast_run::{CalibrationJob, CalibrationShift, CellRequest, Device, ESTIMATES_VERSION, ModelIdentity, Setting};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -11,23 +11,20 @@ use std::collections::BTreeSet;
 pub(crate) const CALIBRATION: &str = "calibration";
 pub(crate) const ESTIMATES: &str = "estimates";
 
-/// What defines a calibration made from `clean`.
-pub(crate) fn calibration_protocol(
-    setting: &Setting,
-    clean: &CellRequest,
-    made: &Calibration,
-) -> Result<Protocol, StudyError> {
-    let protocol = flipcast_run::estimates_protocol(CALIBRATION, setting, clean)?;
-    let mut protocol = protocol.with("options", &made.basis.options)?;
-    let shifts: Vec<&str> = made.cells.iter().skip(1).map(|cell| cell.name.as_str()).collect();
+/// What defines the calibration that `job` makes.
+pub(crate) fn calibration_protocol(job: &CalibrationJob) -> Result<Protocol, StudyError> {
+    let protocol = flipcast_run::estimates_protocol(CALIBRATION, &job.setting, &job.clean)?;
+    let mut protocol = protocol.with("options", &job.options)?;
+    let shifts: Vec<&str> = job.shifts.iter().map(|shift| shift.name.as_str()).collect();
     let published = CalibrationShift::held_out();
     if !shifts.iter().copied().eq(published.iter().map(|shift| shift.name.as_str())) {
         protocol = protocol.with("shifts", &shifts)?;
     }
-    if made.storage.is_none() {
+    let storage = job.first_storage()?;
+    if storage.is_none() {
         return Ok(protocol);
     }
-    Ok(protocol.with("storage", &made.storage)?)
+    Ok(protocol.with("storage", &storage)?)
 }
 
 /// What defines the estimates of a unit.

@@ -299,20 +299,19 @@ impl ModelRun<'_> {
         let (State::Based(_), Some(job)) = (&state, self.calibration_job(task, device)) else {
             return Ok(state);
         };
-        // Whoever comes first makes the cells that are still missing, and the record; the others wait, and then fit side by side.
+        // Whoever comes first makes the cells that are still missing, and the fits; the others wait for its record.
         let clean = cell_protocol("calibrate", &job.setting, &job.clean, &job.options)?.with("fits", &true);
-        let clean = clean.map_err(StudyError::from)?;
-        let first = self.ledger.claim(&clean);
-        if first.is_none() {
-            self.wait_for(&clean)?;
-        }
-        self.ledger.refresh()?;
-        let mut ledger = self.ledger.clone();
-        let mut within = self.within(&task.name);
-        let made = calibrate(&job, &mut ledger, &mut within)?;
-        let protocol = calibration_protocol(&job.setting, &job.clean, &made)?;
+        let _claim = self.wait_for(&clean.map_err(StudyError::from)?)?;
+        let protocol = calibration_protocol(&job)?;
         let key = protocol.key();
-        if !self.is_known(&protocol)? {
+        let recorded = self.ledger.find::<Value>(&protocol)?;
+        let is_known = recorded.is_some();
+        if let Some(made) = recorded.and_then(made_by_this_version) {
+            return Ok(State::Made(Arc::new(made), key));
+        }
+        let mut ledger = self.ledger.clone();
+        let made = calibrate(&job, &mut ledger, &mut self.within(&task.name))?;
+        if !is_known {
             let seconds = made.cells.iter().map(|cell| cell.cell.seconds.total());
             ledger.keep(protocol, &made, seconds.sum())?;
         }
@@ -459,6 +458,12 @@ impl Task<'_> {
     pub fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
+}
+
+/// The calibration of a record, unless another version of the program made it, whose fits may be others.
+fn made_by_this_version(recorded: Value) -> Option<Calibration> {
+    let made: Calibration = serde_json::from_value(recorded).ok()?;
+    (made.made_by == Calibration::MADE_BY).then_some(made)
 }
 
 /// What tells calibrations of one model apart.
