@@ -33,6 +33,12 @@ KINDS = {
     "mobilenet_v3": ["script13"],
     "ceil": ["script"],
     "efficientnet": ["folded", "script13"],
+    "swin": ["kept"],
+    "swin_v2": ["kept"],
+    "eva": ["kept"],
+    "enlarged": ["folded", "kept"],
+    "standardized": ["folded", "kept"],
+    "one_group": ["folded", "kept"],
 }
 
 

@@ -6,6 +6,7 @@ mod golden_network;
 
 use flipcast_exec::{Exactness, Executor, Network, NetworkOptions, NormMode};
 use flipcast_graph::Graph;
+use flipcast_ground::Hint;
 use flipcast_models::{Architecture, LoadRequest, Model, ModelError};
 use flipcast_tensor::Tensor;
 use flipcast_testkit::{Loss, ReferenceExecutor};
@@ -121,6 +122,7 @@ fn networks_of_torchvision_and_timm_run() {
                     cause = error.source();
                 }
                 println!("{name}: REFUSED {}", causes[1..].join(": "));
+                println!("    hint: {}", error.hint().unwrap_or("none".to_owned()));
             }
             Ok(_) if !numbers.exists() => println!("{name}: loads, but nothing tells what it computes"),
             Ok(model) => {

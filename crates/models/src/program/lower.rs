@@ -139,7 +139,7 @@ pub(crate) fn lower_program(file: &WeightFile, program: &StoredProgram, size: Si
     let program = match program {
         StoredProgram::Exported(place) => {
             let program = Program::read(file.bytes(place.clone()))?;
-            Program { calls: rotary::fuse(program.calls, &program.output), ..program }
+            Program { calls: rotary::fuse(program.calls, &program.output, &|_| None), ..program }
         }
         StoredProgram::Onnx(model) => Program::from_onnx(file, model, size)?,
     };

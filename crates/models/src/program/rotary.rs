@@ -6,9 +6,13 @@ use std::collections::{HashMap, HashSet};
 /// What the one call is named.
 pub(super) const ROTATE: &str = "flipcast.rotate";
 
-/// `calls` with every `cat(x[:k], x[k:] * cos + rotate(x[k:]) * sin)` along tokens as one call.
-pub(super) fn fuse(mut calls: Vec<Call>, output: &str) -> Vec<Call> {
-    let search = Search::new(&calls);
+/// Calls between a number and where it is used, at most.
+const LONGEST_CHAIN: usize = 8;
+
+/// `calls` with every `cat(x[:k], x[k:] * cos + rotate(x[k:]) * sin)` along tokens as one call; `stored` is the number that a tensor
+/// of the file holds.
+pub(super) fn fuse(mut calls: Vec<Call>, output: &str, stored: &dyn Fn(&str) -> Option<i64>) -> Vec<Call> {
+    let search = Search::new(&calls, stored);
     let found: Vec<(usize, Rotation)> =
         (0..calls.len()).filter_map(|at| Some((at, search.rotation(&calls[at])?))).collect();
     if found.is_empty() {
@@ -42,12 +46,65 @@ struct Rotation {
 struct Search<'a> {
     calls: &'a [Call],
     makers: HashMap<&'a str, usize>,
+    stored: &'a dyn Fn(&str) -> Option<i64>,
 }
 
 impl<'a> Search<'a> {
-    fn new(calls: &'a [Call]) -> Self {
+    fn new(calls: &'a [Call], stored: &'a dyn Fn(&str) -> Option<i64>) -> Self {
         let results = calls.iter().enumerate().flat_map(|(at, call)| call.results.iter().map(move |name| (name, at)));
-        Self { calls, makers: results.map(|(name, at)| (name.as_str(), at)).collect() }
+        Self { calls, makers: results.map(|(name, at)| (name.as_str(), at)).collect(), stored }
+    }
+
+    /// A whole number among the arguments, if it is known.
+    fn int(&self, call: &Call, name: &str, default: i64) -> Option<i64> {
+        match call.argument(name) {
+            None => Some(default),
+            Some(Arg::Int(Int::Known(value))) => Some(*value),
+            Some(Arg::Tensor(name)) => self.number(name),
+            Some(_) => None,
+        }
+    }
+
+    /// The whole number that a tensor holds, which exporters of ONNX cast and reshape before they use it.
+    fn number(&self, name: &str) -> Option<i64> {
+        let mut name = name;
+        for _ in 0..LONGEST_CHAIN {
+            let Some(&at) = self.makers.get(name) else {
+                return (self.stored)(name);
+            };
+            let call = &self.calls[at];
+            match (call.plain_operator(), call.nth(0)?) {
+                ("onnx.Cast" | "onnx.Reshape", Arg::Tensor(of)) => name = of,
+                ("onnx.Constant", Arg::Int(Int::Known(value))) => return Some(*value),
+                ("onnx.Constant", Arg::Ints(values)) => {
+                    return match values[..] {
+                        [Int::Known(value)] => Some(value),
+                        _ => None,
+                    };
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// The two tensors that `name` has side by side on a last axis of its own.
+    fn pairs(&self, name: &str, inner: &mut Vec<usize>) -> Option<[&'a str; 2]> {
+        let call = self.made_by(name, &["aten.stack", "aten.cat"], inner)?;
+        let (Some(Arg::Tensors(both)), -1) = (call.nth(0), self.int(call, "dim", 0)?) else {
+            return None;
+        };
+        let [first, second] = &both[..] else {
+            return None;
+        };
+        if call.plain_operator() == "aten.stack" {
+            return Some([first, second]);
+        }
+        let mut of_last_axis = |name: &str| {
+            let call = self.made_by(name, &["onnx.Unsqueeze"], inner)?;
+            call.tensor_name(0).filter(|_| self.int(call, "dim", 0) == Some(-1))
+        };
+        Some([of_last_axis(first)?, of_last_axis(second)?])
     }
 
     /// The call of one of `operators` that makes `name`.
@@ -60,9 +117,13 @@ impl<'a> Search<'a> {
 
     /// The tensor that `name` is a slice of along `axis`, with its start and end; slices of everything are passed over.
     fn slice(&self, name: &str, axis: i64, inner: &mut Vec<usize>) -> Option<(&'a str, [i64; 3])> {
-        let call = self.made_by(name, &["aten.slice"], inner)?;
-        let range = [int(call, "start", 0)?, int(call, "end", i64::MAX)?, int(call, "step", 1)?];
-        (int(call, "dim", 0)? == axis).then_some((call.tensor_name(0)?, range))
+        let call = self.made_by(name, &["aten.slice", "onnx.Slice"], inner)?;
+        let [dim, start, end, step] = match call.onnx.is_some() {
+            true => ["axes", "starts", "ends", "steps"],
+            false => ["dim", "start", "end", "step"],
+        };
+        let range = [self.int(call, start, 0)?, self.int(call, end, i64::MAX)?, self.int(call, step, 1)?];
+        (self.int(call, dim, 0)? == axis).then_some((call.tensor_name(0)?, range))
     }
 
     /// `name`, or what it is a slice of all images of.
@@ -81,7 +142,7 @@ impl<'a> Search<'a> {
         let (Some(Arg::Tensors(parts)), "aten.cat") = (call.nth(0), call.plain_operator()) else {
             return None;
         };
-        let ([front, turned], 2) = (&parts[..], int(call, "dim", 0)?) else {
+        let ([front, turned], 2) = (&parts[..], self.int(call, "dim", 0)?) else {
             return None;
         };
         let mut inner = Vec::new();
@@ -90,16 +151,11 @@ impl<'a> Search<'a> {
         let across = self.made_by(sum.tensor_name(1)?, &["aten.mul"], &mut inner)?;
         let (behind, cos) = (straight.tensor_name(0)?, straight.tensor_name(1)?);
         let (pairs, sin) = (across.tensor_name(0)?, across.tensor_name(1)?);
-        let reshaped = self.made_by(pairs, &["aten.reshape", "aten.view", "aten.flatten"], &mut inner)?;
-        let stack = self.made_by(reshaped.tensor_name(0)?, &["aten.stack"], &mut inner)?;
-        let (Some(Arg::Tensors(both)), -1) = (stack.nth(0), int(stack, "dim", 0)?) else {
-            return None;
-        };
-        let [negated, even] = &both[..] else {
-            return None;
-        };
+        let reshapes = ["aten.reshape", "aten.view", "aten.flatten", "onnx.Reshape"];
+        let reshaped = self.made_by(pairs, &reshapes, &mut inner)?;
+        let [negated, even] = self.pairs(reshaped.tensor_name(0)?, &mut inner)?;
         let odd = self.made_by(negated, &["aten.neg"], &mut inner)?.tensor_name(0)?;
-        let every_second = [(odd, 1), (even.as_str(), 0)].into_iter().all(|(name, first)| {
+        let every_second = [(odd, 1), (even, 0)].into_iter().all(|(name, first)| {
             let slice = self.slice(name, 3, &mut inner);
             slice.is_some_and(|(of, range)| of == behind && range == [first, i64::MAX, 2])
         });
@@ -115,14 +171,5 @@ impl<'a> Search<'a> {
         }
         let tensor = |name: &str, value: &str| (name.to_owned(), Arg::Tensor(value.to_owned()));
         Some(Rotation { arguments: vec![tensor("self", x), tensor("cos", cos), tensor("sin", sin)], calls: inner })
-    }
-}
-
-/// A whole number among the arguments, if it is known.
-fn int(call: &Call, name: &str, default: i64) -> Option<i64> {
-    match call.argument(name) {
-        None => Some(default),
-        Some(Arg::Int(Int::Known(value))) => Some(*value),
-        Some(_) => None,
     }
 }

@@ -2,9 +2,9 @@
 
 mod patterns;
 
-use super::ProgramError;
 use super::operators::Operator;
 use super::schema::{Arg, Call, Int, Program};
+use super::{ProgramError, rotary};
 use crate::weights::onnx::{Attribute, Dim, Node, OnnxModel};
 use crate::{WeightFile, text::shown};
 use flipcast_images::preprocess::Size;
@@ -62,6 +62,11 @@ impl Program {
         let output = reader.resolve(output).to_owned();
         let tensors = file.tensors().map(|tensor| (tensor.name.clone(), tensor.name.clone())).collect();
         let calls = patterns::fuse(reader.calls, file, input, &output);
+        let number = |name: &str| {
+            file.info(name).filter(|info| info.shape.checked_len() == Some(1))?;
+            file.load(name).ok().map(|tensor| tensor.values()[0] as i64)
+        };
+        let calls = rotary::fuse(calls, &output, &number);
         Ok(Self { calls, tensors, input: input.clone(), example, output })
     }
 }
@@ -104,7 +109,11 @@ impl Reader<'_> {
 
     fn node(&mut self, node: &Node) {
         let standard = node.domain.is_empty() || node.domain == "ai.onnx";
-        let inputs: Vec<String> = node.inputs.iter().map(|name| self.resolve(name).to_owned()).collect();
+        let mut inputs: Vec<String> = node.inputs.iter().map(|name| self.resolve(name).to_owned()).collect();
+        // Its second operand tells the type alone, and types are all one here.
+        if standard && node.operator == "CastLike" {
+            inputs.truncate(1);
+        }
         // A constant is a tensor of the file, and an identity what it reads.
         let alias = match (node.operator.as_str(), &node.attributes[..], &inputs[..], &node.outputs[..]) {
             ("Constant", [(_, Attribute::Tensor(tensor))], [], [output]) if standard => Some((output, tensor.clone())),

@@ -4,6 +4,9 @@ use crate::WeightFile;
 use crate::program::schema::{Arg, Call, Int};
 use std::collections::{HashMap, HashSet};
 
+/// Calls between a number and where it is used, at most.
+const LONGEST_CHAIN: usize = 8;
+
 /// `calls` with every pattern replaced by the one call that it stands for.
 pub(super) fn fuse(calls: Vec<Call>, file: &WeightFile, input: &str, output: &str) -> Vec<Call> {
     let fused = {
@@ -77,7 +80,14 @@ impl<'a> Search<'a> {
             "aten.add" => {
                 self.group_norm(call).or_else(|| self.layer_norm(call)).or_else(|| self.linear_with_bias(call))
             }
-            "aten.mul" => self.gelu(call).or_else(|| self.gated(call)),
+            "aten.mul" => {
+                let scaled = || {
+                    Self::operands(call)
+                        .into_iter()
+                        .find_map(|(back, weight)| self.scaled_groups(call, back, weight, None))
+                };
+                self.gelu(call).or_else(|| self.gated(call)).or_else(scaled)
+            }
             _ => None,
         }
     }
@@ -252,30 +262,67 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// An instance norm of groups that were made channels.
+    /// How often which value is repeated in the constant `name`, which is stored so or expanded from one.
+    fn repeated(&self, name: &str) -> Option<(i64, f64)> {
+        let Some(&at) = self.makers.get(name) else {
+            let tensor = self.file.load(name).ok()?;
+            let (&first, rest) = tensor.values().split_first()?;
+            let count = tensor.values().len() as i64;
+            return rest.iter().all(|&value| value == first).then_some((count, f64::from(first)));
+        };
+        let call = Some(&self.calls[at]).filter(|call| call.operator == "onnx.Expand")?;
+        Some((self.known(call.tensor_name(1)?)? as i64, self.known(call.tensor_name(0)?)?))
+    }
+
+    /// The one number that a constant holds, which exporters cast and reshape before they use it.
+    fn known(&self, name: &str) -> Option<f64> {
+        let mut name = name;
+        for _ in 0..LONGEST_CHAIN {
+            let Some(&at) = self.makers.get(name) else {
+                return self.number(name);
+            };
+            let call = &self.calls[at];
+            match (call.operator.as_str(), call.nth(0)?) {
+                ("onnx.Cast" | "onnx.Reshape" | "aten.clone", Arg::Tensor(of)) => name = of,
+                ("onnx.Constant", Arg::Float(value)) => return Some(*value),
+                ("onnx.Constant", Arg::Int(Int::Known(value))) => return Some(*value as f64),
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// An instance norm of groups that were made channels, with a scale and a shift behind it.
     fn group_norm(&self, call: &Call) -> Option<Match> {
         Self::operands(call).into_iter().find_map(|(product, bias)| {
-            let (mul_at, mul) = self.made_by(product, "aten.mul").filter(|_| self.is_constant(bias))?;
-            let (back, weight) = Self::operands(mul).into_iter().find(|&(_, weight)| self.is_constant(weight))?;
-            let (back_at, back) = self.made_by(back, "onnx.Reshape")?;
-            let (norm_at, norm) = self.made_by(back.tensor_name(0)?, "onnx.InstanceNormalization")?;
-            let (to_at, to) = self.made_by(norm.tensor_name(0)?, "onnx.Reshape")?;
-            let scale = self.file.load(norm.tensor_name(1)?).ok()?;
-            let shift = self.file.load(norm.tensor_name(2)?).ok()?;
-            let neutral = scale.values().iter().all(|&v| v == 1.0) && shift.values().iter().all(|&v| v == 0.0);
-            if !neutral {
-                return None;
-            }
-            let groups = Int::Known(scale.values().len() as i64);
-            let arguments = vec![
-                ("input", tensor(to.tensor_name(0)?)),
-                ("num_groups", Arg::Int(groups)),
-                ("weight", tensor(weight)),
-                ("bias", tensor(bias)),
-                ("eps", norm.argument("eps").cloned().unwrap_or(Arg::Float(1e-5))),
-            ];
-            Self::fused(call, "aten.group_norm", arguments, vec![mul_at, back_at, norm_at, to_at])
+            let (at, mul) = self.made_by(product, "aten.mul").filter(|_| self.is_constant(bias))?;
+            Self::operands(mul).into_iter().find_map(|(back, weight)| {
+                let mut found = self.scaled_groups(call, back, weight, Some(bias))?;
+                found.swallowed.push(at);
+                Some(found)
+            })
         })
+    }
+
+    /// An instance norm of groups that were made channels, whose result `back` is multiplied with `weight`.
+    fn scaled_groups(&self, call: &Call, back: &str, weight: &str, bias: Option<&str>) -> Option<Match> {
+        let (back_at, back) = self.made_by(back, "onnx.Reshape").filter(|_| self.is_constant(weight))?;
+        let (norm_at, norm) = self.made_by(back.tensor_name(0)?, "onnx.InstanceNormalization")?;
+        let (to_at, to) = self.made_by(norm.tensor_name(0)?, "onnx.Reshape")?;
+        let (groups, scale) = self.repeated(norm.tensor_name(1)?)?;
+        let (_, shift) = self.repeated(norm.tensor_name(2)?)?;
+        if [scale, shift] != [1.0, 0.0] {
+            return None;
+        }
+        let groups = Int::Known(groups);
+        let arguments = vec![
+            ("input", tensor(to.tensor_name(0)?)),
+            ("num_groups", Arg::Int(groups)),
+            ("weight", tensor(weight)),
+            ("bias", bias.map_or(Arg::None, tensor)),
+            ("eps", norm.argument("eps").cloned().unwrap_or(Arg::Float(1e-5))),
+        ];
+        Self::fused(call, "aten.group_norm", arguments, vec![back_at, norm_at, to_at])
     }
 }
 

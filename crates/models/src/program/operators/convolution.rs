@@ -219,18 +219,11 @@ pub(super) fn pad(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
         return Err(refuse("value", value.to_string(), "0"));
     }
     let pads = lowering.ints(call, "pad")?.unwrap_or_default();
-    let dims = lowering.dims(view.node);
     let mut sides = [0; 4];
     for (place, &pad) in pads.iter().enumerate() {
         // The last axis comes first.
         let axis = view.axes.len().checked_sub(1 + place / 2);
-        let side = axis.and_then(|axis| match &view.axes[axis] {
-            pieces if *pieces == whole(Dim::Row, dims.height) && !pieces.is_empty() => Some(0),
-            pieces if *pieces == whole(Dim::Column, dims.width) && !pieces.is_empty() => Some(2),
-            // A map of one row or one column has no piece for it.
-            pieces if pieces.is_empty() && view.is_map(lowering.batch, dims) && axis >= 2 => Some(2 * (axis - 2)),
-            _ => None,
-        });
+        let side = axis.and_then(|axis| lowering.first_side(&view, axis));
         let pad = usize::try_from(pad).ok().filter(|&pad| pad <= 1 << 16 && (pad == 0 || side.is_some()));
         let pad = pad.ok_or_else(|| refuse("pad", format!("{pads:?}"), "rows and columns, none cut off"))?;
         if let Some(side) = side {
@@ -259,8 +252,8 @@ pub(super) fn onnx_pad(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<V
     for (place, &pad) in found.iter().enumerate() {
         let axis = position(axes[place % axes.len()], rank).ok_or_else(bad)?;
         let pad = usize::try_from(pad).ok().filter(|&pad| pad <= 1 << 16).ok_or_else(bad)?;
-        match axis.checked_sub(2).filter(|_| rank == 4) {
-            Some(direction) => sides[2 * direction + place / axes.len()] = pad,
+        match lowering.first_side(&view, axis) {
+            Some(side) => sides[side + place / axes.len()] = pad,
             None if pad == 0 => {}
             None => return Err(bad()),
         }
@@ -269,6 +262,18 @@ pub(super) fn onnx_pad(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<V
 }
 
 impl Lowering<'_> {
+    /// The first of the two sides of a map that zeros on `axis` stand at: 0 where it has all rows, 2 where it has all columns.
+    fn first_side(&self, view: &View, axis: usize) -> Option<usize> {
+        let dims = self.dims(view.node);
+        match &view.axes[axis] {
+            pieces if *pieces == whole(Dim::Row, dims.height) && !pieces.is_empty() => Some(0),
+            pieces if *pieces == whole(Dim::Column, dims.width) && !pieces.is_empty() => Some(2),
+            // A map of one row or one column has no piece for it.
+            pieces if pieces.is_empty() && view.is_map(self.batch, dims) && axis >= 2 => Some(2 * (axis - 2)),
+            _ => None,
+        }
+    }
+
     /// Zeros above, below, left and right of a map.
     fn pad_view(&mut self, call: &Call, mut view: View, sides: [usize; 4]) -> Result<Vec<Value>, CallError> {
         if sides == [0; 4] {

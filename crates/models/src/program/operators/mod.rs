@@ -121,6 +121,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("aten.expand_as", lengths::expand_as),
     op("aten.addcmul", lengths::addcmul),
     op("aten.upsample_nearest2d", upsample::nearest),
+    op("onnx.Resize", upsample::resize).onnx(&[("Resize", &["self", "roi", "scale_factors", "output_size"])]),
     op(ROTATE, rotary::rotate),
     op("aten.cat", tokens::cat).onnx(&[("Concat", &["tensors..."])]),
     view("onnx.Slice", tokens::onnx_slice).onnx(&[("Slice", &["self", "starts", "ends", "axes", "steps"])]),

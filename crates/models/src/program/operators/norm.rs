@@ -63,7 +63,8 @@ pub(super) fn instance_norm(lowering: &mut Lowering<'_>, call: &Call) -> Result<
 }
 
 impl Lowering<'_> {
-    /// Weights standardised by a batch norm over `[1, channels, values]` with the statistics of the weights themselves.
+    /// Weights standardised by a batch norm over `[1, channels, values]` with the statistics of the weights themselves, or with those
+    /// that an exporter has computed of them.
     fn standardize(&mut self, call: &Call, weights: &Constant) -> Result<Vec<Value>, CallError> {
         let &[1, channels, count] = weights.extents() else {
             return Err(refuse(
@@ -72,24 +73,34 @@ impl Lowering<'_> {
                 "[1, channels, values]",
             ));
         };
-        if !call.bool("training", false)? || count == 0 {
-            return Err(refuse("training", "`false` for a constant", "`true`"));
+        if count == 0 {
+            return Err(refuse("input", "a constant without values", "weights"));
         }
-        let mut affine = |argument, neutral| match self.constant(call, argument)? {
-            None => Ok(vec![neutral; channels]),
-            Some(found) if found.tensor.values().len() == channels => Ok(found.tensor.values().to_vec()),
+        let mut by_channel = |argument| match self.constant(call, argument)? {
+            None => Ok(None),
+            Some(found) if found.tensor.values().len() == channels => Ok(Some(found.tensor.values().to_vec())),
             Some(found) => {
                 Err(refuse(argument, format!("of extents {:?}", found.extents()), format!("{channels} values")))
             }
         };
-        let (scale, shift) = (affine("weight", 1.0)?, affine("bias", 0.0)?);
+        let scale = by_channel("weight")?.unwrap_or_else(|| vec![1.0; channels]);
+        let shift = by_channel("bias")?.unwrap_or_else(|| vec![0.0; channels]);
+        let given = match call.bool("training", false)? {
+            true => None,
+            false => by_channel("running_mean")?.zip(by_channel("running_var")?),
+        };
+        if given.is_none() && !call.bool("training", false)? {
+            return Err(refuse("running_mean", "absent", "statistics of the weights"));
+        }
         let eps = call.float("eps", Some(1e-5))?;
         let mut values = Vec::with_capacity(channels * count);
-        for ((channel, scale), shift) in weights.tensor.values().chunks_exact(count).zip(scale).zip(shift) {
-            let mean = channel.iter().map(|&value| f64::from(value)).sum::<f64>() / count as f64;
-            let variance = channel.iter().map(|&value| (f64::from(value) - mean).powi(2)).sum::<f64>() / count as f64;
-            let factor = f64::from(scale) / (variance + eps).sqrt();
-            values.extend(channel.iter().map(|&value| ((f64::from(value) - mean) * factor + f64::from(shift)) as f32));
+        for (at, channel) in weights.tensor.values().chunks_exact(count).enumerate() {
+            let (mean, variance) = match &given {
+                Some((means, variances)) => (f64::from(means[at]), f64::from(variances[at])),
+                None => mean_and_variance(channel),
+            };
+            let (factor, shift) = (f64::from(scale[at]) / (variance + eps).sqrt(), f64::from(shift[at]));
+            values.extend(channel.iter().map(|&value| ((f64::from(value) - mean) * factor + shift) as f32));
         }
         let made = Constant::new(weights.extents().to_vec(), values).expect("as many values as before");
         Ok(vec![Value::Constant(Constant { name: weights.name.clone(), ..made })])
@@ -98,6 +109,10 @@ impl Lowering<'_> {
     /// Keeps scale and shift of a norm and gives its name. A norm without them gets those that change nothing.
     fn norm(&mut self, call: &Call, view: &View, kind: NormKind) -> Result<String, CallError> {
         let channels = self.dims(view.node).channels;
+        // Statistics are those of all pixels of the node.
+        if kind != NormKind::Layer && !view.is_whole(self.batch, self.dims(view.node)) {
+            return Err(self.layout(view, "all pixels"));
+        }
         let kept = [("weight", 1.0), ("bias", 0.0)];
         let mut named = None;
         let mut tensors = Vec::new();
@@ -141,4 +156,10 @@ impl Lowering<'_> {
         let node = self.note(node, dims)?;
         Ok(vec![Value::View(view.of(node))])
     }
+}
+
+fn mean_and_variance(values: &[f32]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().map(|&value| f64::from(value)).sum::<f64>() / count;
+    (mean, values.iter().map(|&value| (f64::from(value) - mean).powi(2)).sum::<f64>() / count)
 }

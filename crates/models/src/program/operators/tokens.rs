@@ -3,7 +3,7 @@ use crate::program::CallError;
 use crate::program::arguments::{position, refuse};
 use crate::program::lower::{Constant, Lowering, Value};
 use crate::program::schema::{Arg, Call};
-use crate::program::view::{Dim, Piece, View, whole};
+use crate::program::view::{Dim, Piece, View};
 use flipcast_graph::Dims;
 
 /// Elements of a constant whose parts may be changed in place.
@@ -24,6 +24,11 @@ pub(super) fn cat(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>
         });
         let joined = super::constants::concatenate(lowering.room, &constants.collect::<Vec<_>>(), axis)?;
         return Ok(vec![Value::Constant(joined)]);
+    }
+    if let [Value::View(behind), Value::View(front)] = &values[..]
+        && let Some(rolled) = lowering.rolled(behind, front, axis)
+    {
+        return Ok(vec![Value::View(rolled)]);
     }
     let mut learned = Vec::new();
     let mut views = Vec::new();
@@ -123,6 +128,14 @@ pub(super) fn onnx_slice(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec
                 let (start, end) = (from_front(start).clamp(0, size), from_front(end).clamp(0, size));
                 lowering.part(call, &value, axis, start as usize, usize::try_from(end - start).unwrap_or(0))?
             }
+            Value::View(view) => {
+                let whole = usize::try_from(step).ok().zip(usize::try_from(start).ok());
+                let strided = whole
+                    .filter(|_| from_front(end) >= size)
+                    .and_then(|(step, first)| view.every(axis, lowering.dims(view.node), first, step));
+                let expected = "1, or every so many of all rows or columns";
+                Value::View(strided.ok_or_else(|| refuse("steps", step.to_string(), expected))?)
+            }
             _ => return Err(refuse("steps", step.to_string(), "1")),
         };
     }
@@ -206,6 +219,9 @@ impl Lowering<'_> {
     /// One position of an axis, which is left out.
     pub(super) fn pick(&mut self, call: &Call, value: &Value, axis: usize, index: usize) -> Result<Value, CallError> {
         Ok(match self.part(call, value, axis, index, 1)? {
+            Value::View(view) if view.axes[axis].iter().any(|piece| matches!(piece.dim, Dim::Row | Dim::Column)) => {
+                return Err(self.layout(&view, "all pixels or some channels on the axis that is cut"));
+            }
             Value::View(mut view) => {
                 view.axes.remove(axis);
                 Value::View(view)
@@ -243,7 +259,7 @@ impl Lowering<'_> {
                 self.part(call, &Value::View(view), axis, first, count)
             }
             Value::View(view) => {
-                match view.slice_channels(axis, first, count).or_else(|| self.corner(view, axis, first, count)) {
+                match view.slice_channels(axis, first, count).or_else(|| self.band(view, axis, first, count)) {
                     Some(part) => Ok(Value::View(part)),
                     None => self.token_range(call, view, axis, first, count).map(Value::View),
                 }
@@ -258,18 +274,46 @@ impl Lowering<'_> {
         }
     }
 
-    /// The first `count` rows or columns of a map, which [`Lowering::whole_view`] cuts off where it is needed.
-    fn corner(&self, view: &View, axis: usize, first: usize, count: usize) -> Option<View> {
+    /// Some rows or columns of a map. [`Lowering::whole_view`] cuts off those in front where it is needed, and [`cat`] puts the two
+    /// parts of a map that was rolled together again.
+    fn band(&self, view: &View, axis: usize, first: usize, count: usize) -> Option<View> {
         let &[Piece { dim: dim @ (Dim::Row | Dim::Column), size, stride: 1 }] = &view.axes[axis][..] else {
             return None;
         };
         let dims = self.dims(view.node);
+        let (direction, all) = if dim == Dim::Row { (0, dims.height) } else { (1, dims.width) };
         // A column of tokens is no map.
-        let fits = first == 0 && dims.width > 1 && dims.height > 1 && view.turn == [0; 2] && view.padding == [0; 4];
-        let all = if dim == Dim::Row { dims.height } else { dims.width };
-        let mut corner = view.clone();
-        corner.axes[axis] = whole(dim, count);
-        (fits && size == all && count > 1).then_some(corner)
+        let fits = dims.width > 1 && dims.height > 1 && view.padding == [0; 4] && size == all;
+        let mut band = view.clone();
+        band.axes[axis] = vec![Piece { dim, size: count, stride: 1 }];
+        band.first_pixel[direction] = first;
+        (fits && view.first_pixel[direction] == 0).then_some(band)
+    }
+
+    /// The map that two parts of it make up, those behind in front, as `roll` gives it.
+    fn rolled(&self, behind: &View, front: &View, axis: usize) -> Option<View> {
+        let ([back], [begin]) = (&behind.axes.get(axis)?[..], &front.axes.get(axis)?[..]) else {
+            return None;
+        };
+        let direction = match back.dim {
+            Dim::Row => 0,
+            Dim::Column => 1,
+            Dim::Batch | Dim::Channel => return None,
+        };
+        let dims = self.dims(behind.node);
+        let side = [dims.height, dims.width][direction];
+        let mut rolled = behind.clone();
+        rolled.axes[axis] = vec![Piece { size: side, ..*back }];
+        rolled.first_pixel[direction] = 0;
+        rolled.turn[direction] = (behind.turn[direction] + begin.size) % side;
+        let mut expected = behind.clone();
+        expected.axes[axis] = vec![Piece { size: begin.size, ..*back }];
+        expected.first_pixel[direction] = 0;
+        let fits = back.stride == 1
+            && behind.first_pixel[direction] == begin.size
+            && begin.size + back.size == side
+            && *front == expected;
+        fits.then_some(rolled)
     }
 
     fn token_range(

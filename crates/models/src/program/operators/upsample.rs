@@ -3,7 +3,8 @@ use crate::program::arguments::refuse;
 use crate::program::lower::{Constant, Lowering, Value};
 use crate::program::schema::{Arg, Call};
 use crate::program::view::View;
-use flipcast_graph::{Conv2d, Dims, Padding};
+use crate::text::shown;
+use flipcast_graph::{Conv2d, Dims, NodeId, Padding};
 
 /// The largest enlargement.
 const LARGEST_FACTOR: usize = 64;
@@ -23,14 +24,54 @@ pub(super) fn nearest(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Va
             vec![rows as f64 / dims.height as f64, columns as f64 / dims.width as f64]
         }
     };
-    let factor = match factors[..] {
+    enlarge(lowering, call, x, &factors)
+}
+
+/// `Resize(X, roi, scales, sizes)` of maps by the nearest pixel: one of scales and sizes is given, for all four axes.
+pub(super) fn resize(lowering: &mut Lowering<'_>, call: &Call) -> Result<Vec<Value>, CallError> {
+    let view = lowering.view(call, 0)?;
+    let x = lowering.map_node(call, &view)?;
+    let dims = lowering.dims(x);
+    // The pixel at `i / factor`, rounded down.
+    let settings = [
+        ("mode", "nearest", "nearest"),
+        ("coordinate_transformation_mode", "half_pixel", "asymmetric"),
+        ("nearest_mode", "round_prefer_floor", "floor"),
+    ];
+    for (name, default, expected) in settings {
+        let found = call.text(name, default)?;
+        if found != expected {
+            return Err(refuse(name, format!("`{}`", shown(found)), format!("`{expected}`")));
+        }
+    }
+    let factors: Vec<f64> = match lowering.constant(call, "scale_factors")? {
+        Some(scales) if !scales.tensor.values().is_empty() => {
+            scales.tensor.values().iter().map(|&scale| f64::from(scale)).collect()
+        }
+        _ => {
+            let sizes = lowering.ints(call, "output_size")?.unwrap_or_default();
+            lowering.bind_to_size(call);
+            let before = [lowering.batch, dims.channels, dims.height, dims.width];
+            sizes.iter().zip(before).map(|(&size, before)| size as f64 / before as f64).collect()
+        }
+    };
+    match factors[..] {
+        [1.0, 1.0, rows, columns] => enlarge(lowering, call, x, &[rows, columns]),
+        _ => Err(refuse("scales", format!("{factors:?}"), "1 for images and channels, and one whole number")),
+    }
+}
+
+/// `x` with a square of pixels for each.
+fn enlarge(lowering: &mut Lowering<'_>, call: &Call, x: NodeId, factors: &[f64]) -> Result<Vec<Value>, CallError> {
+    let dims = lowering.dims(x);
+    let factor = match *factors {
         [rows, columns] if rows == columns && rows.fract() == 0.0 && (1.0..=LARGEST_FACTOR as f64).contains(&rows) => {
             rows as usize
         }
         _ => return Err(refuse("scale_factors", format!("{factors:?}"), "one whole number for rows and columns")),
     };
     if factor == 1 {
-        return Ok(vec![Value::View(view)]);
+        return Ok(vec![Value::View(View::map(x, lowering.batch, dims))]);
     }
     let out = Dims::new(dims.height * factor, dims.width * factor, dims.channels);
     let name = lowering.name(call, Some(&format!("{}.spread", call.name)));
