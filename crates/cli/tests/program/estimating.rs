@@ -176,7 +176,7 @@ fn calibrate_writes_an_artefact_that_estimate_takes() {
     let calibrate = ["calibrate", "--model", &model, "--data", &data, "--protocol", "statistics", "--out", &out];
     flipcast(&calibrate).expect(0, &[]).prints(&["of 16 clean images right", "combined", "written to"]);
     let artefact: Value = serde_json::from_slice(&fs::read(&out).expect("written")).expect("JSON");
-    assert_eq!(artefact["flipcast_calibration"], json!(4));
+    assert_eq!(artefact["flipcast_calibration"], json!(5));
     let text = fs::read_to_string(&out).expect("written");
     let mut changed = artefact.clone();
     changed["seed"] = json!(7);
