@@ -166,7 +166,10 @@ fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
     } else if let Some(error) = cause.downcast_ref::<RunError>() {
         match error {
             RunError::OutsideClassSpace { .. } => "`flipcast data check` says what it holds",
-            RunError::CalibrationJson { .. } | RunError::OtherCalibration { .. } => "`flipcast calibrate`",
+            RunError::CalibrationJson { .. } => {
+                "`flipcast calibrate`, or `flipcast calibrate refit` for one of an earlier version"
+            }
+            RunError::OtherCalibration { .. } => "`flipcast calibrate`",
             _ => return None,
         }
     } else if let Some(LoadError::BadImages { .. }) = cause.downcast_ref() {

@@ -52,7 +52,7 @@ impl SignalSample {
 /// `s^2 = 4 a (1 - a) (t^2 + c^2 / n + b^2 / k) + d^2`, with `k` the number of classes that the answers are spread over as if evenly, `d` half of what the
 /// averaged two differ by, and `t`, `c`, `b` of the largest likelihood, groups counted alike. The half width is `q s` with `q` the [`grouped_quantile`] of `|error| / s`. Samples whose shares look usual and those whose shares do not have
 /// scales and quantiles of their own ([`SampleErrors`]). The chance by which the labelled images are easier or harder than others is added in squares, since all calibration cells share it.
-/// Signals that fit together as under no known shift ([`AccuracyFit::strangeness`] above 1) make it that many times as wide.
+/// A second look that is less sure of itself than under any known shift ([`AccuracyFit::strangeness`] above 1) makes it that many times as wide.
 /// *Reference.* Flipcast's own. Meta-regression of accuracy on samples: Deng and Zheng, "Are Labels Always Necessary for Classifier Accuracy
 /// Evaluation?", CVPR 2021.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,9 @@ impl SignalSample {
 pub struct AccuracyFit {
     members: Members,
     shares_test: SharesTest,
-    familiarity: Familiarity,
+    /// Whether images are unlike those of every known shift; `None` in a fit of the second look, for which the source model's tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    familiarity: Option<Familiarity>,
     /// Log-odds of `cross` that samples had.
     cross_range: [f64; 2],
     /// Log-odds of `confidence` that samples had.
@@ -132,6 +134,21 @@ impl AccuracyFit {
     /// # Errors
     /// When there are fewer than two kinds of shift or too few samples.
     pub fn fit(samples: &[SignalSample], labelled_images: usize) -> Result<Self, EstimateError> {
+        let fit = Self::fit_look(samples, labelled_images)?;
+        Ok(Self { familiarity: Some(Familiarity::fit(samples, &kinds_of(samples))?), ..fit })
+    }
+
+    /// Learns the accuracy of the second look from the same signals, where the samples' accuracies are the second look's.
+    ///
+    /// # Errors
+    /// As [`AccuracyFit::fit`].
+    pub fn fit_second(samples: &[SignalSample], labelled_images: usize) -> Result<Self, EstimateError> {
+        let exchanged = |sample: &SignalSample| SignalSample { signals: sample.signals.of_second(), ..*sample };
+        Self::fit_look(&samples.iter().map(exchanged).collect::<Vec<_>>(), labelled_images)
+    }
+
+    /// Learns from samples whose first look's accuracies are known.
+    fn fit_look(samples: &[SignalSample], labelled_images: usize) -> Result<Self, EstimateError> {
         if samples.len() < FEWEST_SAMPLES {
             let (found, expected) = (samples.len(), FEWEST_SAMPLES);
             return Err(EstimateError::TooFew { what: "calibration samples", found, expected });
@@ -156,7 +173,7 @@ impl AccuracyFit {
         Ok(Self {
             members,
             shares_test,
-            familiarity: Familiarity::fit(samples, &kinds)?,
+            familiarity: None,
             cross_range: range(|signals| signals.cross),
             confidence_range: range(|signals| signals.confidence),
             errors,
@@ -166,12 +183,12 @@ impl AccuracyFit {
 
     /// The accuracy that belongs to `signals`, with an interval meant to hold the truth with probability `level`.
     pub fn estimate(&self, signals: &Signals, level: f64) -> Estimate {
-        let Outlook { accuracy, half_width, flags } = self.outlook(signals, level);
+        let Outlook { accuracy, half_width, flags } = self.outlook(signals, self.strangeness(signals), level);
         Estimate::around(accuracy, half_width, flags)
     }
 
-    /// The same before it is cut to what an accuracy can be.
-    pub(crate) fn outlook(&self, signals: &Signals, level: f64) -> Outlook {
+    /// The same before it is cut to what an accuracy can be, of images that are this strange.
+    pub(crate) fn outlook(&self, signals: &Signals, strangeness: f64, level: f64) -> Outlook {
         let opinions = self.opinions(signals);
         let accuracy = opinions.accuracy();
         let stratum = self.errors.stratum(opinions.shares_look_usual);
@@ -179,7 +196,6 @@ impl AccuracyFit {
         let labelled = accuracy * (1.0 - accuracy) / self.labelled_images.max(1) as f64;
         let chance = normal_quantile(level) * labelled.sqrt();
         let beyond = self.beyond(signals, accuracy);
-        let strangeness = self.strangeness(signals);
         let mut flags = Vec::new();
         if beyond > 0.0 {
             raise(&mut flags, Flag::OutsideFittedRange);
@@ -202,10 +218,10 @@ impl AccuracyFit {
         self.members.opinions(signals, self.shares_test.allows(residual, signals.images))
     }
 
-    /// How many times as far `signals` are from what they tell of each other as the farthest sample of a kind of shift that was left out; above 1 the images are unlike every
-    /// known shift, which at most one in `k + 1` new kinds is by chance, `k` being the number of known ones.
+    /// How much less sure of itself the second look is than known shifts lead to expect, as a multiple of the most by which a sample of a kind of shift that was left out fell short; above 1
+    /// the images are unlike every known shift, which at most one in `k + 1` new kinds is by chance, `k` being the number of known ones.
     pub fn strangeness(&self, signals: &Signals) -> f64 {
-        self.familiarity.strangeness(signals)
+        self.familiarity.as_ref().map_or(0.0, |known| known.strangeness(signals))
     }
 
     /// Errors on kinds of shift that the fit had not seen.

@@ -30,7 +30,7 @@ pub struct StepsSeen {
 /// The accuracy of a model adapted to the images, with an interval.
 ///
 /// *Idea.* Most of what adapting does is done before its first step: norms take the statistics of the batch. That model is the second look, and its accuracy can be learned
-/// from the same samples as the source model's ([`AccuracyFit`] with the looks exchanged). Steps change few answers at the usual rates, and can gain or lose no more than they change.
+/// from the same samples as the source model's ([`AccuracyFit::fit_second`]). Steps change few answers at the usual rates, and can gain or lose no more than they change.
 /// *Formula.* `accuracy(second look) + g f`, with `f` the share of the probe's answers that the steps changed and `g` the slope through the origin of gains over flips, least squares on the
 /// calibration's cells. The half width of `g f` is `q (f + 1 / n)` with `q` the [`grouped_quantile`](crate::grouped_quantile) of `|error| / (f + 1 / n)` over kinds of shift that `g` was fitted without, at most `f (1 + |g|)`, and this where class
 /// shares look unusual, since cells have the labelled images'. It is added in squares to that of the second look. Where adapting begins from the source model (no batch norms, or running statistics), its accuracy stands for the
@@ -98,9 +98,10 @@ impl AdaptedFit {
     }
 
     fn start(&self, source: &AccuracyFit, signals: &Signals, level: f64) -> Outlook {
+        let strangeness = source.strangeness(signals);
         match &self.second {
-            Some(second) => second.outlook(&signals.of_second(), level),
-            None => source.outlook(signals, level),
+            Some(second) => second.outlook(&signals.of_second(), strangeness, level),
+            None => source.outlook(signals, strangeness, level),
         }
     }
 

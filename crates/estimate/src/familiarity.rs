@@ -1,4 +1,4 @@
-//! Whether signals fit together as under the shifts of a calibration.
+//! Whether a second look is as sure of itself as under the shifts of a calibration.
 
 use crate::error_scale::{Circumstances, ErrorScale, Grid, KnownError};
 use crate::regression::{Observed, Regression};
@@ -8,104 +8,70 @@ use serde::{Deserialize, Serialize};
 
 /// A test for shifts unlike all of a calibration's.
 ///
-/// *Idea.* Under the calibration's shifts each signal can be told from the others: the second look repairs what they do to a network, and is as sure of itself as the disagreement of the two
-/// looks lets expect. Where a signal is not what the others say, the images differ in a way that no known shift does, and so may errors.
-/// *Formula.* Ridge regressions of the log-odds of `confidence`, `cross` and `second_confidence`, each on all other signals. The residuals of kinds of shift that they were fitted without have scales `s^2 = t^2 + c^2 / n + b^2 / k`, as errors of
-/// accuracies have. The strangeness of a sample is the largest of its residuals over their scales. One that is larger than every left-out sample's is unfamiliar: of `k` kinds and a new one that is like them,
-/// each is the strangest alike often, so that at most one in `k + 1` new kinds is flagged without cause.
+/// *Idea.* The statistics of the batch repair much of what known shifts do to a network, so that the second look is about as sure of itself under one of them as under another. Where it is
+/// far less sure than under all of them, the images differ in a way that no known shift does: pictures of another kind, on which both looks can share their errors.
+/// *Formula.* A ridge regression of the log-odds of `second_confidence` on what is no matter of the shift: `concentration`, its square, `x = log(n / K)` and `exp(-x / 2)`. The residuals of kinds of shift that it was
+/// fitted without have a scale `s^2 = t^2 + c^2 / n + b^2 / k`, as errors of accuracies have. The strangeness of a sample is how many scales it lies below the regression. One that lies lower
+/// than every left-out sample is unfamiliar: of `k` kinds and a new one that is like them, each is the strangest alike often, so that at most one in `k + 1` new kinds is flagged without cause.
 /// *Reference.* Conformal anomaly detection: Laxhammar and Falkman, 2010; kinds of shift are what is exchangeable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Familiarity {
-    told: Vec<Told>,
-    /// The largest strangeness of a sample of a kind of shift that the regressions were fitted without.
+    /// How sure the second look is of itself under known shifts.
+    sureness: Regression,
+    scale: ErrorScale,
+    /// The largest strangeness of a sample of a kind of shift that the regression was fitted without.
     largest: f64,
 }
-
-/// A signal as the others tell it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Told {
-    by_others: Regression,
-    scale: ErrorScale,
-}
-
-/// The signals that are told from all others.
-const TESTED: [fn(&Signals) -> f64; 3] = [|s| s.confidence, |s| s.cross, |s| s.second_confidence];
 
 impl Familiarity {
     /// Learns from samples of these `kinds` of shift and of clean images.
     pub(crate) fn fit(samples: &[SignalSample], kinds: &[usize]) -> Result<Self, EstimateError> {
-        let mut told = Vec::new();
-        let mut strangeness = vec![0.0; samples.len()];
-        for tested in 0..TESTED.len() {
-            let mut residuals = Vec::new();
-            let mut places = Vec::new();
-            for &kind in kinds {
-                let without = regression(samples.iter().filter(|sample| sample.group != Some(kind)), tested)?;
-                for (place, sample) in samples.iter().enumerate().filter(|(_, sample)| sample.group == Some(kind)) {
-                    let error = residual(&without, &sample.signals, tested);
-                    residuals.push(KnownError { error, at: circumstances(&sample.signals), group: kind });
-                    places.push(place);
-                }
+        let mut residuals = Vec::new();
+        for &kind in kinds {
+            let without = regression(samples.iter().filter(|sample| sample.group != Some(kind)))?;
+            for sample in samples.iter().filter(|sample| sample.group == Some(kind)) {
+                let error = missing_sureness(&without, &sample.signals);
+                residuals.push(KnownError { error, at: circumstances(&sample.signals), group: kind });
             }
-            let scale =
-                ErrorScale::fit(&residuals, Grid { kinds: [0.01, 0.6], chance: [0.0, 6.0], classes: [0.0, 1.0] });
-            for (place, known) in places.into_iter().zip(&residuals) {
-                strangeness[place] = f64::max(strangeness[place], known.error.abs() / scale.at(&known.at));
-            }
-            told.push(Told { by_others: regression(samples.iter(), tested)?, scale });
         }
-        Ok(Self { told, largest: strangeness.into_iter().fold(0.0, f64::max) })
+        let grid = Grid { kinds: [0.01, 0.6], chance: [0.0, 6.0], classes: [0.0, 1.0] };
+        let scale = ErrorScale::fit(&residuals, grid);
+        let largest = residuals.iter().map(|known| known.error / scale.at(&known.at)).fold(0.0, f64::max);
+        Ok(Self { sureness: regression(samples.iter())?, scale, largest })
     }
 
     /// How many times as strange `signals` are as the strangest left-out sample; above 1 they are unfamiliar.
     pub(crate) fn strangeness(&self, signals: &Signals) -> f64 {
-        let sizes = self.told.iter().enumerate().map(|(tested, told)| {
-            residual(&told.by_others, signals, tested).abs() / told.scale.at(&circumstances(signals))
-        });
-        sizes.fold(0.0, f64::max) / self.largest.max(f64::MIN_POSITIVE)
+        let scales = missing_sureness(&self.sureness, signals) / self.scale.at(&circumstances(signals));
+        scales.max(0.0) / self.largest.max(f64::MIN_POSITIVE)
     }
 }
 
-fn regression<'a>(samples: impl Iterator<Item = &'a SignalSample>, tested: usize) -> Result<Regression, EstimateError> {
+fn regression<'a>(samples: impl Iterator<Item = &'a SignalSample>) -> Result<Regression, EstimateError> {
     let observed = |sample: &SignalSample| Observed {
-        features: features(&sample.signals, tested),
-        target: log_odds(TESTED[tested](&sample.signals)),
+        features: features(&sample.signals),
+        target: log_odds(sample.signals.second_confidence),
         weight: 1.0,
     };
     Regression::fit(&samples.map(observed).collect::<Vec<_>>())
 }
 
-fn residual(by_others: &Regression, signals: &Signals, tested: usize) -> f64 {
-    log_odds(TESTED[tested](signals)) - by_others.predict(&features(signals, tested))
+/// How much less sure of itself the second look is than a regression expects.
+fn missing_sureness(expected: &Regression, signals: &Signals) -> f64 {
+    expected.predict(&features(signals)) - log_odds(signals.second_confidence)
 }
 
-/// What tells the signal `tested`: the others that are tested and their squares, `reverse`, both concentrations, and the number of images. An entropy nearly is its look's confidence, so that neither may
-/// tell the other.
-fn features(signals: &Signals, tested: usize) -> Vec<f64> {
-    let others = TESTED.iter().enumerate().filter(|(other, _)| *other != tested);
-    let mut features: Vec<f64> = others
-        .flat_map(|(_, value)| {
-            let odds = log_odds(value(signals));
-            [odds, odds * odds]
-        })
-        .collect();
-    let size = signals.log_images_per_class();
-    features.extend([
-        log_odds(signals.reverse),
-        signals.concentration,
-        signals.source_concentration,
-        size,
-        (-0.5 * size).exp(),
-    ]);
-    features
+/// Few classes and few images make a second look unsure, whatever the shift. No other signal may tell: all of them move with the shift.
+fn features(signals: &Signals) -> Vec<f64> {
+    let size = (signals.looked_at as f64 / signals.classes as f64).ln();
+    vec![signals.concentration, signals.concentration.powi(2), size, (-0.5 * size).exp()]
 }
 
 /// Log-odds of a signal spread alike whatever the accuracy.
 fn circumstances(signals: &Signals) -> Circumstances {
     let class_share = 1.0 / signals.present_classes();
-    Circumstances { spread: 1.0, images: signals.images, class_share, apart: 0.0 }
+    Circumstances { spread: 1.0, images: signals.looked_at, class_share, apart: 0.0 }
 }
 
 #[cfg(test)]

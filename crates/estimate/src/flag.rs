@@ -55,7 +55,7 @@ impl Flag {
             Self::SaturatedFit => "the fitted function is flat or cut off here, so the true value may lie beyond it",
             Self::OutsideFittedRange => "the images differ more from the labelled ones than anything the fit has seen",
             Self::UnlikeKnownShifts => {
-                "the two looks at the images disagree as under no shift of the calibration, so errors may be larger than any it measured"
+                "the second look is less sure of itself than under any shift of the calibration, so errors may be larger than any it measured"
             }
             Self::ClassMarginalMismatch => "the classes seem to occur in other shares than among the labelled images",
             Self::FilterStarved => "the adapter used almost none of the images, so flips say little",

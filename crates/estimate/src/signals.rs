@@ -122,7 +122,7 @@ impl Signals {
     }
 
     /// The same with the looks exchanged: what tells the accuracy of the second look, beside which the source model is the other one.
-    pub fn of_second(&self) -> Self {
+    pub(crate) fn of_second(&self) -> Self {
         Self {
             images: self.looked_at,
             looked_at: self.looked_at,

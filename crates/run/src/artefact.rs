@@ -25,6 +25,8 @@ pub(crate) trait Artefact: Serialize + DeserializeOwned {
     const NEWEST_FORMAT: u32;
     /// Versions between that no release wrote.
     const RETIRED_FORMATS: &'static [u64] = &[];
+    /// Versions whose fits have another form, but whose cells have all that today's fits are made from.
+    const REFITTABLE_FORMATS: &'static [u64] = &[];
 }
 
 /// An artefact as it is stored.
@@ -37,17 +39,36 @@ struct Checked<'a, A> {
 
 /// Reads an artefact from a file.
 pub(crate) fn load_artefact<A: Artefact>(path: &Path) -> Result<A, RunError> {
+    let text = read_artefact(path)?;
+    parse_artefact(&text).map_err(|source| RunError::CalibrationJson { path: path.to_owned(), source })
+}
+
+/// The text of an artefact's file.
+pub(crate) fn read_artefact(path: &Path) -> Result<String, RunError> {
     let unreadable = |source| RunError::CalibrationFile { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
     file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
     // What is no text is no JSON either, and is refused as such.
-    let text = String::from_utf8_lossy(&bytes);
-    parse_artefact(&text).map_err(|source| RunError::CalibrationJson { path: path.to_owned(), source })
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Reads an artefact from its text; one that was changed after it was written is refused.
 pub(crate) fn parse_artefact<A: Artefact>(text: &str) -> Result<A, serde_json::Error> {
+    let value = checked_value::<A>(text)?;
+    let version = value[A::FORMAT_FIELD].as_u64();
+    if version.is_some_and(|version| A::REFITTABLE_FORMATS.contains(&version)) {
+        return Err(serde::de::Error::custom(format!(
+            "`{}` is {}, whose fits have another form: refit it, for which its cells are enough",
+            A::FORMAT_FIELD,
+            value[A::FORMAT_FIELD]
+        )));
+    }
+    serde_json::from_value(value)
+}
+
+/// What an artefact's text holds, if its format is known and nothing was changed after it was written.
+pub(crate) fn checked_value<A: Artefact>(text: &str) -> Result<Value, serde_json::Error> {
     let refused = |reason: String| Err(serde::de::Error::custom(reason));
     let mut value: Value = serde_json::from_str(text)?;
     // A newer format may have fields that are not known here, so its version is looked at first.
@@ -78,7 +99,7 @@ pub(crate) fn parse_artefact<A: Artefact>(text: &str) -> Result<A, serde_json::E
             ));
         }
     }
-    serde_json::from_value(value)
+    Ok(value)
 }
 
 /// An artefact's text, with a checksum of the rest.

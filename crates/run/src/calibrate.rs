@@ -1,9 +1,7 @@
 //! Calibration: clean labelled images and corruptions made from them become a [`Calibration`].
 
 use crate::basis::{Basis, ScoreOptions};
-use crate::calibration::{
-    CALIBRATION_FORMAT, CLEAN, Calibration, Look, ModelIdentity, fit_accuracy, fit_adapted, fit_scores,
-};
+use crate::calibration::{CALIBRATION_FORMAT, CLEAN, Calibration, CellFits, ModelIdentity};
 use crate::calibration_shifts::CalibrationShift;
 use crate::cell::{CellRequest, Samples, Setting};
 use crate::cell_job::CellJob;
@@ -126,11 +124,9 @@ pub fn calibrate(
         },
     );
     cells.extend(made?);
-    let source =
-        fit_scores(&cells, setting.protocol.curve(), ["cot", "wf"], |cell| (&cell.source, cell.accuracy, cell.images))?;
-    let adapted = fit_scores(&cells, setting.protocol.curve(), ["cot", "wf_batch"], |cell| {
-        (&cell.adapted, cell.adapted_accuracy, cell.probe_images)
-    })?;
+    let has_batch_norm = setting.model.graph().has_batch_norm();
+    let CellFits { source, adapted, accuracy, adapted_accuracy } =
+        CellFits::fit(&cells, setting.protocol, has_batch_norm)?;
     Ok(Calibration {
         flipcast_calibration: CALIBRATION_FORMAT,
         made_by: Calibration::MADE_BY.to_owned(),
@@ -141,12 +137,8 @@ pub fn calibrate(
         data: job.clean.data.clone(),
         seed: job.clean.seed,
         storage: job.first_storage()?,
-        accuracy: fit_accuracy(&cells, Look::Source)?,
-        adapted_accuracy: fit_adapted(
-            &cells,
-            setting.protocol.method.norm_mode(),
-            setting.model.graph().has_batch_norm(),
-        )?,
+        accuracy,
+        adapted_accuracy,
         shift,
         advice: None,
         basis,

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The format this version writes.
-pub const CALIBRATION_FORMAT: u32 = 5;
+pub const CALIBRATION_FORMAT: u32 = 6;
 /// The cell of images as they are, and its group.
 pub(crate) const CLEAN: &str = "clean";
 
@@ -102,6 +102,33 @@ impl Calibration {
     }
 }
 
+/// What a calibration learns from its cells alone.
+pub(crate) struct CellFits {
+    pub source: Fits,
+    pub adapted: Fits,
+    pub accuracy: Option<AccuracyFit>,
+    pub adapted_accuracy: Option<AdaptedFit>,
+}
+
+impl CellFits {
+    /// Fits everything to `cells` of one network and protocol.
+    pub(crate) fn fit(
+        cells: &[CalibrationCell],
+        protocol: &FlipProtocol,
+        has_batch_norm: bool,
+    ) -> Result<Self, RunError> {
+        let curve = protocol.curve();
+        Ok(Self {
+            source: fit_scores(cells, curve, ["cot", "wf"], |cell| (&cell.source, cell.accuracy, cell.images))?,
+            adapted: fit_scores(cells, curve, ["cot", "wf_batch"], |cell| {
+                (&cell.adapted, cell.adapted_accuracy, cell.probe_images)
+            })?,
+            accuracy: fit_accuracy(cells, Look::Source)?,
+            adapted_accuracy: fit_adapted(cells, protocol.method.norm_mode(), has_batch_norm)?,
+        })
+    }
+}
+
 /// Fits curves to `cells`, whose scores, truth and number of images `seen` gives; those of flips are of `flip_curve`.
 pub(crate) fn fit_scores(
     cells: &[CalibrationCell],
@@ -164,9 +191,9 @@ pub(crate) fn fit_accuracy(cells: &[CalibrationCell], look: Look) -> Result<Opti
             return Ok(None);
         };
         let mut add = |signals: Signals, accuracy: f64, second_accuracy: Option<f64>, shares: ClassShares| {
-            let (signals, accuracy) = match look {
-                Look::Source => (signals, Some(accuracy)),
-                Look::Second => (signals.of_second(), second_accuracy),
+            let accuracy = match look {
+                Look::Source => Some(accuracy),
+                Look::Second => second_accuracy,
             };
             samples.extend(accuracy.map(|accuracy| SignalSample { signals, accuracy, group, shares }));
         };
@@ -176,11 +203,14 @@ pub(crate) fn fit_accuracy(cells: &[CalibrationCell], look: Look) -> Result<Opti
         }
     }
     let labelled = cells.first().map_or(0, |cell| cell.cell.images);
-    if_enough(AccuracyFit::fit(&samples, labelled))
+    if_enough(match look {
+        Look::Source => AccuracyFit::fit(&samples, labelled),
+        Look::Second => AccuracyFit::fit_second(&samples, labelled),
+    })
 }
 
 /// Fits the adapted model's accuracy, where the method adapts in this mode; `None` where cells are too few or nothing is known about what it begins from.
-pub(crate) fn fit_adapted(
+fn fit_adapted(
     cells: &[CalibrationCell],
     mode: NormMode,
     has_batch_norm: bool,

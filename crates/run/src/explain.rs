@@ -77,8 +77,8 @@ fn strange(clean: Option<&Signals>, signals: &Signals, times: f64) -> String {
     let beside =
         clean.map_or(String::new(), |clean| format!(" (clean labelled images: {})", percent(clean.second_confidence)));
     format!(
-        "The second look's own confidence is {}{beside}. Together the signals are {times:.1} times as far from what they tell of each other as in any sample of a kind of shift \
-         the fit had not seen: no calibration shift is like this one, the interval is as many times as wide, and a few labels would tell more.",
+        "The second look's own confidence is {}{beside}, {times:.1} times as far below what known shifts lead to expect as that of any sample of a kind of shift the fit had not seen: \
+         these may be pictures of another kind, the interval is as many times as wide, and a few labels would tell more.",
         percent(signals.second_confidence)
     )
 }

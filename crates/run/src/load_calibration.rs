@@ -1,7 +1,7 @@
 //! Calibrations on disk.
 
-use crate::artefact::{Artefact, load_artefact, parse_artefact, to_json};
-use crate::calibration::{CALIBRATION_FORMAT, Calibration, ModelIdentity};
+use crate::artefact::{Artefact, checked_value, load_artefact, parse_artefact, read_artefact, to_json};
+use crate::calibration::{CALIBRATION_FORMAT, Calibration, CellFits, ModelIdentity};
 use crate::{RunError, Scope};
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
@@ -11,6 +11,7 @@ impl Artefact for Calibration {
     const FORMAT_FIELD: &'static str = "flipcast_calibration";
     const NEWEST_FORMAT: u32 = CALIBRATION_FORMAT;
     const RETIRED_FORMATS: &'static [u64] = &[2, 3, 4];
+    const REFITTABLE_FORMATS: &'static [u64] = &[5];
 }
 
 impl Calibration {
@@ -19,6 +20,32 @@ impl Calibration {
         let calibration: Self = load_artefact(path)?;
         calibration.protocol.check()?;
         Ok(calibration)
+    }
+
+    /// Reads an artefact of this or an earlier version and makes its fits again from its cells: what `calibrate` would write today, without a look at an image.
+    ///
+    /// # Errors
+    /// When the file cannot be read or its cells lack what today's fits need.
+    pub fn refit(path: &Path) -> Result<Self, RunError> {
+        let refused = |source| RunError::CalibrationJson { path: path.to_owned(), source };
+        let mut value = checked_value::<Self>(&read_artefact(path)?).map_err(refused)?;
+        let mut take = |fitted| value.as_object_mut().and_then(|fields| fields.remove(fitted));
+        let (_, adapted) = (take("accuracy"), take("adapted_accuracy"));
+        let kept: Self = serde_json::from_value(value).map_err(refused)?;
+        kept.protocol.check()?;
+        // The network is not at hand; whether adapting begins from batch statistics the earlier fit tells.
+        let has_batch_norm = adapted.as_ref().is_some_and(|fit| fit.get("second").is_some());
+        let CellFits { source, adapted: of_adapted, accuracy, adapted_accuracy } =
+            CellFits::fit(&kept.cells, &kept.protocol, has_batch_norm)?;
+        Ok(Self {
+            flipcast_calibration: CALIBRATION_FORMAT,
+            made_by: Self::MADE_BY.to_owned(),
+            source,
+            adapted: of_adapted,
+            accuracy,
+            adapted_accuracy: adapted.and(adapted_accuracy),
+            ..kept
+        })
     }
 
     /// Reads an artefact from its text; one that was changed after it was written is refused.

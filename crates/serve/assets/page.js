@@ -14,7 +14,7 @@ const ALARMS = {
 };
 const FLAGS = {
   outside_fitted_range: 'unlike anything the calibration saw',
-  unlike_known_shifts: 'the two looks disagree as under no shift of the calibration',
+  unlike_known_shifts: 'the second look is less sure of itself than under any shift of the calibration',
   class_marginal_mismatch: 'class shares differ from the calibration',
   too_few_images: 'too few images to say much',
   saturated_fit: 'the fit is flat here',

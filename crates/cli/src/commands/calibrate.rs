@@ -10,6 +10,7 @@ use crate::output::{print, tell};
 use crate::progress::duration;
 use crate::table::{counted, grouped, render};
 use anyhow::{Context, Result, bail};
+use clap::Subcommand;
 use flipcast_corrupt::Storage;
 use flipcast_estimate::AccuracyFit;
 use flipcast_ground::is_special;
@@ -36,9 +37,14 @@ const LONG_SECONDS: f64 = 600.0;
 /// class shares and fewer images, and fits what every estimator needs. The result belongs to these weights, this preprocessing and this protocol. What it will take is
 /// measured and told first. Every finished cell is kept beside the result, so that an interrupted run goes on where it was.
 ///
+/// The fits of an earlier version's calibration are made again from its cells, without a look at an image, by `flipcast calibrate refit`.
+///
 /// Without a network, --logits and --truth calibrate from outputs alone, for `flipcast estimate --logits`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
     #[command(flatten)]
     model: Option<ModelArgs>,
     #[command(flatten)]
@@ -90,13 +96,42 @@ pub struct Args {
     scoring: ScoringArgs,
 }
 
+#[derive(Clone, Debug, Subcommand)]
+enum Action {
+    /// Make the fits of a calibration again from its cells, as this version of the program makes them
+    Refit(RefitArgs),
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct RefitArgs {
+    /// What `flipcast calibrate` wrote, of this version or an earlier one
+    #[arg(value_name = "CALIBRATION")]
+    earlier: PathBuf,
+    /// Where the new artefact is written
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
+    if let Some(Action::Refit(args)) = &args.action {
+        return refit(args);
+    }
     match (&args.model, &args.images) {
         _ if args.outputs.logits.is_some() => calibrate_outputs(args),
         (Some(model), Some(images)) => calibrate_network(args, model, images),
         _ => bail!("neither --logits nor --model and --data are given"),
     }
+}
+
+/// Makes the fits of an earlier calibration again.
+fn refit(RefitArgs { earlier, out }: &RefitArgs) -> Result<()> {
+    check_writable(out)?;
+    let calibration = Calibration::refit(earlier)?;
+    write_atomically(out, calibration.to_json()?.as_bytes())?;
+    let Calibration { model, basis, source, accuracy, .. } = &calibration;
+    print(&summary(&model.name, basis, Some(source), accuracy.as_ref()))?;
+    finish(basis, out)
 }
 
 /// Calibrates from files of logits.

@@ -31,7 +31,8 @@ pub(crate) fn samples(kinds: usize, per_kind: usize, seed: u64) -> Vec<SignalSam
                 concentration,
                 source_concentration: concentration,
                 transport: share(seen - concentration + 0.05 * random.normal()),
-                second_confidence: share(1.2 * seen + 0.4 + 0.05 * random.normal()),
+                // The statistics of the batch repair most of the shift.
+                second_confidence: share(0.3 * seen + 1.0 + 0.05 * random.normal()),
                 second_entropy: 1.4 - 0.5 * seen,
                 second_transport: share(seen - concentration + 0.05 * random.normal()),
             };

@@ -26,8 +26,9 @@ fn exchanged(samples: &[SignalSample]) -> Vec<SignalSample> {
 fn fit() -> (AccuracyFit, AdaptedFit) {
     let samples = samples(18, 12, 1);
     // The second look is told by the same signals; the source model's accuracy is of no interest here.
-    let second = AccuracyFit::fit(&samples, 5000).unwrap();
-    let source = AccuracyFit::fit(&exchanged(&samples), 5000).unwrap();
+    let samples = exchanged(&samples);
+    let second = AccuracyFit::fit_second(&samples, 5000).unwrap();
+    let source = AccuracyFit::fit(&samples, 5000).unwrap();
     (source, AdaptedFit::fit(Some(second), &steps(18)).unwrap())
 }
 
@@ -75,6 +76,20 @@ fn an_interval_is_no_wider_than_steps_could_make_it_and_as_wide_with_unusual_sha
     }
     let most = half(&unusual, 0.0).hypot(0.05 * (1.0 + fit.gain_per_flip));
     assert!((half(&unusual, 0.05) - most).abs() < 1e-9);
+}
+
+#[test]
+fn images_that_are_strange_to_the_source_models_fit_widen_the_adapted_models_interval() {
+    let samples = samples(18, 12, 1);
+    let source = AccuracyFit::fit(&samples, 5000).unwrap();
+    let fit = AdaptedFit::fit(Some(AccuracyFit::fit_second(&samples, 5000).unwrap()), &steps(18)).unwrap();
+    let still = StepsSeen { flips: 0.0, images: 1000 };
+    let usual = samples.iter().find(|sample| sample.signals.images >= 1000).unwrap().signals;
+    let strange = Signals { second_confidence: 0.2, ..usual };
+    let found = [&usual, &strange].map(|signals| fit.estimate(&source, signals, &still, 0.9));
+    let flagged = found.each_ref().map(|estimate| estimate.flags.contains(&Flag::UnlikeKnownShifts));
+    assert_eq!(flagged, [false, true], "{found:?}");
+    assert!(found[1].high - found[1].low > found[0].high - found[0].low);
 }
 
 #[test]

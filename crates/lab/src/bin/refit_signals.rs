@@ -6,7 +6,7 @@
 //!
 //! One line of CSV for every sample of the test: its file, shift, class shares and number of images; truth, estimate, ends of the 90% interval and flags of the source model, then of the second look.
 
-use flipcast::estimate::{AccuracyFit, ClassShares, Estimate, SignalSample, Signals};
+use flipcast::estimate::{AccuracyFit, AdaptedFit, Estimate, SignalSample, StepsSample};
 use flipcast::run::CellSample;
 use serde_json::Value;
 use std::error::Error;
@@ -14,8 +14,6 @@ use std::io::Write;
 use std::path::Path;
 
 const LEVEL: f64 = 0.9;
-/// Labelled images of the calibration: half of the test set.
-const LABELLED: usize = 5000;
 
 /// A line of a file of signals.
 struct Line {
@@ -33,15 +31,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     for path in std::env::args().skip(1) {
         let lines = read(Path::new(&path))?;
-        let source = fit(&lines, |sample| (sample.signals, sample.accuracy))?;
-        let second = fit(&lines, |sample| (sample.signals.of_second(), sample.second_accuracy))?;
+        // Whole cells have all labelled images of the calibration.
+        let known = lines.iter().filter(|line| line.part == "calibration");
+        let labelled = known.map(|line| line.sample.signals.images).max().unwrap_or(0);
+        let source = AccuracyFit::fit(&calibration(&lines, |sample| sample.accuracy), labelled)?;
+        let second = AccuracyFit::fit_second(&calibration(&lines, |sample| sample.second_accuracy), labelled)?;
+        // The study takes no step, so that the adapted model is the second look.
+        let still = |group: usize| StepsSample { flips: 0.0, gain: 0.0, images: labelled, group: Some(group) };
+        let adapted = AdaptedFit::fit(Some(second), &[still(0), still(1)])?;
         let file = Path::new(&path).file_name().and_then(|name| name.to_str()).unwrap_or(&path);
         for Line { name, sample, .. } in lines.iter().filter(|line| line.part == "test") {
-            let estimates =
-                [source.estimate(&sample.signals, LEVEL), second.estimate(&sample.signals.of_second(), LEVEL)];
+            let signals = &sample.signals;
+            let estimates = [source.estimate(signals, LEVEL), adapted.start_estimate(&source, signals, LEVEL)];
             let [of_source, of_second] =
                 [(sample.accuracy, &estimates[0]), (sample.second_accuracy, &estimates[1])].map(tell);
-            writeln!(out, "{file},{name},{},{},{of_source},{of_second}", sample.shares.name(), sample.signals.images)?;
+            writeln!(out, "{file},{name},{},{},{of_source},{of_second}", sample.shares.name(), signals.images)?;
         }
     }
     Ok(())
@@ -58,22 +62,25 @@ fn read(path: &Path) -> Result<Vec<Line>, Box<dyn Error>> {
     text.lines().map(line).collect()
 }
 
-/// Learns the accuracy of one look from the samples of the calibration.
-fn fit(lines: &[Line], look: impl Fn(&CellSample) -> (Signals, f64)) -> Result<AccuracyFit, Box<dyn Error>> {
+/// The samples of the calibration, with the accuracy of one look.
+fn calibration(lines: &[Line], accuracy: impl Fn(&CellSample) -> f64) -> Vec<SignalSample> {
     let mut kinds: Vec<&str> = Vec::new();
     let mut samples = Vec::new();
-    for line in lines.iter().filter(|line| line.part == "calibration") {
-        let known = kinds.iter().position(|kind| *kind == line.group);
+    for Line { group, sample, .. } in lines.iter().filter(|line| line.part == "calibration") {
+        let known = kinds.iter().position(|kind| kind == group);
         let number = known.unwrap_or_else(|| {
-            kinds.push(&line.group);
+            kinds.push(group);
             kinds.len() - 1
         });
-        let (signals, accuracy) = look(&line.sample);
-        let group = (line.group != "clean").then_some(number);
-        let shares: ClassShares = line.sample.shares;
-        samples.push(SignalSample { signals, accuracy, group, shares });
+        let group = (group != "clean").then_some(number);
+        samples.push(SignalSample {
+            signals: sample.signals,
+            accuracy: accuracy(sample),
+            group,
+            shares: sample.shares,
+        });
     }
-    Ok(AccuracyFit::fit(&samples, LABELLED)?)
+    samples
 }
 
 fn tell((truth, estimate): (f64, &Estimate)) -> String {
