@@ -181,6 +181,14 @@ fn an_operator_that_is_not_known_is_named_with_its_place() {
 }
 
 /// Statistics of every layer that may have had a norm, over all pixels of the expected batch.
+#[test]
+fn a_list_of_endless_axes_is_refused() {
+    // A damaged golden in which a range of half a million numbers has become the axes of an `Unsqueeze`.
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/damaged/endless_axes.onnx"));
+    let error = causes(&load(path).unwrap_err());
+    assert!(error.contains("numbers, expected at most 1024"), "{error}");
+}
+
 fn statistics(model: &Model, expected: &Expected) -> RestoredNorms {
     let layers = model.folded_layers();
     let options = NetworkOptions { taps: layers.clone(), exactness: Exactness::Double, ..expected.options() };

@@ -6,6 +6,8 @@ use crate::text::shown;
 
 /// The largest stride, padding, size or the like that an argument may be.
 const LARGEST: i64 = 1 << 16;
+/// The longest list of axes, extents or parts: work for some of them grows with its square, and a small file can count to a million.
+const LONGEST: usize = 1 << 10;
 
 /// The complaint that `argument` is not as `expected`.
 pub(super) fn refuse(argument: &'static str, found: impl Into<String>, expected: impl Into<String>) -> CallError {
@@ -121,13 +123,17 @@ impl Lowering<'_> {
 
     /// A list of whole numbers; `None` where the argument is left out.
     pub fn ints(&mut self, call: &Call, name: &'static str) -> Result<Option<Vec<i64>>, CallError> {
-        match call.argument(name) {
-            None => Ok(None),
-            Some(Arg::Tensor(tensor)) => self.whole_numbers(name, tensor).map(Some),
-            Some(Arg::Ints(ints)) => ints.iter().map(|int| self.resolve(int)).collect::<Result<_, _>>().map(Some),
-            Some(Arg::Int(int)) => Ok(Some(vec![self.resolve(int)?])),
-            other => Err(refuse(name, describe(other), "a list of whole numbers")),
+        let found: Vec<i64> = match call.argument(name) {
+            None => return Ok(None),
+            Some(Arg::Tensor(tensor)) => self.whole_numbers(name, tensor)?,
+            Some(Arg::Ints(ints)) => ints.iter().map(|int| self.resolve(int)).collect::<Result<_, _>>()?,
+            Some(Arg::Int(int)) => vec![self.resolve(int)?],
+            other => return Err(refuse(name, describe(other), "a list of whole numbers")),
+        };
+        if found.len() > LONGEST {
+            return Err(refuse(name, format!("{} numbers", found.len()), format!("at most {LONGEST}")));
         }
+        Ok(Some(found))
     }
 
     /// A setting for rows and columns: two numbers, or one for both.
