@@ -5,35 +5,34 @@
     moto/bin/python tools/clusters/check_objects.py target/release/flipcast --out objects
 
 Images are the demo's 3,000 test images, each shifted by up to a pixel and made a little darker or brighter, so that 20,000 differ. A proxy in front of the server answers some requests
-with 503, late (beyond the client's timeout), with half of the body, with a shorter body than was listed, or not at all; which, a seed decides. Writes `summary.json` and prints a log. Exit code 1
-where anything was lost or counted twice, or where an estimate leaves what it states.
+with 503, late (beyond the client's timeout, `--timeout`, which the program takes from `AWS_TIMEOUT`), with half of the body, with a shorter body than was listed, or not at all, or breaks all
+connections and refuses new ones for a second. Writes `summary.json` and prints a log. Exit code 1 where anything was lost or counted twice, where an estimate leaves what it states, or where a kind of
+fault was not met. Refused connections are counted by the kernel for all programs at once; in a network namespace of its own the check is the only one:
+
+    unshare --net sh -c 'ip link set lo up && moto/bin/python tools/clusters/check_objects.py ...'
 """
 
 import argparse
 import gzip
-import http.client
 import json
 import os
 import pathlib
 import random
 import resource
 import signal
-import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 import urllib.parse
 import zlib
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from faulty_proxy import AWAY_SECONDS, FAULTS, Proxy, refused_connections
 
 ASSETS = pathlib.Path(__file__).resolve().parents[2] / "crates/cli/assets/demo"
 BUCKET, PREFIX, SHARDS = "photos", "2026/november", 4
-# On a busy machine the server itself takes seconds for a page of names.
-TIMEOUT = 20.0
-# Shares of requests; the rest is passed on.
-FAULTS = {"503": 0.01, "late": 0.0003, "cut": 0.01, "short": 0.005, "reset": 0.01}
+# Of every so many requests one is answered late, and at one the server goes away.
+PERIOD = 2000
 
 
 def log(*words):
@@ -65,78 +64,7 @@ def images(count):
         yield f"{labels[source]}/{source:04}-{variant}.png", png(bytes(moved), side)
 
 
-class Proxy(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
-    def __init__(self, server, seed):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.server_port_behind, self.random, self.lock = server, random.Random(seed), threading.Lock()
-        self.counts = {"passed": 0, **{kind: 0 for kind in FAULTS}}
-        self.lists = 0
-        self.doomed = None
-
-    def draw(self, path):
-        """What happens to a request."""
-        with self.lock:
-            self.lists += "list-type=2" in path
-            if self.doomed and self.doomed in path:
-                return "short"
-            place = self.random.random()
-            for kind, share in FAULTS.items():
-                place -= share
-                if place < 0:
-                    self.counts[kind] += 1
-                    return kind
-            self.counts["passed"] += 1
-            return None
-
-    def handle_error(self, request, client_address):
-        pass  # A client that gave up on a late answer.
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    behind = threading.local()
-
-    def log_message(self, *_):
-        pass
-
-    def fetch(self):
-        if not hasattr(self.behind, "connection"):
-            self.behind.connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port_behind)
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
-        self.behind.connection.request("GET", self.path, headers=headers)
-        answer = self.behind.connection.getresponse()
-        return answer.status, answer.getheaders(), answer.read()
-
-    def do_GET(self):
-        fault = self.server.draw(self.path)
-        if fault == "reset":
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.connection.close()
-            self.close_connection = True
-            return
-        if fault == "late":
-            time.sleep(TIMEOUT + 1.0)
-        if fault == "503":
-            status, headers, body = 503, [], b"<Error><Code>SlowDown</Code></Error>"
-        else:
-            status, headers, body = self.fetch()
-        sent = body[: len(body) // 2] if fault in ("cut", "short") else body
-        self.send_response(status)
-        for name, value in headers:
-            if name.lower() not in ("content-length", "connection", "transfer-encoding", "server", "date"):
-                self.send_header(name, value)
-        self.send_header("Content-Length", str(len(sent if fault == "short" else body)))
-        self.end_headers()
-        self.wfile.write(sent)
-        if fault == "cut":
-            self.close_connection = True
-
-
-def environment(port):
+def environment(port, timeout):
     """What tells the program where the server is."""
     return dict(
         os.environ,
@@ -144,15 +72,15 @@ def environment(port):
         AWS_SECRET_ACCESS_KEY="test",
         AWS_REGION="us-east-1",
         AWS_ALLOW_HTTP="true",
-        AWS_TIMEOUT=f"{TIMEOUT}s",
+        AWS_TIMEOUT=f"{timeout}s",
         AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}",
     )
 
 
-def run(flipcast, words, port=None, check=True):
+def run(flipcast, words, env, check=True):
     """Runs the program; gives its JSON, wall seconds and processor seconds."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
-    done = subprocess.run([flipcast, *words], capture_output=True, text=True, env=environment(port))
+    done = subprocess.run([flipcast, *words], capture_output=True, text=True, env=env)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     wall = time.time() - begun
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -167,7 +95,9 @@ def main():
     arguments.add_argument("--out", type=pathlib.Path, required=True)
     arguments.add_argument("--images", type=int, default=20000)
     arguments.add_argument("--seed", type=int, default=7)
+    arguments.add_argument("--timeout", type=int, default=20, help="the client's, in seconds; late answers take two more. On a busy machine the server itself takes seconds for a page of names")
     arguments.add_argument("--repeats", type=int, default=3, help="timed runs on a local folder")
+    arguments.add_argument("--clean-only", action="store_true", help="end before the faults, for a later call with --resume")
     arguments.add_argument("--resume", action="store_true", help="take what an earlier call found without faults from its parts in --out")
     arguments.add_argument("--local-only", action="store_true", help="time whole against shards on a local folder, without a server")
     args = arguments.parse_args()
@@ -175,7 +105,7 @@ def main():
     model = ["--model", str(ASSETS / "resnet20.fashion_mnist.safetensors")]
     calibration = ["--calibration", str(ASSETS / "calibration.json")]
     common = [*model, *calibration, "--json", "--progress", "never", "--threads", "2"]
-    summary = {"images": args.images, "shards": SHARDS, "faults": FAULTS}
+    summary = {"images": args.images, "shards": SHARDS, "faults": FAULTS, "period": PERIOD, "timeout": args.timeout}
     failures = []
 
     def expect(what, holds):
@@ -184,18 +114,18 @@ def main():
             failures.append(what)
 
     def whole(data, port=None):
-        return run(args.flipcast, ["estimate", *common, "--data", data], port)
+        return run(args.flipcast, ["estimate", *common, "--data", data], environment(port, args.timeout))
 
     def part(index, label):
         return str(args.out / f"{label}-{index}.part")
 
     def shard(index, data, label, port=None, check=True):
         words = ["estimate", *common, "--data", data, "--shard", f"{index}/{SHARDS}", "--part", part(index, label)]
-        return run(args.flipcast, words, port, check)
+        return run(args.flipcast, words, environment(port, args.timeout), check)
 
     def merge(label):
         parts = [part(index, label) for index in range(1, SHARDS + 1)]
-        return run(args.flipcast, ["estimate", "merge", *calibration, "--json", *parts])[0]
+        return run(args.flipcast, ["estimate", "merge", *calibration, "--json", *parts], os.environ)[0]
 
     def in_shards(data, label, port=None):
         made = [shard(index, data, label, port) for index in range(1, SHARDS + 1)]
@@ -265,25 +195,35 @@ def main():
             expect("so is that of its shards", told(joined) == told(merged))
         compare(expect, summary, clean, joined, counts, args.images)
 
-    proxy = Proxy(port, args.seed)
-    threading.Thread(target=proxy.serve_forever, daemon=True).start()
-    log("four shards, with faults")
+    if args.clean_only:
+        server.stop()
+        return finish(args, summary, failures)
+
+    proxy = Proxy(port, args.seed, PERIOD, args.timeout + 2.0)
+    log(f"four shards, with faults; the client waits {args.timeout} s, late answers take {proxy.late_seconds:.0f} s, and the server goes away for {AWAY_SECONDS:.0f} s")
+    refused = refused_connections()
     joined_faulty, counts_faulty, wall_shards, cpu_shards = in_shards(address, "faulty", proxy.server_port)
+    refused = refused_connections() - refused
+    proxy.settle()
     log(f"  {wall_shards:.1f} s in all ({cpu_shards:.1f} s of processor time); requests: {proxy.counts}")
+    log(f"  late answers that the client gave up on: {proxy.given_up}; connections that were refused: {refused}")
     expect("the estimate is the one without faults, number by number", told(joined_faulty) == told(joined))
     expect(f"shards have {counts_faulty} images, {sum(counts_faulty):,} in all", sum(counts_faulty) == args.images == joined_faulty["images"])
-    expect("every kind of fault was met", all(proxy.counts[kind] > 0 for kind in FAULTS))
-    summary["requests"] = dict(proxy.counts)
+    expect("every image was answered once", sum(joined_faulty["exact"]["answers"]) == args.images and joined_faulty["skipped"] == 0)
+    expect("every kind of fault was met", all(count > 0 for count in [*proxy.counts.values(), refused]))
+    expect("the client gave up on every late answer", proxy.given_up == proxy.counts["late"])
+    summary["requests"] = {**proxy.counts, "given_up": proxy.given_up, "refused": refused}
 
     log("listed once for all shards, with faults")
     listed, asked = args.out / "objects.jsonl", proxy.lists
     words = ["data", "objects", address, "--out", str(listed)]
-    done = subprocess.run([args.flipcast, *words], capture_output=True, text=True, env=environment(proxy.server_port))
+    done = subprocess.run([args.flipcast, *words], capture_output=True, text=True, env=environment(proxy.server_port, args.timeout))
     log(f"  {done.stdout.strip()} {proxy.lists - asked} requests for names, where four shards made {asked}")
     expect("the list is made", done.returncode == 0)
     asked = proxy.lists
     joined_listed, counts_listed, wall_shards, cpu_shards = in_shards(str(listed), "listed", proxy.server_port)
-    log(f"  {wall_shards:.1f} s in all ({cpu_shards:.1f} s of processor time); requests so far: {proxy.counts}")
+    proxy.settle()
+    log(f"  {wall_shards:.1f} s in all ({cpu_shards:.1f} s of processor time); requests so far: {proxy.counts}, {proxy.given_up} of the late ones given up on")
     expect("the estimate is the one of the address, number by number", told(joined_listed) == told(joined))
     expect("the shards have the same images", counts_listed == counts_faulty)
     expect("and ask for no names", proxy.lists == asked)
@@ -308,7 +248,7 @@ def main():
     before = target.stat().st_mtime_ns
     kept = target.read_bytes()
     words = ["estimate", *common, "--data", address, "--shard", f"2/{SHARDS}", "--part", str(target)]
-    process = subprocess.Popen([args.flipcast, *words], env=environment(port), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([args.flipcast, *words], env=environment(port, args.timeout), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(3.0)
     process.send_signal(signal.SIGKILL)
     code = process.wait()
