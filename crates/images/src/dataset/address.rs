@@ -42,6 +42,11 @@ impl<'a> Address<'a> {
         }
         Ok(Some(Self { text, scheme, bucket, prefix: prefix.trim_matches('/') }))
     }
+
+    /// Reads `text` where nothing but an object store will do.
+    pub fn of_store(text: &'a str) -> Result<Self, DataError> {
+        Self::parse(text).ok().flatten().ok_or_else(|| DataError::NoStore { address: text.to_owned() })
+    }
 }
 
 /// Whether `spec` is an address such as `s3://bucket/prefix`, and no path of this machine.

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use flipcast_ground::Hint;
 
-use super::Ignored;
+use super::{Ignored, is_address};
 use crate::labelspace::LabelError;
 
 /// Why a dataset could not be opened or a sample not be read.
@@ -39,6 +39,12 @@ pub enum DataError {
         "`{address}` is no address of images: `s3://`, `gs://` or `az://` with a bucket, or `file:///` with a path was expected"
     )]
     BadAddress {
+        /// What was asked for.
+        address: String,
+    },
+    /// An address of an object store was needed.
+    #[error("`{address}` lies in no object store: `s3://`, `gs://` or `az://` with a bucket was expected")]
+    NoStore {
         /// What was asked for.
         address: String,
     },
@@ -301,6 +307,9 @@ impl Hint for DataError {
                     .into(),
             ),
             Self::NoObjects { .. } => Some("build the program with the Cargo feature `objects`".into()),
+            Self::NoStore { address } if !is_address(address) => {
+                Some("images of a folder need no list: name the folder itself as the data".into())
+            }
             Self::OnlyIgnored { ignored, .. } => ignored.hint(),
             Self::Label { source, .. } => source.hint(),
             _ => None,

@@ -32,10 +32,9 @@ struct Header {
 /// Lists the images below `address`, such as `s3://bucket/prefix`: how many there are, and the text of a file that [`open`](super::open) takes in place of the address.
 ///
 /// # Errors
-/// When `address` is none, or its store does not answer.
+/// When `address` is that of no store, or its store does not answer.
 pub fn list_objects(address: &str) -> Result<(usize, String), DataError> {
-    let parsed = Address::parse(address)?.ok_or_else(|| DataError::BadAddress { address: address.to_owned() })?;
-    Ok(to_text(address, Objects::open(&parsed)?.list()?))
+    Ok(to_text(address, Objects::open(&Address::of_store(address)?)?.list()?))
 }
 
 fn to_text(address: &str, listing: Listing) -> (usize, String) {
@@ -61,8 +60,7 @@ fn to_text(address: &str, listing: Listing) -> (usize, String) {
 /// The images that the list called `path` names, as if its address had been opened.
 pub(super) fn open_object_list(path: &Path, rule: &ClassRule) -> Result<ImageFiles, DataError> {
     let (address, listing) = read_list(path)?;
-    let parsed = Address::parse(&address)?.ok_or_else(|| DataError::BadAddress { address: address.clone() })?;
-    let objects = Objects::open(&parsed)?;
+    let objects = Objects::open(&Address::of_store(&address)?)?;
     Ok(by_folders(Path::new(address.trim_end_matches('/')), listing, rule)?.in_store(objects))
 }
 
@@ -105,6 +103,8 @@ fn read_list(path: &Path) -> Result<(String, Listing), DataError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::is_address;
+    use flipcast_ground::Hint;
 
     fn listing() -> Listing {
         let found =
@@ -127,6 +127,20 @@ mod tests {
         let (address, read) = read_list(written(&text).path()).unwrap();
         assert_eq!(address, "s3://bucket/set");
         assert_eq!(to_text(&address, read), (images, text));
+    }
+
+    #[test]
+    fn what_lies_in_no_store_is_not_listed() {
+        for address in ["file:///x", "/x", "x", "file://host/x", "ftp://x/y", "s3://"] {
+            let Err(error) = list_objects(address) else { panic!("{address} is listed") };
+            assert!(matches!(error, DataError::NoStore { .. }), "{address}: {error}");
+            assert!(!error.to_string().contains("`file:///`"), "{address}: {error}");
+            let is_local = !is_address(address);
+            assert_eq!(error.hint().is_some_and(|hint| hint.contains("folder")), is_local, "{address}");
+            let (_, text) = to_text(address, listing());
+            let opened = open_object_list(written(&text).path(), &ClassRule::Auto);
+            assert!(matches!(opened.err(), Some(DataError::NoStore { .. })), "{address}");
+        }
     }
 
     #[test]
