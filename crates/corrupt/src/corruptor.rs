@@ -108,9 +108,9 @@ impl Corruptor {
         key: &StreamKey<'_>,
     ) -> Result<Image, CorruptError> {
         check_size(image.width(), image.height())?;
-        let frost = self.frost.as_ref().unwrap_or_else(|| FrostTextures::procedural());
+        let frost = || self.frost.as_ref().unwrap_or_else(|| FrostTextures::procedural());
         let mut rng = CounterRng::new(key);
-        Ok((entry.run)(&mut Job { image, row, rng: &mut rng, frost }))
+        Ok((entry.run)(&mut Job { image, row, rng: &mut rng, frost: &frost }))
     }
 }
 
@@ -173,6 +173,23 @@ mod tests {
         assert_eq!(run(1, 7), first);
         let elsewhere = std::thread::scope(|scope| scope.spawn(|| run(1, 7)).join().expect("no panic"));
         assert_eq!(elsewhere, first);
+    }
+
+    #[test]
+    fn no_corruption_but_frost_asks_for_its_textures() {
+        let image = picture(16, 16);
+        for spec in every_spec() {
+            let asked = std::cell::Cell::new(false);
+            let frost = || {
+                asked.set(true);
+                FrostTextures::procedural()
+            };
+            let entry = spec.entry().expect("listed");
+            let mut rng = CounterRng::new(&Corruptor::new(0).spec_key(&spec, 0));
+            let row = entry.rows[spec.severity.index()];
+            (entry.run)(&mut Job { image: &image, row, rng: &mut rng, frost: &frost });
+            assert_eq!(asked.get(), spec.name == "frost", "{spec}");
+        }
     }
 
     #[test]

@@ -13,6 +13,6 @@ pub(crate) struct Job<'a> {
     pub row: &'a [f64],
     /// The stream of this image.
     pub rng: &'a mut CounterRng,
-    /// Textures for `frost`.
-    pub frost: &'a FrostTextures,
+    /// Gives the textures for `frost`. Making them by formula takes long, so a process that needs none makes none.
+    pub frost: &'a dyn Fn() -> &'a FrostTextures,
 }

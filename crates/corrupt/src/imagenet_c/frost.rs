@@ -68,6 +68,6 @@ pub fn apply(image: &Image, constants: &Constants, field: &Field<'_>) -> Image {
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Image {
-    let field = draw(job.rng, job.image, job.frost);
+    let field = draw(job.rng, job.image, (job.frost)());
     apply(job.image, &Constants::from_row(job.row), &field)
 }
