@@ -6,6 +6,10 @@ use std::collections::{HashMap, HashSet};
 /// What the one call is named.
 pub(super) const ROTATE: &str = "flipcast.rotate";
 
+/// Calls that give their operand as it is; newer exports have one behind the sum, and a check of it.
+const CASTS: [&str; 2] = ["aten.to", "aten.type_as"];
+const CHECK: &str = "aten._assert_tensor_metadata";
+
 /// Calls between a number and where it is used, at most.
 const LONGEST_CHAIN: usize = 8;
 
@@ -28,6 +32,10 @@ pub(super) fn fuse(mut calls: Vec<Call>, output: &str, stored: &dyn Fn(&str) -> 
     let mut read: HashSet<String> = HashSet::from([output.to_owned()]);
     let mut kept = Vec::with_capacity(calls.len());
     for (at, call) in calls.into_iter().enumerate().rev() {
+        // A check gives nothing, and would keep what it reads.
+        if call.plain_operator() == CHECK {
+            continue;
+        }
         if !swallowed.contains(&at) || call.results.iter().any(|result| read.contains(result)) {
             read.extend(call.tensor_names().map(str::to_owned));
             kept.push(call);
@@ -138,6 +146,21 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// `name`, or what it is a cast of.
+    fn uncast<'b>(&self, name: &'b str, inner: &mut Vec<usize>) -> &'b str
+    where
+        'a: 'b,
+    {
+        let mut passed = Vec::new();
+        match self.made_by(name, &CASTS, &mut passed).and_then(|call| call.tensor_name(0)) {
+            Some(operand) => {
+                inner.extend(passed);
+                operand
+            }
+            None => name,
+        }
+    }
+
     fn rotation(&self, call: &Call) -> Option<Rotation> {
         let (Some(Arg::Tensors(parts)), "aten.cat") = (call.nth(0), call.plain_operator()) else {
             return None;
@@ -146,7 +169,7 @@ impl<'a> Search<'a> {
             return None;
         };
         let mut inner = Vec::new();
-        let sum = self.made_by(turned, &["aten.add"], &mut inner)?;
+        let sum = self.made_by(self.uncast(turned, &mut inner), &["aten.add"], &mut inner)?;
         let straight = self.made_by(sum.tensor_name(0)?, &["aten.mul"], &mut inner)?;
         let across = self.made_by(sum.tensor_name(1)?, &["aten.mul"], &mut inner)?;
         let (behind, cos) = (straight.tensor_name(0)?, straight.tensor_name(1)?);
@@ -171,5 +194,76 @@ impl<'a> Search<'a> {
         }
         let tensor = |name: &str, value: &str| (name.to_owned(), Arg::Tensor(value.to_owned()));
         Some(Rotation { arguments: vec![tensor("self", x), tensor("cos", cos), tensor("sin", sin)], calls: inner })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(operator: &str, operands: &[&str], numbers: &[(&str, i64)], result: &str) -> Call {
+        let tensors = operands.iter().map(|&name| (name.to_owned(), Arg::Tensor(name.to_owned())));
+        let numbers = numbers.iter().map(|&(name, value)| (name.to_owned(), Arg::Int(Int::Known(value))));
+        Call {
+            name: result.to_owned(),
+            operator: format!("{operator}.default"),
+            onnx: None,
+            module: String::new(),
+            arguments: tensors.chain(numbers).collect(),
+            results: Some(result.to_owned()).filter(|name| !name.is_empty()).into_iter().collect(),
+        }
+    }
+
+    fn joined(operator: &str, parts: [&str; 2], dim: i64, result: &str) -> Call {
+        let mut call = call(operator, &[], &[], result);
+        let parts = Arg::Tensors(parts.map(str::to_owned).to_vec());
+        call.arguments = vec![("tensors".to_owned(), parts), ("dim".to_owned(), Arg::Int(Int::Known(dim)))];
+        call
+    }
+
+    /// One token in front that stays, with `between` behind the sum; `turned` is what goes on.
+    fn program(between: Vec<Call>, turned: &str) -> Vec<Call> {
+        let slice = |of, dim, range: [i64; 3], result| {
+            let numbers = [("dim", dim), ("start", range[0]), ("end", range[1]), ("step", range[2])];
+            call("aten.slice", &[of], &numbers, result)
+        };
+        let mut calls = vec![
+            slice("x", 2, [0, 1, 1], "front"),
+            slice("x", 2, [1, i64::MAX, 1], "behind"),
+            call("aten.mul", &["behind", "cos"], &[], "straight"),
+            slice("behind", 3, [1, i64::MAX, 2], "odd"),
+            call("aten.neg", &["odd"], &[], "negated"),
+            slice("behind", 3, [0, i64::MAX, 2], "even"),
+            joined("aten.stack", ["negated", "even"], -1, "stack"),
+            call("aten.reshape", &["stack"], &[], "pairs"),
+            call("aten.mul", &["pairs", "sin"], &[], "across"),
+            call("aten.add", &["straight", "across"], &[], "sum"),
+        ];
+        calls.extend(between);
+        calls.push(joined("aten.cat", ["front", turned], 2, "rotated"));
+        calls
+    }
+
+    fn fused(between: Vec<Call>, turned: &str) -> Vec<(String, Vec<(String, Arg)>)> {
+        let calls = fuse(program(between, turned), "rotated", &|_| None);
+        calls.into_iter().map(|call| (call.operator, call.arguments)).collect()
+    }
+
+    #[test]
+    fn a_rotation_is_one_call() {
+        let tensor = |name: &str, value: &str| (name.to_owned(), Arg::Tensor(value.to_owned()));
+        let arguments = vec![tensor("self", "x"), tensor("cos", "cos"), tensor("sin", "sin")];
+        assert_eq!(fused(Vec::new(), "sum"), [(ROTATE.to_owned(), arguments)]);
+    }
+
+    #[test]
+    fn a_cast_and_its_check_behind_the_sum_belong_to_the_rotation() {
+        let between = vec![call(CHECK, &["sum"], &[], ""), call("aten.to", &["sum"], &[], "cast")];
+        assert_eq!(fused(between, "cast"), fused(Vec::new(), "sum"));
+    }
+
+    #[test]
+    fn anything_else_behind_the_sum_is_no_rotation() {
+        assert_eq!(fused(vec![call("aten.neg", &["sum"], &[], "other")], "other").len(), 12);
     }
 }
