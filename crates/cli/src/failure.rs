@@ -59,14 +59,21 @@ pub fn report(error: &anyhow::Error) -> u8 {
             }
         }
     }
+    for hint in hints(error) {
+        eprintln!("  hint: {hint}");
+    }
+    exit_code(error)
+}
+
+/// What the error and its causes advise, each piece once.
+pub fn hints(error: &anyhow::Error) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for hint in error.chain().filter_map(hint) {
         if !told.contains(&hint) {
-            eprintln!("  hint: {hint}");
             told.push(hint);
         }
     }
-    exit_code(error)
+    told
 }
 
 /// 1 when a check fired, 130 or 143 when a signal ended the work, 3 when the environment is at fault, otherwise 2.

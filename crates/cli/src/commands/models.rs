@@ -1,7 +1,7 @@
 use super::inputs::PreprocessArgs;
 use super::scoring::check_writable;
 use super::thread_count;
-use crate::failure::Advised;
+use crate::failure::{Advised, hints};
 use crate::output::print;
 use crate::table::{counted, grouped, render};
 use anyhow::{Context, Result, bail};
@@ -137,8 +137,18 @@ fn show(path: &Path) -> Result<String> {
     for (key, value) in &file.metadata {
         text += &format!("metadata {key}: {value}\n");
     }
+    let mut is_usable = true;
     match &file.best {
-        _ if matches!(file.format, Format::ExportedProgram | Format::Onnx) => text += &describe_program(path),
+        _ if matches!(file.format, Format::ExportedProgram | Format::Onnx) => match describe_program(path) {
+            Ok(network) => text += &network,
+            Err(error) => {
+                text += &format!("usable: no: {}\n", with_causes(error.as_ref()));
+                for hint in hints(&error) {
+                    text += &format!("hint: {hint}\n");
+                }
+                is_usable = false;
+            }
+        },
         None => text += "architecture: none of the known ones is close\n",
         Some(best) if best.fit.is_exact() => {
             let names: Vec<&str> =
@@ -157,7 +167,9 @@ fn show(path: &Path) -> Result<String> {
         }
     }
     text += &describe_operators(&file);
-    text += &describe_knowledge(path);
+    if is_usable {
+        text += &describe_knowledge(path);
+    }
     text += &format!("model card: {}\n", describe_card(&ModelCard::place_beside(path)));
     Ok(text)
 }
@@ -320,32 +332,28 @@ fn restored_from(norms: &RestoredNorms) -> String {
 }
 
 /// The network that an exported program is, or why it is none that runs.
-fn describe_program(path: &Path) -> String {
-    match WeightFile::open(path).map_err(anyhow::Error::from).and_then(|file| Ok(Model::from_program(&file)?)) {
-        Ok(model) => {
-            let mut text = format!(
-                "network: {} norm layers with {} values that adapt, images of {} x {}, {} classes\n",
-                model.graph().norms().count(),
-                grouped(model.graph().affine_table().len()),
-                model.input_size().height,
-                model.input_size().width,
-                model.num_classes()
+fn describe_program(path: &Path) -> Result<String> {
+    let model = Model::from_program(&WeightFile::open(path)?)?;
+    let mut text = format!(
+        "network: {} norm layers with {} values that adapt, images of {} x {}, {} classes\n",
+        model.graph().norms().count(),
+        grouped(model.graph().affine_table().len()),
+        model.input_size().height,
+        model.input_size().width,
+        model.num_classes()
+    );
+    let place = RestoredNorms::place_beside(path);
+    match model.folded_layers().len() {
+        0 => {}
+        _ if place.is_file() => text += &format!("restored batch norms: {}\n", describe_norms(&place, &model)),
+        count => {
+            text += &format!(
+                "folded batch norms: perhaps behind {}; `flipcast models restore` gives them back\n",
+                counted(count, "convolution")
             );
-            let place = RestoredNorms::place_beside(path);
-            match model.folded_layers().len() {
-                0 => {}
-                _ if place.is_file() => text += &format!("restored batch norms: {}\n", describe_norms(&place, &model)),
-                count => {
-                    text += &format!(
-                        "folded batch norms: perhaps behind {}; `flipcast models restore` gives them back\n",
-                        counted(count, "convolution")
-                    );
-                }
-            }
-            text
         }
-        Err(error) => format!("network: cannot be used: {}\n", with_causes(error.as_ref())),
     }
+    Ok(text)
 }
 
 /// The norms in the file at `place`, or why they cannot be used.

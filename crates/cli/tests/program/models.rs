@@ -27,6 +27,14 @@ fn models_show_tells_what_a_file_holds() {
 }
 
 #[test]
+fn models_show_says_once_why_a_network_cannot_be_used_and_what_to_do() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../models/tests/damaged/endless_axes.onnx");
+    let shown =
+        flipcast(&["models", "show", file]).expect(0, &[]).prints(&["usable: no: ", "expected at most 1024", "hint: "]);
+    assert_eq!(shown.stdout.matches("expected at most 1024").count(), 1, "{}", shown.stdout);
+}
+
+#[test]
 fn models_show_refuses_other_files() {
     flipcast(&["models", "show", &golden("README.md")]).expect(2, &["error: cannot read", "caused by"]);
     flipcast(&["models", "show", "no-such-file.pth"]).expect(2, &["no-such-file.pth"]);
