@@ -5,11 +5,11 @@ use multiversion::multiversion;
 /// Columns of a strip: two registers of eight values or four of four.
 pub(crate) const STRIP: usize = 16;
 
-/// Rows of a tile where there are 32 registers.
-const TILE_WIDE: usize = 4;
+/// Rows of a tile, and tiles that are summed together where there are 32 registers: as many sums as wait for each other.
+const TILE_WIDE: (usize, usize) = (4, 2);
 
-/// Rows of a tile where there are 16.
-const TILE: usize = 2;
+/// The same where there are 16 registers.
+const TILE: (usize, usize) = (2, 1);
 
 /// One row of a strip: some columns of a matrix, where no load of a register reads from two cache lines.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(crate) fn has_fused_multiply_add() -> bool {
 }
 
 /// Whether there are 32 registers of eight values. Older machines slow down when they use them.
-fn has_wide_registers() -> bool {
+pub(crate) fn has_wide_registers() -> bool {
     #[cfg(target_arch = "x86_64")]
     return has_fused_multiply_add() && std::arch::is_x86_feature_detected!("avx512vbmi2");
     #[cfg(not(target_arch = "x86_64"))]
@@ -51,35 +51,49 @@ pub(crate) fn multiply_strips(left: &[StripRow], right: &[StripRow]) -> [StripRo
 
 #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
 fn multiply_wide(left: &[StripRow], right: &[StripRow], block: &mut [StripRow; STRIP]) {
-    multiply_tiles::<TILE_WIDE>(left, right, block, f64::mul_add);
+    multiply_tiles::<{ TILE_WIDE.0 }, { TILE_WIDE.1 }>(left, right, block, f64::mul_add);
 }
 
 #[multiversion(targets("x86_64+avx2+fma"))]
 fn multiply_fused(left: &[StripRow], right: &[StripRow], block: &mut [StripRow; STRIP]) {
-    multiply_tiles::<TILE>(left, right, block, f64::mul_add);
+    multiply_tiles::<{ TILE.0 }, { TILE.1 }>(left, right, block, f64::mul_add);
 }
 
 fn multiply_unfused(left: &[StripRow], right: &[StripRow], block: &mut [StripRow; STRIP]) {
-    multiply_tiles::<TILE>(left, right, block, |a, b, sum| a * b + sum);
+    multiply_tiles::<{ TILE.0 }, { TILE.1 }>(left, right, block, |a, b, sum| a * b + sum);
 }
 
 #[inline(always)]
-fn multiply_tiles<const ROWS: usize>(
+fn multiply_tiles<const ROWS: usize, const TILES: usize>(
     left: &[StripRow],
     right: &[StripRow],
     block: &mut [StripRow; STRIP],
-    multiply_add: impl Fn(f64, f64, f64) -> f64,
+    multiply_add: impl Fn(f64, f64, f64) -> f64 + Copy,
 ) {
-    for (at, rows) in block.chunks_exact_mut(ROWS).enumerate() {
-        let mut sums = [[0.0; STRIP]; ROWS];
+    for (at, rows) in block.chunks_exact_mut(ROWS * TILES).enumerate() {
+        let mut sums = [[[0.0; STRIP]; ROWS]; TILES];
         for (StripRow(a), StripRow(b)) in left.iter().zip(right) {
-            for row in 0..ROWS {
-                for column in 0..STRIP {
-                    sums[row][column] = multiply_add(a[at * ROWS + row], b[column], sums[row][column]);
-                }
+            let a = &a.as_chunks::<ROWS>().0[at * TILES..][..TILES];
+            for (sums, a) in sums.iter_mut().zip(a) {
+                add_tile(sums, a, b, multiply_add);
             }
         }
-        rows.iter_mut().zip(sums).for_each(|(row, sums)| row.0 = sums);
+        rows.iter_mut().zip(sums.into_iter().flatten()).for_each(|(row, sums)| row.0 = sums);
+    }
+}
+
+/// Adds one row's products. The sums of a tile stay in registers as long as compilers unroll both loops, which they do for a small one.
+#[inline(always)]
+fn add_tile<const ROWS: usize>(
+    sums: &mut [[f64; STRIP]; ROWS],
+    a: &[f64; ROWS],
+    b: &[f64; STRIP],
+    multiply_add: impl Fn(f64, f64, f64) -> f64,
+) {
+    for row in 0..ROWS {
+        for column in 0..STRIP {
+            sums[row][column] = multiply_add(a[row], b[column], sums[row][column]);
+        }
     }
 }
 
