@@ -73,6 +73,35 @@ fn cpu_seconds() -> f64 {
     fields.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
+/// What is known beside outputs.
+struct Known<'a> {
+    shares: &'a [f64],
+    learned: Learned<'a>,
+    embeddings: &'a Embeddings,
+    predicted: &'a [usize],
+    head: &'a Head,
+    probe: &'a Probe,
+}
+
+impl<'a> Known<'a> {
+    fn of_adapted(&self, outputs: &'a Outputs) -> Evidence<'a> {
+        let (shares, learned, probe) = (self.shares, Some(self.learned), Some(self.probe));
+        Evidence { outputs, shares, learned, embeddings: None, head: None, probe }
+    }
+
+    fn of_source(&self, outputs: &'a Outputs) -> Evidence<'a> {
+        let embeddings = Some((self.embeddings, self.predicted));
+        Evidence { embeddings, head: Some(self.head), ..self.of_adapted(outputs) }
+    }
+
+    /// How many scores the source model's outputs and the adapted model's have.
+    fn both(&self, source: &'a Outputs, adapted: &'a Outputs, wanted: impl Fn(&ScoreInfo) -> bool) -> f64 {
+        let looks = [&self.of_source(source), &self.of_adapted(adapted)];
+        let scores = Evidence::scores_of(looks, wanted).expect("evidence is sound");
+        scores.iter().map(|scores| scores.len()).sum::<usize>() as f64
+    }
+}
+
 fn main() {
     let mut arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let csv = arguments.iter().any(|word| word == "csv");
@@ -106,21 +135,13 @@ fn main() {
             adapted: Some(adapted.classes_predicted()),
             flags: Vec::new(),
         };
-        let of_source = |outputs: &Outputs, wanted: &dyn Fn(&ScoreInfo) -> bool| {
-            let seen = Evidence {
-                outputs,
-                shares: &shares,
-                learned: Some(learned),
-                embeddings: Some((&embeddings, &predicted)),
-                head: Some(&head),
-                probe: Some(&probe),
-            };
-            seen.scores(wanted).expect("evidence is sound")
-        };
-        let of_adapted = |outputs: &Outputs| {
-            let (shares, learned, probe) = (shares.as_slice(), Some(learned), Some(&probe));
-            let seen = Evidence { outputs, shares, learned, embeddings: None, head: None, probe };
-            seen.scores(|_| true).expect("evidence is sound")
+        let known = Known {
+            shares: &shares,
+            learned,
+            embeddings: &embeddings,
+            predicted: &predicted,
+            head: &head,
+            probe: &probe,
         };
         let report = |what: &str, work: &dyn Fn(&Outputs, &Outputs) -> f64| {
             if !names.is_empty() && !names.iter().any(|name| what.contains(name.as_str())) {
@@ -145,15 +166,15 @@ fn main() {
         report("accuracy", &|source, _| source.accuracy(&true_labels).expect("labels fit"));
         for info in SCORES {
             report(info.name, &|source, _| {
-                let scores = of_source(source, &|other| other.name == info.name);
+                let scores =
+                    known.of_source(source).scores(|other| other.name == info.name).expect("evidence is sound");
                 scores.get(info.name).map_or(f64::NAN, |score| score.value)
             });
         }
-        report("source", &|source, _| of_source(source, &|_| true).len() as f64);
-        report("adapted", &|_, adapted| of_adapted(adapted).len() as f64);
-        report("both without aetta", &|source, adapted| {
-            (of_source(source, &|info| info.name != "aetta").len() + of_adapted(adapted).len()) as f64
-        });
-        report("both", &|source, adapted| (of_source(source, &|_| true).len() + of_adapted(adapted).len()) as f64);
+        let all = |seen: Evidence| seen.scores(|_| true).expect("evidence is sound").len() as f64;
+        report("source", &|source, _| all(known.of_source(source)));
+        report("adapted", &|_, adapted| all(known.of_adapted(adapted)));
+        report("both without aetta", &|source, adapted| known.both(source, adapted, |info| info.name != "aetta"));
+        report("both", &|source, adapted| known.both(source, adapted, |_| true));
     }
 }

@@ -206,21 +206,37 @@ impl Evidence<'_> {
     /// # Errors
     /// When an estimator fails for any other reason.
     pub fn scores(&self, wanted: impl Fn(&ScoreInfo) -> bool) -> Result<Scores, EstimateError> {
-        let seen = Seen { evidence: self, plan: OnceLock::new() };
+        let [scores] = Self::scores_of([self], wanted)?;
+        Ok(scores)
+    }
+
+    /// [`Evidence::scores`] of several outputs at once: a thread that is done with one goes on with the other.
+    ///
+    /// # Errors
+    /// When an estimator fails for any other reason than that it is not defined.
+    pub fn scores_of<const LOOKS: usize>(
+        looks: [&Evidence; LOOKS],
+        wanted: impl Fn(&ScoreInfo) -> bool,
+    ) -> Result<[Scores; LOOKS], EstimateError> {
+        let all = looks.map(|evidence| Seen { evidence, plan: OnceLock::new() });
         let wanted: Vec<&ScoreInfo> = SCORES.iter().filter(|info| wanted(info)).collect();
-        // The long ones first, so that all threads have work to the end.
-        let mut order: Vec<usize> = (0..wanted.len()).collect();
-        order.sort_by_key(|&at| LONGEST.iter().position(|name| *name == wanted[at].name).unwrap_or(LONGEST.len()));
-        let threads = if self.outputs.images() * self.outputs.classes() < FEW_LOGITS { 1 } else { 0 };
+        let mut order: Vec<(usize, &ScoreInfo)> =
+            (0..LOOKS).flat_map(|look| wanted.iter().map(move |info| (look, *info))).collect();
+        let rank = |name: &str| ORDER.iter().position(|other| *other == name).unwrap_or(ORDER.len());
+        order.sort_by_key(|(_, info)| if info.name == LAST { usize::MAX } else { rank(info.name) });
+        let logits: usize = looks.iter().map(|look| look.outputs.images() * look.outputs.classes()).sum();
+        let threads = if logits < FEW_LOGITS { 1 } else { 0 };
         let mut results = map_ranges(threads, order.len(), 1, |range| {
-            let at = order[range.start];
-            (at, (wanted[at].score)(&seen))
+            let (look, info) = order[range.start];
+            (look, info, (info.score)(&all[look]))
         });
-        results.sort_unstable_by_key(|(at, _)| *at);
-        let mut scores = Scores::new();
-        for (at, result) in results {
+        // Of several errors the first by the table is reported.
+        let place = |name: &str| SCORES.iter().position(|info| info.name == name);
+        results.sort_unstable_by_key(|(look, info, _)| (*look, place(info.name)));
+        let mut scores = std::array::from_fn(|_| Scores::new());
+        for (look, info, result) in results {
             match result {
-                Some(Ok(score)) => drop(scores.insert(wanted[at].name, score)),
+                Some(Ok(score)) => drop(scores[look].insert(info.name, score)),
                 None | Some(Err(EstimateError::TooFew { .. } | EstimateError::Undefined { .. })) => {}
                 Some(Err(error)) => return Err(error),
             }
@@ -229,8 +245,11 @@ impl Evidence<'_> {
     }
 }
 
-/// Estimators that take longest, in the order in which they are started.
-const LONGEST: [&str; 3] = ["nuclear_norm", "cot", "aetta"];
+/// Estimators that take long, in the order in which they are started, before the short ones.
+const ORDER: [&str; 2] = ["nuclear_norm", "cot"];
+
+/// The one that comes last: it is cut into many short pieces, so that all threads have work to the end.
+const LAST: &str = "aetta";
 
 /// With fewer logits than this a second thread takes longer to start than to help.
 const FEW_LOGITS: usize = 50_000;

@@ -8,7 +8,7 @@ use crate::image_memory::ImageMemory;
 use crate::images::Images;
 use crate::ledger::Ledger;
 use crate::looks::Looks;
-use crate::scores::{score_adapted, score_source};
+use crate::scores::score_both;
 use crate::second_look::{SecondLook, calibration_samples};
 use crate::source_pass::{SourcePass, accuracy, run_source};
 use crate::{Device, FlipProtocol, RunError, Scope, Watcher};
@@ -239,8 +239,7 @@ impl Observation {
     pub fn score(&mut self, setting: &Setting, scope: &Scope, basis: &Basis) -> Result<Cell, RunError> {
         let started = Instant::now();
         self.measure_looks(basis)?;
-        let source = score_source(self, setting, basis)?;
-        let adapted = score_adapted(self, basis)?;
+        let (source, adapted) = score_both(self, setting, basis)?;
         let mut cell = self.cell_of(scope, source);
         cell.adapted = summarise(adapted);
         cell.seconds.estimators = started.elapsed().as_secs_f64();

@@ -10,8 +10,8 @@ use flipcast_estimate::{Anchor, Evidence, Flag, Learned, Outputs, Probe, Scores}
 /// The scores that need no labelled images and for which the paper has fits.
 const WITHOUT_BASIS: [&str; 3] = ["ac", "cot", "wf_batch"];
 
-/// Scores for the accuracy of the source model.
-pub(crate) fn score_source(look: &Observation, setting: &Setting, basis: &Basis) -> Result<Scores, RunError> {
+/// Scores for the accuracy of the source model, and for that of the adapted model from its outputs on the probe.
+pub(crate) fn score_both(look: &Observation, setting: &Setting, basis: &Basis) -> Result<(Scores, Scores), RunError> {
     let outputs = &look.source.outputs;
     let predicted = outputs.classes_predicted();
     // A class space of its own has other alternatives than the head.
@@ -33,7 +33,13 @@ pub(crate) fn score_source(look: &Observation, setting: &Setting, basis: &Basis)
         head: head.as_ref(),
         ..basis.evidence(&warm, &shares, Some(&probe))
     };
-    Ok(seen.scores(|_| true)?)
+    let Some(stop) = look.flips.stops.last() else {
+        return Ok((seen.scores(|_| true)?, Scores::new()));
+    };
+    let (probe, warm) = (look.flips.probe(), basis.warm(&stop.outputs));
+    let shares = basis.shares(&warm)?;
+    let [source, adapted] = Evidence::scores_of([&seen, &basis.evidence(&warm, &shares, Some(&probe))], |_| true)?;
+    Ok((source, adapted))
 }
 
 /// Scores that need no labelled images: batch-anchored flips, AC, and COT with uniform class shares.
@@ -53,14 +59,6 @@ pub(crate) fn score_without_basis(look: &Observation) -> Result<Scores, RunError
         probe: Some(&probe),
     };
     Ok(seen.scores(|info| WITHOUT_BASIS.contains(&info.name))?)
-}
-
-/// Scores for the accuracy of the adapted model, from its outputs on the probe.
-pub(crate) fn score_adapted(look: &Observation, basis: &Basis) -> Result<Scores, RunError> {
-    let Some(stop) = look.flips.stops.last() else {
-        return Ok(Scores::new());
-    };
-    score_outputs(&stop.outputs, Some(&look.flips.probe()), basis)
 }
 
 /// Scores of the estimators that need nothing but outputs and a probe.
