@@ -1,6 +1,6 @@
 use crate::outputs::check_rows;
 use crate::parallel::map_ranges;
-use crate::products::has_fused_multiply_add;
+use crate::products::{has_fused_multiply_add, has_wide_registers};
 use crate::softmax::add_probs;
 use crate::{Embeddings, EstimateError, Score};
 use flipcast_ground::SplitMix64;
@@ -16,8 +16,11 @@ const KEPT: f64 = 0.6;
 /// A normalised entropy below this is that of a collapsed network whatever its exact size.
 const LEAST_ENTROPY: f64 = 1e-9;
 
-/// Classes whose logits are summed together, in registers.
-const TILE: usize = 64;
+/// Classes whose logits lie together.
+const TILE: usize = 128;
+
+/// Classes whose logits are summed together where there are 16 registers of eight values.
+const HALF_TILE: usize = TILE / 2;
 
 /// Embedding values that are read together; which of them count is one word of bits, and their weights fit a first-level cache.
 const VALUES: usize = 64;
@@ -25,7 +28,7 @@ const VALUES: usize = 64;
 /// Rows of logits that one thread keeps at a time.
 const ROWS: usize = 704;
 
-/// Logits or weights of some classes, or some values of an embedding, where no load of a register reads from two cache lines.
+/// Logits or weights of some classes, where no load of a register reads from two cache lines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(align(64))]
 struct Tile([f32; TILE]);
@@ -293,7 +296,7 @@ fn check_logits(logits: &[f32], pass: usize) -> Result<(), EstimateError> {
 /// Some values of all images, and what is summed over them.
 struct Block {
     /// Per image.
-    values: Vec<Tile>,
+    values: Vec<[f32; VALUES]>,
     /// One per image and sum; those over equally many values follow each other, so that a processor foresees where their loops end.
     runs: Vec<Run>,
 }
@@ -315,12 +318,12 @@ fn plan_blocks(rows: &[&[f32]], dims: usize, config: &AettaConfig, random: &Spli
     // A number is dropped below the rate: the 53 bits it is made of are then below this.
     let limit = (config.dropout * (1_u64 << 53) as f64).ceil() as u64;
     let plan_block = |start: usize| {
-        let mut values = vec![Tile::ZERO; rows.len()];
+        let mut values = vec![[0.0; VALUES]; rows.len()];
         let mut runs = Vec::with_capacity(rows.len() * (passes + 1));
         for (image, (row, values)) in rows.iter().zip(&mut values).enumerate() {
             let row = &row[start..dims.min(start + VALUES)];
-            values.0[..row.len()].copy_from_slice(row);
-            let present = bits(&values.0.map(|value| u8::from(value != 0.0)));
+            values[..row.len()].copy_from_slice(row);
+            let present = bits(&values.map(|value| u8::from(value != 0.0)));
             for set in 0..=passes {
                 let mask = match set.checked_sub(1) {
                     None => present,
@@ -373,42 +376,75 @@ fn bits(flags: &[u8; VALUES]) -> u64 {
 
 /// Adds to the target of every run the weights of its values, times the values.
 fn add_block(block: &Block, weights: &[Tile; VALUES], sums: &mut [Tile]) {
-    match has_fused_multiply_add() {
-        true => add_block_fused(block, weights, sums),
-        false => add_block_unfused(block, weights, sums),
+    if has_wide_registers() {
+        add_block_wide(block, weights, sums);
+    } else if has_fused_multiply_add() {
+        add_block_fused(block, weights, sums);
+    } else {
+        add_block_unfused(block, weights, sums);
     }
 }
 
 #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+fn add_block_wide(block: &Block, weights: &[Tile; VALUES], sums: &mut [Tile]) {
+    add_runs::<2, TILE>(block, weights, sums, f32::mul_add);
+}
+
+#[multiversion(targets("x86_64+avx2+fma"))]
 fn add_block_fused(block: &Block, weights: &[Tile; VALUES], sums: &mut [Tile]) {
-    add_runs(block, weights, sums, f32::mul_add);
+    add_runs::<1, HALF_TILE>(block, weights, sums, f32::mul_add);
 }
 
 fn add_block_unfused(block: &Block, weights: &[Tile; VALUES], sums: &mut [Tile]) {
-    add_runs(block, weights, sums, |a, b, sum| a * b + sum);
+    add_runs::<1, HALF_TILE>(block, weights, sums, |a, b, sum| a * b + sum);
 }
 
+/// Adds up `LANES` classes of `SIDE` runs at a time, as many as registers hold: a sum waits for the one before it, but not for others.
 #[inline(always)]
-fn add_runs(
+fn add_runs<const SIDE: usize, const LANES: usize>(
     block: &Block,
     weights: &[Tile; VALUES],
     sums: &mut [Tile],
     multiply_add: impl Fn(f32, f32, f32) -> f32 + Copy,
 ) {
-    for run in &block.runs {
-        let values = &block.values[run.image as usize].0;
-        let target = &mut sums[run.target as usize].0;
-        let mut sums = *target;
-        let mut mask = run.mask;
-        while mask != 0 {
-            let at = mask.trailing_zeros() as usize % VALUES;
-            mask &= mask - 1;
-            let (value, weights) = (values[at], &weights[at].0);
-            for lane in 0..TILE {
-                sums[lane] = multiply_add(value, weights[lane], sums[lane]);
+    for part in 0..TILE / LANES {
+        for runs in block.runs.chunk_by(|a, b| a.mask.count_ones() == b.mask.count_ones()) {
+            let (groups, rest) = runs.as_chunks::<SIDE>();
+            for runs in groups {
+                add_side_by_side::<SIDE, LANES>(runs, part, &block.values, weights, sums, multiply_add);
+            }
+            for run in rest {
+                add_side_by_side::<1, LANES>(&[*run], part, &block.values, weights, sums, multiply_add);
             }
         }
-        *target = sums;
+    }
+}
+
+/// Adds runs that have equally many values and different targets.
+#[inline(always)]
+fn add_side_by_side<const SIDE: usize, const LANES: usize>(
+    runs: &[Run; SIDE],
+    part: usize,
+    values: &[[f32; VALUES]],
+    weights: &[Tile; VALUES],
+    sums: &mut [Tile],
+    multiply_add: impl Fn(f32, f32, f32) -> f32 + Copy,
+) {
+    let values = runs.map(|run| &values[run.image as usize]);
+    let mut totals = runs.map(|run| sums[run.target as usize].0.as_chunks::<LANES>().0[part]);
+    let mut masks = runs.map(|run| run.mask);
+    for _ in 0..masks[0].count_ones() {
+        for side in 0..SIDE {
+            let at = masks[side].trailing_zeros() as usize % VALUES;
+            masks[side] &= masks[side].wrapping_sub(1);
+            let (value, weights) = (values[side][at], &weights[at].0.as_chunks::<LANES>().0[part]);
+            for lane in 0..LANES {
+                totals[side][lane] = multiply_add(value, weights[lane], totals[side][lane]);
+            }
+        }
+    }
+    for (run, totals) in runs.iter().zip(totals) {
+        sums[run.target as usize].0.as_chunks_mut::<LANES>().0[part] = totals;
     }
 }
 
