@@ -263,34 +263,48 @@ fn sum_passes(
     let mut ignored = vec![0.0; classes];
     let mut weights = vec![0.0; classes];
     let mut logits = vec![0.0f32; classes];
+    let step = rows.len() * sets;
     for image in 0..rows.len() {
-        let of_pass = |pass: usize| sums[image * sets + pass..].iter().step_by(rows.len() * sets);
-        for ((logits, bias), whole) in logits.chunks_mut(TILE).zip(head.bias.chunks(TILE)).zip(of_pass(0)) {
-            logits.iter_mut().zip(bias).zip(&whole.0).for_each(|((z, b), s)| *z = b + s);
-        }
-        check_logits(&logits, 0)?;
-        let class = add_probs(&logits, &mut weights, &mut ignored);
-        for pass in 1..sets {
-            let tiles = logits.chunks_mut(TILE).zip(head.bias.chunks(TILE)).zip(of_pass(0).zip(of_pass(pass)));
-            for ((logits, bias), (whole, dropped)) in tiles {
-                let kept = whole.0.iter().zip(&dropped.0).map(|(whole, dropped)| kept_scale * (whole - dropped));
-                logits.iter_mut().zip(bias).zip(kept).for_each(|((z, b), s)| *z = b + s);
+        // The pass without dropout, of which all counts, is the first.
+        let mut class = 0;
+        for pass in 0..sets {
+            let scale = (pass > 0).then_some(kept_scale);
+            if !write_logits(&sums[image * sets..], pass, step, &head.bias, scale, &mut logits) {
+                return Err(not_finite(&logits, pass));
             }
-            check_logits(&logits, pass)?;
-            result.changed += usize::from(add_probs(&logits, &mut weights, &mut result.probs) != class);
+            if pass == 0 {
+                class = add_probs(&logits, &mut weights, &mut ignored);
+            } else {
+                result.changed += usize::from(add_probs(&logits, &mut weights, &mut result.probs) != class);
+            }
         }
     }
     Ok(result)
 }
 
-fn check_logits(logits: &[f32], pass: usize) -> Result<(), EstimateError> {
-    match logits.iter().position(|z| !z.is_finite()) {
-        Some(at) => {
-            let index = pass * logits.len() + at;
-            Err(EstimateError::NotFinite { what: "logit", index, found: logits[at].into() })
+/// The logits of a pass: `bias` and the sums over all values, less those dropped, times `scale` where some are. Tells whether all are finite.
+///
+/// The tiles of a sum are `step` apart, and those over the values that a pass drops come that many behind those over all.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+fn write_logits(sums: &[Tile], pass: usize, step: usize, bias: &[f32], scale: Option<f32>, logits: &mut [f32]) -> bool {
+    let mut are_finite = true;
+    for (tile, (logits, bias)) in logits.chunks_mut(TILE).zip(bias.chunks(TILE)).enumerate() {
+        let (whole, dropped) = (&sums[tile * step].0, &sums[tile * step + pass].0);
+        for ((z, b), (whole, dropped)) in logits.iter_mut().zip(bias).zip(whole.iter().zip(dropped)) {
+            *z = match scale {
+                Some(scale) => b + scale * (whole - dropped),
+                None => b + whole,
+            };
+            are_finite &= z.is_finite();
         }
-        None => Ok(()),
     }
+    are_finite
+}
+
+/// What is wrong with the logits of a pass.
+fn not_finite(logits: &[f32], pass: usize) -> EstimateError {
+    let at = logits.iter().position(|z| !z.is_finite()).unwrap_or(0);
+    EstimateError::NotFinite { what: "logit", index: pass * logits.len() + at, found: logits[at].into() }
 }
 
 /// Some values of all images, and what is summed over them.

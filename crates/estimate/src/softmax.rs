@@ -1,5 +1,6 @@
 //! Probabilities of one row of logits, several at a time.
 
+use crate::products::{has_fused_multiply_add, has_wide_registers};
 use multiversion::multiversion;
 use std::f64::consts::LOG2_E;
 
@@ -90,11 +91,36 @@ pub(crate) fn write_single_probs(row: &[f32], summary: &RowSummary, probs: &mut 
 }
 
 /// Adds the probabilities of a row to `sums` and gives the class with the largest logit; `weights` is overwritten.
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn add_probs(row: &[f32], weights: &mut [f64], sums: &mut [f64]) -> usize {
+    if has_wide_registers() {
+        add_probs_wide(row, weights, sums)
+    } else if has_fused_multiply_add() {
+        add_probs_fused(row, weights, sums)
+    } else {
+        add_row(row, weights, sums, |a, b, sum| a * b + sum)
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+fn add_probs_wide(row: &[f32], weights: &mut [f64], sums: &mut [f64]) -> usize {
+    add_row(row, weights, sums, f64::mul_add)
+}
+
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn add_probs_fused(row: &[f32], weights: &mut [f64], sums: &mut [f64]) -> usize {
+    add_row(row, weights, sums, f64::mul_add)
+}
+
+#[inline(always)]
+fn add_row(
+    row: &[f32],
+    weights: &mut [f64],
+    sums: &mut [f64],
+    multiply_add: impl Fn(f64, f64, f64) -> f64 + Copy,
+) -> usize {
     let (class, largest) = find_largest(row);
     for (weight, &z) in weights.iter_mut().zip(row) {
-        *weight = exp(f64::from(z) - largest);
+        *weight = exp_with(f64::from(z) - largest, multiply_add);
     }
     let (lanes, tail) = weights[..row.len()].as_chunks::<LANES>();
     let mut total = [0.0; LANES];
@@ -103,7 +129,7 @@ pub(crate) fn add_probs(row: &[f32], weights: &mut [f64], sums: &mut [f64]) -> u
     }
     let scale = (total.iter().sum::<f64>() + tail.iter().sum::<f64>()).recip();
     for (sum, weight) in sums.iter_mut().zip(weights) {
-        *sum += *weight * scale;
+        *sum = multiply_add(*weight, scale, *sum);
     }
     class
 }
@@ -120,15 +146,24 @@ fn find_largest(row: &[f32]) -> (usize, f64) {
         }
     }
     let largest = largest.iter().chain(tail).copied().fold(f32::NEG_INFINITY, larger);
-    (row.iter().position(|z| *z == largest).unwrap_or(0), f64::from(largest))
+    // First the chunk, without a branch for each logit.
+    let has_it = |chunk: &[f32; LANES]| chunk.iter().fold(false, |found, z| found | (*z == largest));
+    let start = lanes.iter().position(has_it).unwrap_or(lanes.len()) * LANES;
+    let class = row[start..].iter().position(|z| *z == largest).map_or(0, |at| start + at);
+    (class, f64::from(largest))
 }
 
-/// `exp(x)` of a number that is not positive, to within two units in the last place; no branch, so that loops over it become
-/// vector instructions.
+/// `exp(x)` of a number that is not positive, to within two units in the last place, the same on every machine.
+#[inline(always)]
+pub(crate) fn exp(x: f64) -> f64 {
+    exp_with(x, |a, b, sum| a * b + sum)
+}
+
+/// `exp(x)` with products and sums that may be fused; no branch, so that loops over it become vector instructions.
 ///
 /// With `x = k ln 2 + r` it is `2^k` times the Taylor polynomial of `exp(r)`, of which `|r| <= ln 2 / 2` needs thirteen terms.
 #[inline(always)]
-pub(crate) fn exp(x: f64) -> f64 {
+fn exp_with(x: f64, multiply_add: impl Fn(f64, f64, f64) -> f64) -> f64 {
     /// Adding this leaves the nearest whole number in the low bits.
     const SHIFTER: f64 = 6_755_399_441_055_744.0;
     /// `ln 2` in two parts; products of the first with small whole numbers are exact.
@@ -148,14 +183,14 @@ pub(crate) fn exp(x: f64) -> f64 {
         1.0 / 6.0,
         1.0 / 2.0,
     ];
-    let shifted = x * LOG2_E + SHIFTER;
+    let shifted = multiply_add(x, LOG2_E, SHIFTER);
     let power = shifted - SHIFTER;
-    let rest = (x - power * LN_2[0]) - power * LN_2[1];
+    let rest = multiply_add(power, -LN_2[1], multiply_add(power, -LN_2[0], x));
     let mut tail = 0.0;
     for coefficient in COEFFICIENTS {
-        tail = tail * rest + coefficient;
+        tail = multiply_add(tail, rest, coefficient);
     }
-    let value = 1.0 + (rest + rest * rest * tail);
+    let value = 1.0 + multiply_add(rest * rest, tail, rest);
     // The exponent of a double is stored with 1023 added, above 52 bits of fraction.
     let scale = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
     if x < LEAST_EXPONENT { 0.0 } else { value * scale }
@@ -171,8 +206,10 @@ mod tests {
         let mut random = SplitMix64::new(8);
         for _ in 0..100_000 {
             let x = -707.0 * random.uniform().powi(3);
-            let error = (exp(x) / x.exp() - 1.0).abs();
-            assert!(error <= 2.0 * f64::EPSILON, "{x}: {error:e}");
+            for found in [exp(x), exp_with(x, f64::mul_add)] {
+                let error = (found / x.exp() - 1.0).abs();
+                assert!(error <= 2.0 * f64::EPSILON, "{x}: {error:e}");
+            }
         }
         assert_eq!(exp(0.0), 1.0);
         assert_eq!(exp(-709.0), 0.0);
