@@ -58,6 +58,14 @@ impl RecordFolder {
         Claim::new(&self.folder, name)
     }
 
+    /// The same with the records of `path`, a file of any name that nobody writes.
+    pub fn with_file(mut self, path: &Path) -> Result<Self, RecordError> {
+        let records = Records::load(path)?;
+        let length = std::fs::metadata(path).map_or(0, |found| found.len());
+        self.files.insert(path.to_owned(), ReadFile { length, records });
+        Ok(self)
+    }
+
     /// A record with this key, from the first file that has one.
     pub fn get(&self, key: &str) -> Option<&RunRecord> {
         self.files.values().find_map(|file| file.records.get(key))

@@ -1,7 +1,9 @@
 //! Bytes of a record file to records.
 
 use crate::{FORMAT, RecordError, RunRecord, checksum};
+use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -31,17 +33,35 @@ struct Versioned {
 pub(crate) fn read_records(path: &Path, file: &mut File) -> Result<Contents, RecordError> {
     let read_error = |source| RecordError::Read { path: path.to_owned(), source };
     let length = file.metadata().map_err(read_error)?.len();
-    if length > MAX_FILE {
-        return Err(RecordError::TooLong {
-            path: path.to_owned(),
-            what: "the whole".to_owned(),
-            found: length,
-            limit: MAX_FILE,
-        });
-    }
+    check_length(path, length)?;
     // The length bounds the read: a device may give bytes forever.
     let mut bytes = Vec::new();
     file.take(length).read_to_end(&mut bytes).map_err(read_error)?;
+    parse(path, &bytes)
+}
+
+/// Whether the file at `path` is packed by gzip, as its name says.
+pub(crate) fn is_packed(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("gz"))
+}
+
+/// Reads a file that was packed by gzip once it was complete.
+pub(crate) fn read_packed_records(path: &Path, file: File) -> Result<Contents, RecordError> {
+    let read_error = |source| RecordError::Read { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    MultiGzDecoder::new(file).take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(read_error)?;
+    check_length(path, bytes.len() as u64)?;
+    parse(path, &bytes)
+}
+
+fn check_length(path: &Path, found: u64) -> Result<(), RecordError> {
+    if found <= MAX_FILE {
+        return Ok(());
+    }
+    Err(RecordError::TooLong { path: path.to_owned(), what: "the whole".to_owned(), found, limit: MAX_FILE })
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Contents, RecordError> {
     let mut contents = Contents::default();
     for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let number = number + 1;

@@ -1,4 +1,4 @@
-use crate::lines::read_records;
+use crate::lines::{is_packed, read_packed_records, read_records};
 use crate::{RecordError, RunRecord};
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,10 +12,15 @@ pub struct Records {
 }
 
 impl Records {
-    /// Reads the file at `path`, which a run may still be writing: a record that is not complete yet is left out.
+    /// Reads the file at `path`, which a run may still be writing: a record that is not complete yet is left out. A name that ends in
+    /// `.gz` is that of a file packed by gzip.
     pub fn load(path: &Path) -> Result<Self, RecordError> {
         let mut file = File::open(path).map_err(|source| RecordError::Read { path: path.to_owned(), source })?;
-        Ok(read_records(path, &mut file)?.records.into_iter().collect())
+        let contents = match is_packed(path) {
+            true => read_packed_records(path, file)?,
+            false => read_records(path, &mut file)?,
+        };
+        Ok(contents.records.into_iter().collect())
     }
 
     /// Whether there is a record with this key.

@@ -1,11 +1,14 @@
 //! Record files as runs meet them: resumed, cut off, shared, from the future.
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use flipcast_ground::Hint;
 use flipcast_record::{
     FORMAT, Protocol, RecordError, RecordFolder, RecordStore, Records, RunRecord, Timing, write_atomically,
 };
 use serde_json::json;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A folder of a test's own, removed at its end.
@@ -217,4 +220,36 @@ fn what_is_claimed_is_somebody_s_until_it_is_dropped() {
     assert!(other.claim("another cell").is_some());
     drop(claim);
     assert!(other.claim("cell").is_some());
+}
+
+#[test]
+fn a_packed_file_is_read_as_what_was_packed() {
+    let scratch = Scratch::new("packed");
+    let (plain, packed) = (scratch.path("runs.jsonl"), scratch.path("runs.jsonl.gz"));
+    write(&plain, 0..3);
+    let pack = |bytes: &[u8]| {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+        packer.write_all(bytes).expect("memory");
+        packer.finish().expect("memory")
+    };
+    let bytes = pack(&fs::read(&plain).expect("readable"));
+    fs::write(&packed, &bytes).expect("writable");
+    assert!(Records::load(&packed).expect("readable").iter().eq(&(0..3).map(record).collect::<Vec<_>>()));
+    // Nobody appends to it, so that a part of it is a mistake.
+    fs::write(&packed, &bytes[..bytes.len() - 9]).expect("writable");
+    assert!(matches!(Records::load(&packed), Err(RecordError::Read { .. })));
+    fs::write(&packed, "{}").expect("writable");
+    assert!(matches!(Records::load(&packed), Err(RecordError::Read { .. })));
+}
+
+#[test]
+fn a_folder_is_read_together_with_a_file_of_any_name() {
+    let scratch = Scratch::new("with-file");
+    let elsewhere = scratch.path("kept.jsonl");
+    write(&elsewhere, 3..5);
+    write(&scratch.path("records-1-of-1.jsonl"), 0..2);
+    let mut folder = RecordFolder::open(&scratch.0, None).and_then(|f| f.with_file(&elsewhere)).expect("readable");
+    folder.refresh().expect("readable");
+    assert_eq!(folder.iter().count(), 4);
+    assert_eq!(folder.get(&record(4).key), Some(&record(4)));
 }

@@ -23,7 +23,7 @@ pub enum ReportError {
         source: std::io::Error,
     },
     /// A folder without record files.
-    #[error("`{path}` holds no file that ends in `.jsonl`")]
+    #[error("`{path}` holds no file that ends in `.jsonl` or `.jsonl.gz`")]
     NoFiles {
         /// The folder.
         path: PathBuf,

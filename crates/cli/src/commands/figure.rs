@@ -19,7 +19,7 @@ pub struct Args {
     /// The figure; `--list` names them
     #[arg(required_unless_present = "list")]
     name: Option<String>,
-    /// Record files, or folders of files that end in `.jsonl`
+    /// Record files, or folders of files that end in `.jsonl` or `.jsonl.gz`
     #[arg(required_unless_present = "list")]
     runs: Vec<PathBuf>,
     /// Where to write it; the ending, `.svg` or `.png`, says how

@@ -2,7 +2,6 @@
 
 use crate::failure::Advised;
 use anyhow::Result;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Most entries of a folder that a hint names.
@@ -52,7 +51,7 @@ fn record_places(folder: &Path) -> Vec<String> {
         .filter_map(|entry| {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
-            let is_record = path.extension() == Some(OsStr::new("jsonl"));
+            let is_record = name.ends_with(".jsonl") || name.ends_with(".jsonl.gz");
             match path.is_dir() {
                 true if !name.starts_with('.') => Some(name + "/"),
                 false if is_record => Some(name),

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// the rest.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Record files, or folders of files that end in `.jsonl`
+    /// Record files, or folders of files that end in `.jsonl` or `.jsonl.gz`
     #[arg(required_unless_present = "paper")]
     runs: Vec<PathBuf>,
     /// Go through a paper item by item, its numbers beside those of records: a text file that lists both

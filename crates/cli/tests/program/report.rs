@@ -39,7 +39,7 @@ fn kinds_nobody_knows_are_named_and_left_out() {
     let out = scratch.path("page.html");
     flipcast(&["report", UNLABELLED, "--out", &out]).expect(0, &["not shown: 1 of kind `tomorrow`"]);
     let empty = scratch.path("");
-    flipcast(&["report", &empty, "--out", &out]).expect(2, &["no file that ends in `.jsonl`"]);
+    flipcast(&["report", &empty, "--out", &out]).expect(2, &["no file that ends in `.jsonl` or `.jsonl.gz`"]);
     let newer = fs::read_to_string(UNLABELLED).expect("there");
     scratch.write("newer.jsonl", newer.replace("\"format\":1", "\"format\":9").as_bytes());
     flipcast(&["report", &scratch.path("newer.jsonl"), "--out", &out])

@@ -52,7 +52,7 @@ pub struct Study {
 }
 
 impl Study {
-    /// Reads record files, and all files that end in `.jsonl` of folders.
+    /// Reads record files, and all files that end in `.jsonl` or `.jsonl.gz` of folders.
     pub fn load(paths: &[PathBuf]) -> Result<Self, ReportError> {
         let mut files = BTreeSet::new();
         for path in paths {
@@ -277,7 +277,8 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        if path.is_file() && path.extension().is_some_and(|ending| ending == "jsonl") {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_file() && (name.ends_with(".jsonl") || name.ends_with(".jsonl.gz")) {
             files.push(path);
         }
     }
