@@ -9,12 +9,14 @@ mod status;
 mod submit;
 
 use super::numbers::parse_count;
+use super::places::check_there;
 use crate::failure::Advised;
 use anyhow::{Context, Result};
 use clap::Subcommand;
+use flipcast_record::RecordFolder;
 use flipcast_study::{ExpandOptions, Plan, Unit, Variables, expand};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Far more than a plan needs.
 const MAX_PLAN_BYTES: u64 = 4 << 20;
@@ -64,6 +66,26 @@ pub struct PlanArgs {
     /// Only cells whose model, protocol and data hold this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+}
+
+/// Records besides those of the study's folder: flatten into a command's arguments.
+#[derive(Clone, Debug, clap::Args)]
+pub struct KnownArgs {
+    /// A file of records made elsewhere, whose cells are not made again; may be given several times
+    #[arg(long, value_name = "FILE")]
+    records: Vec<PathBuf>,
+}
+
+impl KnownArgs {
+    /// The record files of `folder` but `own`, and these.
+    fn open(&self, folder: &Path, own: Option<&Path>) -> Result<RecordFolder> {
+        let mut known = RecordFolder::open(folder, own)?;
+        for path in &self.records {
+            check_there(path, "a record file")?;
+            known = known.with_file(path)?;
+        }
+        Ok(known)
+    }
 }
 
 /// A plan with everything that was asked about it.

@@ -251,6 +251,28 @@ fn two_shards_at_once_make_what_one_run_makes() {
 }
 
 #[test]
+fn cells_of_other_record_files_are_not_made_again() {
+    let scratch = Scratch::new("study-known");
+    let plan = PLAN.replace("\"fog\", \"snow\", \"frost\", \"contrast\", \"pixelate\", \"brightness\", ", "");
+    scratch.write("plan.toml", plan.as_bytes());
+    study(&scratch, "plan.toml", "first", &[]).expect(0, &[]).prints(&["10 cells made"]);
+    let known = scratch.path("known.jsonl");
+    fs::rename(scratch.path("first/records-1-of-1.jsonl"), &known).expect("one file system");
+    let args = ["--records", known.as_str()];
+    study(&scratch, "plan.toml", "second", &args)
+        .expect(0, &[])
+        .prints(&["0 cells made, 10 were there", "0 refits made, 1 were there"]);
+    assert_eq!(fs::read(scratch.path("second/records-1-of-1.jsonl")).expect("a file"), b"");
+    let (file, out, models) = (scratch.path("plan.toml"), scratch.path("second"), models(&scratch));
+    let data = format!("DATA={ASSETS}");
+    let status = ["study", "status", &file, "--out", &out, "--set", &data, "--set", &models, "--json"];
+    flipcast(&status).expect(0, &[]).prints(&["\"done\":0"]);
+    flipcast(&[&status[..], &args].concat()).expect(0, &[]).prints(&["\"done\":10"]);
+    let gone = scratch.path("gone.jsonl");
+    study(&scratch, "plan.toml", "second", &["--records", &gone]).expect(2, &["gone.jsonl", "known.jsonl"]);
+}
+
+#[test]
 fn two_runs_on_one_shard_notice_each_other() {
     let scratch = Scratch::new("study-twice");
     scratch.write("plan.toml", PLAN.as_bytes());

@@ -2,7 +2,7 @@
 
 use super::progress::StudyProgress;
 use super::status::{failed_file, missing_text};
-use super::{Loaded, PlanArgs};
+use super::{KnownArgs, Loaded, PlanArgs};
 use crate::commands::inputs::BadImages;
 use crate::commands::{DeviceArgs, thread_count};
 use crate::failure::{Environment, Fired};
@@ -36,6 +36,8 @@ pub struct Args {
     /// The folder of the records
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
+    #[command(flatten)]
+    known: KnownArgs,
     /// Run part I of N; cells of one model stay together
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: String,
@@ -95,7 +97,7 @@ pub fn run(args: &Args) -> Result<()> {
     let store = open_store(&path, shard)?;
     let kept = path.display();
     end_on_signal(format!("finished cells are kept in `{kept}`; the same command goes on from there"))?;
-    let others = RecordFolder::open(&args.out, Some(&path))?;
+    let others = args.known.open(&args.out, Some(&path))?;
     let mut ledger = Ledger::new(store).beside(others);
     let job = StudyJob {
         plan: &loaded.plan,

@@ -1,12 +1,12 @@
 //! `flipcast study status`.
 
-use super::PlanArgs;
+use super::{KnownArgs, PlanArgs};
 use crate::commands::places::check_there;
 use crate::output::print;
 use crate::progress::duration;
 use crate::table::{grouped, render};
 use anyhow::{Context, Result};
-use flipcast_record::{RecordFolder, RunRecord};
+use flipcast_record::RunRecord;
 use flipcast_study::{Missing, Row, Unit, find_missing, read_status};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -24,6 +24,8 @@ pub struct Args {
     /// The folder of the records
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
+    #[command(flatten)]
+    known: KnownArgs,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -37,7 +39,7 @@ pub fn run(args: &Args) -> Result<()> {
     let asked = |unit: &&Unit| args.plan.asks_for(unit, plan);
     let units: Vec<Unit> = loaded.units.iter().filter(asked).cloned().collect();
     let (lacking, missing) = find_missing(plan, &units, &loaded.variables);
-    let folder = RecordFolder::open(&args.out, None)?;
+    let folder = args.known.open(&args.out, None)?;
     let records: Vec<RunRecord> = folder.iter().cloned().collect();
     let failed = read_failed(&args.out)?;
     let rows = read_status(plan, &units, &lacking, &failed, &records);
