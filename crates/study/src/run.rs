@@ -10,9 +10,6 @@ use flipcast_run::{CleanImages, Device, Ledger, ModelIdentity, Unwatched};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Cells of a calibration that are known beforehand: clean, and four corruptions at five severities.
-const CALIBRATION_CELLS: usize = 21;
-
 /// What to run, and how.
 pub struct StudyJob<'a> {
     /// The plan.
@@ -71,7 +68,8 @@ pub fn run_study(job: &StudyJob, ledger: &Ledger, watcher: &dyn StudyWatcher) ->
     let (lacking, missing) = find_missing(job.plan, job.units, job.variables);
     let present: Vec<&Unit> =
         job.units.iter().zip(&lacking).filter_map(|(unit, lacks)| (!lacks).then_some(unit)).collect();
-    watcher.total(present.len() + CALIBRATION_CELLS * calibrations(job.plan, &present));
+    let cells = calibration_cells(job.plan, &calibrations(job.plan, &present))?;
+    watcher.total(present.len() + cells);
     let mut outcome = Outcome { waiting: job.units.len() - present.len(), missing, ..Outcome::default() };
     for (number, entry) in job.plan.models.iter().enumerate() {
         let units: Vec<&Unit> = present.iter().copied().filter(|u| u.model == number).collect();
@@ -101,9 +99,8 @@ pub fn run_study(job: &StudyJob, ledger: &Ledger, watcher: &dyn StudyWatcher) ->
         for unit in &known {
             watcher.finished(&unit.title(job.plan), false);
         }
-        for _ in
-            0..CALIBRATION_CELLS * (calibrations(job.plan, &known).saturating_sub(calibrations(job.plan, &pending)))
-        {
+        let settled = &calibrations(job.plan, &known) - &calibrations(job.plan, &pending);
+        for _ in 0..calibration_cells(job.plan, &settled)? {
             watcher.finished("calibration", false);
         }
         outcome.found += known.len();
@@ -129,12 +126,60 @@ pub fn run_study(job: &StudyJob, ledger: &Ledger, watcher: &dyn StudyWatcher) ->
     Ok(outcome)
 }
 
-/// How many calibrations of labelled images these units need.
-fn calibrations(plan: &Plan, units: &[&Unit]) -> usize {
+/// A calibration of a model: model, protocol, calibration and seed.
+type Calibrated = (usize, usize, usize, u64);
+
+/// The calibrations of labelled images that these units need.
+fn calibrations(plan: &Plan, units: &[&Unit]) -> BTreeSet<Calibrated> {
     let needed = units
         .iter()
         .filter(|unit| unit.analysis.is_none())
         .filter(|unit| plan.calibrations[unit.calibration].data.is_some())
         .map(|unit| (unit.model, unit.protocol, unit.calibration, unit.seed));
-    needed.collect::<BTreeSet<_>>().len()
+    needed.collect()
+}
+
+/// How many cells they have that are known beforehand: clean images, and every shift of theirs.
+fn calibration_cells(plan: &Plan, calibrations: &BTreeSet<Calibrated>) -> Result<usize, StudyError> {
+    let mut cells = 0;
+    for (_, _, calibration, _) in calibrations {
+        cells += 1 + plan.calibrations[*calibration].shifts()?.len();
+    }
+    Ok(cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ExpandOptions, expand};
+
+    #[test]
+    fn a_calibration_counts_as_many_cells_as_it_has_shifts_and_its_clean_images() {
+        let plan = r#"
+            [study]
+            name = "counted"
+            question = "?"
+            [[models]]
+            name = "a"
+            weights = "a.pth"
+            [[calibrations]]
+            name = "held-out"
+            data = "x#first-half:0"
+            [[calibrations]]
+            name = "own"
+            data = "x#first-half:0"
+            shifts = "fog:1,fog:3,snow:5"
+            [[datasets]]
+            name = "c"
+            data = "x#second-half:0"
+            corruptions = ["fog"]
+        "#;
+        let plan = Plan::parse(plan).unwrap();
+        let units = expand(&plan, &ExpandOptions::default()).unwrap();
+        let cells = |calibrations: &[usize]| {
+            let units: Vec<&Unit> = units.iter().filter(|unit| calibrations.contains(&unit.calibration)).collect();
+            calibration_cells(&plan, &super::calibrations(&plan, &units)).unwrap()
+        };
+        assert_eq!((cells(&[0]), cells(&[1]), cells(&[0, 1])), (21, 4, 25));
+    }
 }
