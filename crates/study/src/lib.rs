@@ -12,6 +12,7 @@ mod analysis_entry;
 mod data;
 mod error;
 mod estimates;
+mod left_out;
 mod missing;
 mod plan;
 mod progress;

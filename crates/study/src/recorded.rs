@@ -59,11 +59,11 @@ impl<'a> RecordedCells<'a> {
 }
 
 /// Version and time of a record.
-fn age(record: &RunRecord) -> (u64, u64) {
+pub(crate) fn age(record: &RunRecord) -> (u64, u64) {
     (record.protocol.get("version").and_then(Value::as_u64).unwrap_or(0), record.created)
 }
 
-fn read<'de, T: Deserialize<'de>>(record: &RunRecord, result: &'de Value) -> Result<T, StudyError> {
+pub(crate) fn read<'de, T: Deserialize<'de>>(record: &RunRecord, result: &'de Value) -> Result<T, StudyError> {
     let read = T::deserialize(result);
     Ok(read.map_err(|source| RunError::Record { key: record.key.clone(), source })?)
 }

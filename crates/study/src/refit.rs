@@ -1,5 +1,6 @@
 //! Curves fitted again from cells that are there: no network is needed.
 
+use crate::left_out::LeftOut;
 use crate::recorded::RecordedCells;
 use crate::subsets::EverySubset;
 use crate::{Plan, RefitEntry, RefitGroup, StudyError, Unit};
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 /// Raised whenever a refit's numbers change for the same cells.
-const REFIT_VERSION: u32 = 1;
+pub(crate) const REFIT_VERSION: u32 = 1;
 
 /// What became of the refits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +72,10 @@ pub fn run_refits(
                 for series in &all {
                     subsets(plan, entry, series, &mut results, &mut outcome.skipped)?;
                 }
+            }
+            RefitEntry::Calibration { groups, estimators, curve } => {
+                let left_out = LeftOut { plan, groups: *groups, estimators, curve: *curve };
+                left_out.refits(units, records, &mut results, &mut outcome.skipped)?;
             }
             RefitEntry::Curves { estimators, curves } => {
                 for series in &all {
@@ -139,7 +144,7 @@ fn pairs<'a>(
 }
 
 /// The curve a score usually takes.
-fn usual(estimator: &str, flips: &FlipProtocol) -> CurveKind {
+pub(crate) fn usual(estimator: &str, flips: &FlipProtocol) -> CurveKind {
     match score_info(estimator) {
         Some(info) if info.is_flips => flips.curve(),
         Some(info) => info.curve,

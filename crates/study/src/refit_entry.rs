@@ -33,6 +33,15 @@ pub enum RefitEntry {
         /// The curve; by default the one the protocol takes.
         curve: Option<CurveKind>,
     },
+    /// Fit to some kinds of a calibration's shifts, clean images beside them, and test on its others: every choice of so many.
+    Calibration {
+        /// Kinds to fit to.
+        groups: usize,
+        /// The scores.
+        estimators: Vec<String>,
+        /// The curve; by default the one the protocol takes.
+        curve: Option<CurveKind>,
+    },
     /// Fit every curve to the calibration cells and test on the study's cells.
     Curves {
         /// The scores.
@@ -57,9 +66,10 @@ impl RefitEntry {
     /// The scores it fits.
     pub(crate) fn estimators(&self) -> &[String] {
         match self {
-            Self::Subsets { estimators, .. } | Self::Curves { estimators, .. } | Self::Transfer { estimators, .. } => {
-                estimators
-            }
+            Self::Subsets { estimators, .. }
+            | Self::Calibration { estimators, .. }
+            | Self::Curves { estimators, .. }
+            | Self::Transfer { estimators, .. } => estimators,
         }
     }
 }
