@@ -9,6 +9,8 @@ pub struct Isa(Kind);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Kind {
     Portable,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
     #[cfg(target_arch = "x86_64")]
     Avx2,
     #[cfg(target_arch = "x86_64")]
@@ -24,6 +26,9 @@ impl Isa {
     /// Every instruction set here, worst first.
     pub fn available() -> Vec<Self> {
         let mut sets = vec![Self(Kind::Portable)];
+        // Every 64-bit ARM has it.
+        #[cfg(target_arch = "aarch64")]
+        sets.push(Self(Kind::Neon));
         #[cfg(target_arch = "x86_64")]
         {
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
@@ -40,15 +45,17 @@ impl Isa {
         sets
     }
 
-    /// The available set called `scalar`, `avx2` or `avx512`.
+    /// The available set called `scalar`, `avx2`, `avx512` or `neon`.
     pub fn named(name: &str) -> Option<Self> {
         Self::available().into_iter().find(|isa| isa.name() == name)
     }
 
-    /// `scalar`, `avx2` or `avx512`.
+    /// `scalar`, `avx2`, `avx512` or `neon`.
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable => "scalar",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => "neon",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
@@ -60,6 +67,8 @@ impl Isa {
     pub fn lanes(self) -> usize {
         match self.0 {
             Kind::Portable => Portable::N,
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => crate::neon::Neon::N,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => crate::avx2::Avx2::N,
             #[cfg(target_arch = "x86_64")]
@@ -71,6 +80,8 @@ impl Isa {
     pub(crate) fn tile_rows(self) -> usize {
         match self.0 {
             Kind::Portable => Portable::TILE_ROWS,
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => crate::neon::Neon::TILE_ROWS,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => crate::avx2::Avx2::TILE_ROWS,
             #[cfg(target_arch = "x86_64")]
@@ -84,6 +95,8 @@ impl Isa {
         unsafe {
             match self.0 {
                 Kind::Portable => Portable::vectorize(task),
+                #[cfg(target_arch = "aarch64")]
+                Kind::Neon => crate::neon::Neon::vectorize(task),
                 #[cfg(target_arch = "x86_64")]
                 Kind::Avx2 => crate::avx2::Avx2::vectorize(task),
                 #[cfg(target_arch = "x86_64")]

@@ -26,12 +26,12 @@
 //!                        |               |                              |
 //!  tile kernel       gemm.rs: Panels::multiply -> FixedTile             |
 //!                        |               |                              |
-//!  lanes             lanes.rs: one vector register; portable.rs, avx2.rs, avx512.rs; math.rs, activation.rs
+//!  lanes             lanes.rs: one vector register; portable.rs, avx2.rs, avx512.rs, neon.rs; math.rs, activation.rs
 //! ```
 //!
 //! - A [`Team`] is passed to every entry point: instruction set, threads, and scratch memory of a [`ScratchSize`] that is
 //!   computed once for all kernels a network uses.
-//! - A kernel is a `Task`, written once, generic over `Lanes`, and compiled for the portable, AVX2 and AVX-512 sets;
+//! - A kernel is a `Task`, written once, generic over `Lanes`, and compiled for the portable, AVX2, AVX-512 and NEON sets;
 //!   [`Isa::detect`] picks one at run time, and a value of type [`Isa`] is proof that its instructions exist. The portable
 //!   form is the scalar twin that tests compare with.
 //! - A [`Source`] folds the norm and the activation in front of a layer into its reads, a [`Sink`] gathers what the norm behind
@@ -63,6 +63,7 @@ mod mask;
 #[expect(clippy::missing_safety_doc, reason = "the one condition of all of them is that of `Lanes`")]
 mod math;
 mod multiply;
+mod neon;
 mod norm;
 mod norm_backward;
 mod peak;

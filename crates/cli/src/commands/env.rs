@@ -6,7 +6,7 @@ use flipcast_kernels::Isa;
 
 /// Every environment variable flipcast reads.
 pub const VARIABLES: &[(&str, &str)] = &[
-    ("FLIPCAST_ISA", "instruction set: scalar, avx2 or avx512; the best one found if unset"),
+    ("FLIPCAST_ISA", "instruction set: scalar, avx2, avx512 or neon; the best one found if unset"),
     ("FLIPCAST_CACHE", "folder for compiled GPU kernels; `flipcast` in the user's cache folder if unset"),
     ("FLIPCAST_GOLDEN", "folder with golden data for the tests; `golden/` of the repository if unset"),
 ];
