@@ -28,6 +28,8 @@ use std::time::Duration;
 
 /// Below this many images the errors of the fits are mostly chance.
 const FEW_IMAGES: usize = 200;
+/// More images than this are told how to be fewer.
+const ENOUGH_IMAGES: usize = 1000;
 /// A run of more seconds comes with advice on how to make it shorter.
 const LONG_SECONDS: f64 = 600.0;
 
@@ -245,13 +247,18 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
 
 /// Says what is to be said about the number of images, and where the artefact is.
 fn finish(basis: &Basis, out: &Path) -> Result<()> {
-    if basis.reference.images < FEW_IMAGES {
-        let images = counted(basis.reference.images, "clean image");
-        print(&format!(
-            "\nonly {images}: chance decides much of what was learned; {FEW_IMAGES} are few, a thousand a start\n"
-        ))?;
+    if let Some(warning) = too_few(basis.reference.images) {
+        print(&format!("\n{warning}\n"))?;
     }
     print(&format!("\nwritten to {}\n", out.display()))
+}
+
+/// What is to be said of so few images, before and after the work.
+fn too_few(images: usize) -> Option<String> {
+    let found = counted(images, "clean image");
+    (images < FEW_IMAGES).then(|| {
+        format!("only {found}: chance decides much of what is learned; {FEW_IMAGES} are few, a thousand a start")
+    })
 }
 
 /// `model` with the batch norms that its exporter folded away, if there are any: gathered on the clean images and kept beside it.
@@ -327,8 +334,12 @@ fn describe_cost(cost: &CalibrationCost, record: Option<&Path>) -> String {
         }
         text += &format!(", about {}", duration(Duration::from_secs_f64(cost.seconds)));
         if cost.seconds > LONG_SECONDS {
-            text += "; `--limit 1000` takes fewer images, `--quick` adapts nothing";
+            let fewer = if cost.images > ENOUGH_IMAGES { "`--limit 1000` takes fewer images, " } else { "" };
+            text += &format!("; {fewer}`--quick` adapts nothing");
         }
+    }
+    if let Some(warning) = too_few(cost.images) {
+        text += &format!("\n{warning}");
     }
     if let Some(record) = record {
         text += &format!("\ncells are kept in {}", record.display());

@@ -233,10 +233,21 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
     done.map(drop)
 }
 
-/// Refuses a file that is not there, with the names that resemble it: files of its folder, and the paper's fits.
+/// Refuses a file that is not there, with the names that resemble it: files of its folder, and the paper's fits. Where one of these would do, it was
+/// looked for before.
 pub(super) fn check_calibration(path: &Path) -> Result<()> {
     if path.exists() {
         return Ok(());
+    }
+    if path.to_str().and_then(PaperFit::find).is_some() {
+        return Err(Advised {
+            problem: format!(
+                "`{}` is one of the paper's fits, but a calibration of this model is needed",
+                path.display()
+            ),
+            hint: "`flipcast calibrate` makes one".to_owned(),
+        }
+        .into());
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

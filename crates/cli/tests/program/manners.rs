@@ -124,6 +124,8 @@ fn a_missing_calibration_is_told_with_its_neighbours() {
     };
     estimate(&scratch.path("resnt.json")).expect(2, &["resnt.json` does not exist", "`resnet.json`"]);
     estimate("paper-resnet5").expect(2, &["`paper-resnet5` does not exist", "`paper-resnet50`"]);
+    let advise = ["advise", "--model", "m.safetensors", "--data", "d", "--calibration", "paper-resnet50"];
+    flipcast(&advise).expect(2, &["`paper-resnet50` is one of the paper's fits", "`flipcast calibrate`"]);
 }
 
 #[test]

@@ -5,11 +5,10 @@ use crate::commands::inputs::{DataArgs, ModelArgs};
 use crate::commands::numbers::parse_count;
 use crate::commands::scoring::check_writable;
 use crate::commands::thread_count;
-use crate::failure::Advised;
 use crate::table::{counted, grouped};
 use anyhow::{Context, Result};
 use flipcast_ground::Shard;
-use flipcast_run::{Calibration, DEFAULT_SAMPLE, PaperFit, Part, PartPlan, Setting};
+use flipcast_run::{Calibration, DEFAULT_SAMPLE, Part, PartPlan, Setting};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -46,13 +45,6 @@ impl ShardArgs {
 pub fn run(args: &Args, artefact: &Path, model: &ModelArgs, data: &DataArgs, asked: Asked) -> Result<()> {
     let device = args.scoring.device.device(thread_count(args.scoring.threads)?)?;
     args.scoring.end_on_interrupt()?;
-    if artefact.to_str().and_then(PaperFit::find).is_some() {
-        return Err(Advised {
-            problem: "--shard needs a calibration of this model, but one of the paper's fits is given".to_owned(),
-            hint: "`flipcast calibrate` makes one".to_owned(),
-        }
-        .into());
-    }
     check_calibration(artefact)?;
     let calibration = Calibration::load(artefact)?;
     check_protocol(args.protocol.as_deref(), &calibration.protocol)?;
