@@ -18,6 +18,5 @@ packages=()
 for package in "${@:-flipcast-kernels flipcast-exec}"; do
   for name in $package; do packages+=(-p "$name"); done
 done
-# Another compiler than that of the host shares nothing with its build folder. Doctests run in no emulator.
-# Compiling kernels at their usual level takes longer than what the emulator gains by it.
-cargo test "${packages[@]}" --target "$target" --target-dir target/arm --lib --tests --config 'profile.dev.package.flipcast-kernels.opt-level=1'
+# Another compiler than that of the host shares nothing with its build folder. Doctests run in no emulator; names are told as tests begin.
+cargo test "${packages[@]}" --target "$target" --target-dir target/arm --lib --tests -- --test-threads 1
