@@ -1,30 +1,42 @@
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
 
-type Job = *const (dyn Fn(usize) + Sync);
+/// What a region does with a chunk, on a worker.
+type Job = *const (dyn Fn(usize, usize) + Sync);
 
-/// How many pauses a worker waits for the next region before it sleeps: tens of microseconds, so that a machine with
-/// other work to do gets its core back.
+/// How many pauses a thread waits before it sleeps or lets others have its core: tens of microseconds.
 const SPINS: usize = 2_000;
+
+/// How long a worker computes before it offers its core to other processes, between two chunks. Shorter than what schedulers grant at once: who
+/// is made to leave its core holds a chunk, and the region waits for it until it is back; who leaves between chunks is not missed.
+const TURN: Duration = Duration::from_millis(2);
+
+/// Parts of the gate: the number of the region, whether it may be entered, and below that how many workers are inside.
+const REGION: u64 = 1 << 32;
+const OPEN: u64 = 1 << 31;
+const INSIDE: u64 = OPEN - 1;
 
 /// On a cache line pair of its own: waiting workers must not share one with data being written.
 #[repr(align(128))]
 struct Line<T>(T);
 
 struct State {
-    region: Line<AtomicUsize>,
-    finished: Line<AtomicUsize>,
+    gate: Line<AtomicU64>,
+    /// The first chunk of everybody's share that nobody has taken.
+    next: Vec<Line<AtomicUsize>>,
     asleep: Vec<Line<AtomicBool>>,
-    job: UnsafeCell<Option<Job>>,
+    /// The job of the open region, and its number of chunks.
+    job: UnsafeCell<Option<(Job, usize)>>,
     quit: AtomicBool,
     panic: Mutex<Option<Box<dyn std::any::Any + Send>>>,
 }
 
-// SAFETY: `job` is written only while every worker waits for the next region.
+// SAFETY: `job` is written only while the gate is closed and nobody is inside, and read only by those inside.
 unsafe impl Send for State {}
 // SAFETY: as above.
 unsafe impl Sync for State {}
@@ -33,6 +45,12 @@ unsafe impl Sync for State {}
 ///
 /// Regions here last tens of microseconds to milliseconds and follow each other directly, so workers wait for the next
 /// one by spinning briefly before they sleep; a general thread pool takes longer to wake than small regions run.
+///
+/// A region is over when its chunks are done. The caller takes chunks until none is left, closes the gate, and waits for those inside;
+/// a worker that sleeps, or whose core does something else, stays outside and is not waited for.
+///
+/// Everybody begins with a share of neighbouring chunks, the same part of every region, and then helps others: what a thread wrote in one region
+/// it mostly reads itself in the next, and cores need not be near each other.
 pub struct Workers {
     state: Arc<State>,
     threads: Vec<(JoinHandle<()>, Thread)>,
@@ -46,8 +64,8 @@ impl Workers {
             n => n,
         };
         let state = Arc::new(State {
-            region: Line(AtomicUsize::new(0)),
-            finished: Line(AtomicUsize::new(0)),
+            gate: Line(AtomicU64::new(0)),
+            next: (0..threads).map(|_| Line(AtomicUsize::new(0))).collect(),
             asleep: (1..threads).map(|_| Line(AtomicBool::new(false))).collect(),
             job: UnsafeCell::new(None),
             quit: AtomicBool::new(false),
@@ -74,36 +92,34 @@ impl Workers {
         if chunks <= 1 || self.threads.is_empty() {
             return (0..chunks).for_each(|chunk| f(chunk, 0));
         }
-        let next = Line(AtomicUsize::new(0));
-        self.on_all(&|worker| {
-            loop {
-                let chunk = next.0.fetch_add(1, Ordering::Relaxed);
-                if chunk >= chunks {
-                    break;
-                }
-                f(chunk, worker);
-            }
-        });
+        self.on_all(chunks, &f);
     }
 
-    fn on_all(&mut self, f: &(dyn Fn(usize) + Sync)) {
+    fn on_all(&mut self, chunks: usize, f: &(dyn Fn(usize, usize) + Sync)) {
         let state = &*self.state;
-        state.finished.0.store(0, Ordering::Relaxed);
-        // SAFETY: only the lifetime changes. No worker reads `job` before the region number below changes, and this
-        // function does not return before every worker has reported that it is finished with it.
+        // SAFETY: only the lifetime changes. The gate is closed and nobody inside, and this function does not return before that is so again.
         unsafe {
-            let job = std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), Job>(f);
-            *state.job.get() = Some(job);
+            let job = std::mem::transmute::<*const (dyn Fn(usize, usize) + Sync + '_), Job>(f);
+            *state.job.get() = Some((job, chunks));
         }
-        state.region.0.fetch_add(1, Ordering::SeqCst);
+        for (worker, next) in state.next.iter().enumerate() {
+            next.0.store(state.share(worker, chunks).start, Ordering::Relaxed);
+        }
+        let region = (state.gate.0.load(Ordering::Relaxed) / REGION).wrapping_add(1) * REGION;
+        state.gate.0.store(region | OPEN, Ordering::SeqCst);
         for (asleep, (_, thread)) in state.asleep.iter().zip(&self.threads) {
             if asleep.0.load(Ordering::SeqCst) {
                 thread.unpark();
             }
         }
-        let own = catch_unwind(AssertUnwindSafe(|| f(0)));
+        let own = catch_unwind(AssertUnwindSafe(|| {
+            while let Some(chunk) = state.take(0, chunks) {
+                f(chunk, 0);
+            }
+        }));
+        state.gate.0.fetch_and(!OPEN, Ordering::AcqRel);
         let mut waited = 0;
-        while state.finished.0.load(Ordering::Acquire) != self.threads.len() {
+        while state.gate.0.load(Ordering::Acquire) & INSIDE > 0 {
             std::hint::spin_loop();
             waited += 1;
             if waited > SPINS {
@@ -123,7 +139,6 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         self.state.quit.store(true, Ordering::SeqCst);
-        self.state.region.0.fetch_add(1, Ordering::SeqCst);
         for (handle, thread) in self.threads.drain(..) {
             thread.unpark();
             // A worker catches panics of its jobs, so joining can only succeed.
@@ -138,38 +153,84 @@ impl std::fmt::Debug for Workers {
     }
 }
 
-fn work(state: &State, id: usize) {
-    let asleep = &state.asleep[id - 1].0;
-    let mut seen = 0;
-    loop {
+impl State {
+    /// The chunks that a worker takes first.
+    fn share(&self, worker: usize, chunks: usize) -> Range<usize> {
+        let start = |worker: usize| worker * chunks / self.next.len();
+        start(worker)..start(worker + 1)
+    }
+
+    /// A chunk that nobody has taken, of the worker's own share if it has one left.
+    fn take(&self, worker: usize, chunks: usize) -> Option<usize> {
+        let others = (worker + 1..self.next.len()).chain(0..worker);
+        std::iter::once(worker).chain(others).find_map(|owner| {
+            let (next, end) = (&self.next[owner].0, self.share(owner, chunks).end);
+            let is_left = |chunk: &usize| *chunk < end;
+            Some(next.load(Ordering::Relaxed)).filter(is_left)?;
+            Some(next.fetch_add(1, Ordering::Relaxed)).filter(is_left)
+        })
+    }
+
+    /// The gate once it is open for another region than `finished`, or `None` when the team is dropped. Calls `woken` after every sleep.
+    fn wait(&self, id: usize, finished: u64, mut woken: impl FnMut()) -> Option<u64> {
+        let asleep = &self.asleep[id - 1].0;
+        let is_new = |gate: &u64| gate & OPEN != 0 && gate / REGION != finished;
         let mut spins = 0;
         loop {
-            let region = state.region.0.load(Ordering::Acquire);
-            if region != seen {
-                seen = region;
-                break;
+            let gate = self.gate.0.load(Ordering::Acquire);
+            if is_new(&gate) {
+                return Some(gate);
             }
             if spins < SPINS {
                 spins += 1;
                 std::hint::spin_loop();
                 continue;
             }
+            // The caller opens the gate before it looks who sleeps, so one of both sees the other.
             asleep.store(true, Ordering::SeqCst);
-            if state.region.0.load(Ordering::SeqCst) == seen {
+            if self.quit.load(Ordering::SeqCst) {
+                return None;
+            }
+            if !is_new(&self.gate.0.load(Ordering::SeqCst)) {
                 std::thread::park();
+                woken();
             }
             asleep.store(false, Ordering::SeqCst);
         }
-        if state.quit.load(Ordering::SeqCst) {
-            return;
+    }
+}
+
+fn work(state: &State, id: usize) {
+    // The region of which no chunk is left.
+    let mut finished = 0;
+    let mut turn = Instant::now();
+    while let Some(gate) = state.wait(id, finished, || turn = Instant::now()) {
+        if state.gate.0.compare_exchange(gate, gate + 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            continue;
         }
-        // SAFETY: set before the region number changed, and valid until `finished` is counted up.
-        let job = unsafe { (*state.job.get()).expect("a job comes with every region") };
-        // SAFETY: as above.
-        let result = catch_unwind(AssertUnwindSafe(|| unsafe { (*job)(id) }));
-        if let (Err(panic), Ok(mut slot)) = (result, state.panic.lock()) {
-            slot.get_or_insert(panic);
+        // SAFETY: the region is open and this worker inside, so the job is there until it leaves.
+        let (job, chunks) = unsafe { (*state.job.get()).expect("a job comes with every region") };
+        let is_over = || turn.elapsed() > TURN;
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            while !is_over() {
+                let Some(chunk) = state.take(id, chunks) else { return true };
+                // SAFETY: as above.
+                unsafe { (*job)(chunk, id) };
+            }
+            false
+        }));
+        let done = result.unwrap_or_else(|panic| {
+            if let Ok(mut slot) = state.panic.lock() {
+                slot.get_or_insert(panic);
+            }
+            true
+        });
+        state.gate.0.fetch_sub(1, Ordering::Release);
+        if done {
+            finished = gate / REGION;
+        } else {
+            std::thread::yield_now();
+            turn = Instant::now();
         }
-        state.finished.0.fetch_add(1, Ordering::Release);
     }
 }
