@@ -156,7 +156,8 @@ impl Table {
     /// As a Markdown table under its caption.
     pub fn to_markdown(&self) -> String {
         let plain = |text: &str| {
-            let text = escape(text).replace('\n', " ");
+            // Quotes mean nothing outside of attributes.
+            let text = escape(text).replace("&#39;", "'").replace("&quot;", "\"").replace('\n', " ");
             let mut written = String::new();
             for character in text.chars() {
                 if matches!(character, '|' | '*' | '_' | '`' | '\\' | '[' | ']') {

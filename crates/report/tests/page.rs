@@ -130,7 +130,7 @@ fn a_paper_s_numbers_stand_beside_those_of_records() {
     let (first, fourth) = (table("table-1"), table("figure-4"));
     assert!(first.contains("| WF, error in points | 5.75 | 1.44 | 21 cells | less |"), "{first}");
     assert!(first.contains("| WF, linear | \u{2013} | 2.10 | 22 cells |"), "{first}");
-    assert!(first.contains("network&#39;s f | 6.61 | 7.10 | 1 other network |"), "{first}");
+    assert!(first.contains("network's f | 6.61 | 7.10 | 1 other network |"), "{first}");
     assert!(first.contains("| 1.00 | \u{2013} | not run |"), "{first}");
     assert_eq!((first.matches("not run").count(), fourth.matches("not run").count()), (2, 0), "{first}{fourth}");
     let items = table("items");
