@@ -78,7 +78,7 @@ fn multiply_tiles<const ROWS: usize, const TILES: usize>(
                 add_tile(sums, a, b, multiply_add);
             }
         }
-        rows.iter_mut().zip(sums.into_iter().flatten()).for_each(|(row, sums)| row.0 = sums);
+        rows.iter_mut().zip(sums.as_flattened()).for_each(|(row, sums)| row.0 = *sums);
     }
 }
 
