@@ -248,13 +248,15 @@ fn deflate(diagonal: &mut [f64], squares: &mut [f64], at: usize) -> Result<(), E
                 squares[i + 1] = sine * sum;
             }
             let old_cosine = cosine;
+            // Three quotients at a time: a fourth one, by the cosine, would have to wait for it.
+            let inverse_cosine = sum / product;
             cosine = product / sum;
             sine = square / sum;
             let old_gamma = gamma;
             let entry = diagonal[i];
             gamma = cosine * (entry - shift) - sine * old_gamma;
             diagonal[i + 1] = old_gamma + (entry - gamma);
-            product = if cosine == 0.0 { old_cosine * square } else { gamma * gamma / cosine };
+            product = if inverse_cosine.is_finite() { gamma * gamma * inverse_cosine } else { old_cosine * square };
         }
         squares[at] = sine * product;
         diagonal[at] = shift + gamma;
