@@ -13,7 +13,9 @@ for program in aarch64-linux-gnu-gcc qemu-aarch64; do
 done
 target=aarch64-unknown-linux-gnu
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=qemu-aarch64
+# Where the C library is linked dynamically, QEMU 7.2 waits for ever when a thread begins.
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static"
 packages=()
 for package in "${@:-flipcast-kernels flipcast-exec}"; do
   for name in $package; do packages+=(-p "$name"); done
