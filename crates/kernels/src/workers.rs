@@ -105,7 +105,7 @@ impl Workers {
         for (worker, next) in state.next.iter().enumerate() {
             next.0.store(state.share(worker, chunks).start, Ordering::Relaxed);
         }
-        let region = (state.gate.0.load(Ordering::Relaxed) / REGION).wrapping_add(1) * REGION;
+        let region = (state.gate.0.load(Ordering::Relaxed) & !(REGION - 1)).wrapping_add(REGION);
         state.gate.0.store(region | OPEN, Ordering::SeqCst);
         for (asleep, (_, thread)) in state.asleep.iter().zip(&self.threads) {
             if asleep.0.load(Ordering::SeqCst) {
