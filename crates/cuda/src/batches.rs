@@ -48,6 +48,7 @@ impl CudaNetwork {
     /// Checks a batch and copies it to the device, to stay there.
     pub fn stage(&self, batch: &Batch) -> Result<StagedBatch, CudaError> {
         checks::check_extents(&self.graph, &self.plan, self.state.norm_mode(), batch)?;
+        checks::check_readable(batch)?;
         for image in 0..batch.images() {
             check_image(batch, image)?;
         }
@@ -94,6 +95,9 @@ impl CudaNetwork {
 
     /// Queues the copy of a batch to the device, as bytes where it has them. Every image is checked while it is near.
     fn send_images(&mut self, batch: &Batch) -> Result<(), CudaError> {
+        checks::check_readable(batch)?;
+        // Images on another GPU were read there.
+        self.device.enter()?;
         let len = batch.height() * batch.width() * batch.channels();
         let bytes = batch.images() * len * if batch.scale().is_some() { 1 } else { 4 };
         let mut sent = match self.memory.sent.take() {

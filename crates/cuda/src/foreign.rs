@@ -8,6 +8,7 @@ use crate::precision::Element;
 use flipcast_executor::{ExecError, checks};
 use flipcast_tensor::{ByteScale, DeviceImages};
 use std::any::Any;
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
@@ -100,11 +101,9 @@ impl DeviceImages for ForeignImages {
         self.layout.extents
     }
 
-    fn append(&self, values: &mut Vec<f32>) {
-        match self.read() {
-            Ok(read) => values.extend(read),
-            Err(_) => values.extend(std::iter::repeat_n(f32::NAN, self.layout.extents.iter().product())),
-        }
+    fn append(&self, values: &mut Vec<f32>) -> Result<(), Box<dyn Error + Send + Sync>> {
+        values.extend(self.read()?);
+        Ok(())
     }
 }
 

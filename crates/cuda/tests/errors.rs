@@ -1,8 +1,10 @@
 //! What a machine without a usable GPU is told, and what one with a GPU is told about a wrong number.
 
-use flipcast_cuda::{CudaError, CudaNetwork, CudaOptions, report};
+use flipcast_cuda::{CudaError, CudaNetwork, CudaOptions, ForeignImages, ForeignLayout, report};
 use flipcast_ground::Hint;
+use flipcast_tensor::Batch;
 use flipcast_testkit::cases;
+use std::sync::Arc;
 
 #[test]
 fn an_absent_gpu_is_a_typed_error_with_advice() {
@@ -22,4 +24,13 @@ fn an_absent_gpu_is_a_typed_error_with_advice() {
     } else {
         assert!(matches!(error, CudaError::DeviceIndex { index: 99, .. }), "{error}");
     }
+}
+
+#[test]
+fn images_on_an_absent_gpu_are_refused_with_the_reason() {
+    let layout = ForeignLayout { device: 99, address: 4096, extents: [2, 1, 1, 3], strides: [3, 3, 3, 1], scale: None };
+    // SAFETY: no machine has a hundred GPUs, so nobody reads there.
+    let images = unsafe { ForeignImages::new(layout, Box::new(())) }.unwrap();
+    let refused = Batch::on_device(Arc::new(images)).read().unwrap_err();
+    assert!(refused.downcast_ref::<CudaError>().is_some(), "{refused}");
 }

@@ -1,8 +1,10 @@
 //! What users of a network rely on, besides its numbers.
 
 use flipcast_exec::{ExecError, Executor, Isa, Network, NetworkOptions, NormMode, Purpose, Weights};
-use flipcast_tensor::{Batch, Tensor, Tolerance};
+use flipcast_tensor::{Batch, DeviceImages, Tensor, Tolerance};
 use flipcast_testkit::{Case, ReferenceNorm, cases};
+use std::error::Error;
+use std::sync::Arc;
 
 fn case(name: &str) -> Case {
     let mut all = cases();
@@ -128,6 +130,30 @@ fn a_nan_or_infinity_is_reported_and_never_adapted_on() {
     assert!(matches!(net.forward(&case.batch()), Err(ExecError::NonFiniteLogits { image: 0 })));
     net.reset_affine();
     assert!(net.forward(&case.batch()).is_ok());
+}
+
+/// Images that their device has lost.
+#[derive(Debug)]
+struct Lost([usize; 4]);
+
+impl DeviceImages for Lost {
+    fn extents(&self) -> [usize; 4] {
+        self.0
+    }
+
+    fn append(&self, _: &mut Vec<f32>) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Err("the GPU has fallen off the bus".into())
+    }
+}
+
+#[test]
+fn images_that_cannot_be_read_are_reported_in_the_words_of_their_device() {
+    let case = case(&cases()[0].name);
+    let batch = case.batch();
+    let lost = Lost([batch.images(), batch.height(), batch.width(), batch.channels()]);
+    let refused = network(&case, |_| {}).forward(&Batch::on_device(Arc::new(lost))).err();
+    let Some(ExecError::Device { source }) = refused else { panic!("{refused:?}") };
+    assert_eq!(source.to_string(), "the GPU has fallen off the bus");
 }
 
 #[test]

@@ -51,8 +51,14 @@ pub fn check_statistics(graph: &Graph, plan: &Plan, mode: NormMode, images: usiz
     }
 }
 
-/// Refuses a batch that holds a NaN or an infinity.
+/// Refuses a batch whose device no longer gives its images.
+pub fn check_readable(batch: &Batch) -> Result<(), ExecError> {
+    batch.read().map_err(|failure| ExecError::Device { source: Box::new(failure) })
+}
+
+/// Refuses a batch that cannot be read, or that holds a NaN or an infinity.
 pub fn check_images(batch: &Batch) -> Result<(), ExecError> {
+    check_readable(batch)?;
     match (0..batch.images()).find(|&i| !all_finite(batch.image(i))) {
         Some(image) => Err(ExecError::NonFiniteInput { image }),
         None => Ok(()),

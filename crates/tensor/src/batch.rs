@@ -1,4 +1,5 @@
 use crate::{ByteScale, DeviceImages, ImageSet, Pixels, Shape, TensorError};
+use std::error::Error;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Preprocessed images, channels-last: `values[((image * height + y) * width + x) * channels + channel]`.
@@ -27,6 +28,8 @@ pub struct Batch {
     values: OnceLock<Vec<f32>>,
     /// Where the values come from, unless they were given.
     source: Option<Source>,
+    /// Why a device did not give its values.
+    failure: OnceLock<Arc<dyn Error + Send + Sync>>,
     /// Memory for the values.
     spare: Mutex<Vec<f32>>,
 }
@@ -86,7 +89,16 @@ impl Batch {
     }
 
     fn with_source([images, height, width, channels]: [usize; 4], source: Option<Source>, spare: Vec<f32>) -> Self {
-        Self { images, height, width, channels, values: OnceLock::new(), source, spare: Mutex::new(spare) }
+        Self {
+            images,
+            height,
+            width,
+            channels,
+            values: OnceLock::new(),
+            source,
+            failure: OnceLock::new(),
+            spare: Mutex::new(spare),
+        }
     }
 
     /// The same from PyTorch's order, `[image, channel, y, x]`.
@@ -175,13 +187,25 @@ impl Batch {
         Some(&bytes[position * len..(position + 1) * len])
     }
 
-    /// All values, image after image.
+    /// Has a device give its values, if the images lie on one.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn read(&self) -> Result<(), Arc<dyn Error + Send + Sync>> {
+        if self.device_images().is_some() {
+            self.values();
+        }
+        self.failure.get().map_or(Ok(()), |failure| Err(Arc::clone(failure)))
+    }
+
+    /// All values, image after image. Those that a device cannot give are NaN, and [`Batch::read`] tells why.
     pub fn values(&self) -> &[f32] {
         self.values.get_or_init(|| {
+            let len = self.images * self.height * self.width * self.channels;
             let spare = self.spare.lock();
             let mut values = std::mem::take(&mut *spare.unwrap_or_else(PoisonError::into_inner));
             values.clear();
-            values.reserve_exact(self.images * self.height * self.width * self.channels);
+            values.reserve_exact(len);
             match &self.source {
                 Some(Source::Bytes { bytes, scale }) => scale.append(bytes, &mut values),
                 Some(Source::Set { set, positions }) => {
@@ -189,7 +213,14 @@ impl Batch {
                         set.append_image(position as usize, &mut values);
                     }
                 }
-                Some(Source::Device(images)) => images.append(&mut values),
+                Some(Source::Device(images)) => {
+                    if let Err(failure) = images.append(&mut values) {
+                        // Set once: values are made once.
+                        let _ = self.failure.set(Arc::from(failure));
+                        values.clear();
+                        values.resize(len, f32::NAN);
+                    }
+                }
                 None => {}
             }
             values
@@ -236,7 +267,13 @@ impl Batch {
 
 impl Clone for Batch {
     fn clone(&self) -> Self {
-        Self { values: self.values.clone(), source: self.source.clone(), spare: Mutex::default(), ..*self }
+        Self {
+            values: self.values.clone(),
+            source: self.source.clone(),
+            failure: self.failure.clone(),
+            spare: Mutex::default(),
+            ..*self
+        }
     }
 }
 
@@ -333,9 +370,33 @@ mod tests {
             [2, 1, 2, 1]
         }
 
-        fn append(&self, values: &mut Vec<f32>) {
+        fn append(&self, values: &mut Vec<f32>) -> Result<(), Box<dyn Error + Send + Sync>> {
             values.extend([1., 2., 3., 4.]);
+            Ok(())
         }
+    }
+
+    #[derive(Debug)]
+    struct Gone;
+
+    impl DeviceImages for Gone {
+        fn extents(&self) -> [usize; 4] {
+            [2, 1, 2, 1]
+        }
+
+        fn append(&self, values: &mut Vec<f32>) -> Result<(), Box<dyn Error + Send + Sync>> {
+            values.push(1.0);
+            Err("the device is gone".into())
+        }
+    }
+
+    #[test]
+    fn what_a_device_cannot_give_is_not_a_number_and_the_reason_is_kept() {
+        let batch = Batch::on_device(Arc::new(Gone));
+        assert_eq!(batch.read().unwrap_err().to_string(), "the device is gone");
+        assert!(batch.values().len() == 4 && batch.values().iter().all(|value| value.is_nan()));
+        assert_eq!(batch.clone().read().unwrap_err().to_string(), "the device is gone");
+        assert!(Batch::on_device(Arc::new(Elsewhere)).read().is_ok());
     }
 
     #[test]
