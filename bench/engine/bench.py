@@ -4,7 +4,8 @@
 
 Installs PyTorch into bench/.venv when it is not there, builds flipcast, and then, row by row and round by round, starts
 each peer in a process of its own. PyTorch is tried in both memory layouts; the faster one is measured further, with the
-C library's default allocator and with one told to keep its memory. Writes README.md, raw.csv and summary.md.
+C library's default allocator and with one told to keep its memory. Writes README.md, raw.csv and summary.md; with
+`--add`, rows join those that are there, so that a busy machine need be quiet for one row at a time.
 """
 
 import argparse
@@ -51,7 +52,7 @@ def python_with_torch():
 
 def build():
     """The release binary."""
-    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "flipcast"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "flipcast-cli"], cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return str(target / "release" / "flipcast")
 
@@ -156,14 +157,17 @@ def main():
     parser.add_argument("--repeat", type=int, default=3, help="timed steps per turn")
     parser.add_argument("--only", help="measure only rows whose name matches this regular expression")
     parser.add_argument("--python", help="interpreter that has torch and torchvision")
+    parser.add_argument("--binary", help="the flipcast to measure, instead of one built here")
+    parser.add_argument("--add", action="store_true", help="add rows to the files of an earlier run")
     args = parser.parse_args()
 
-    python, binary = args.python or python_with_torch(), build()
+    python, binary = args.python or python_with_torch(), args.binary or build()
     args.out.mkdir(parents=True, exist_ok=True)
     lines, torch_version, isa = [], "", ""
-    with open(args.out / "raw.csv", "w", newline="") as file:
+    with open(args.out / "raw.csv", "a" if args.add else "w", newline="") as file:
         raw = csv.writer(file)
-        raw.writerow(["row", "peer", "round", "forward_ms", "step_ms", "peak_rss_bytes"])
+        if file.tell() == 0:
+            raw.writerow(["row", "peer", "round", "forward_ms", "step_ms", "peak_rss_bytes"])
         for row in ROWS:
             if args.only and not re.search(args.only, row[0]):
                 continue
@@ -176,9 +180,11 @@ def main():
             file.flush()
             lines.append(summarise(row, best, results))
             print(" | ".join(lines[-1]), flush=True)
-    table = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
-    table += ["| " + " | ".join(cells) + " |" for cells in lines]
-    (args.out / "summary.md").write_text("\n".join(table) + "\n")
+    summary = args.out / "summary.md"
+    if not (args.add and summary.exists()):
+        summary.write_text("| " + " | ".join(HEADER) + " |\n|" + "---|" * len(HEADER) + "\n")
+    with open(summary, "a") as file:
+        file.writelines("| " + " | ".join(cells) + " |\n" for cells in lines)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.strip()
     only = f" --only '{args.only}'" if args.only else ""
     (args.out / "README.md").write_text(
