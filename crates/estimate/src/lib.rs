@@ -103,6 +103,6 @@ pub use sample_errors::{SampleErrors, Stratum};
 pub use score::Score;
 pub use score_fit::{FitPoint, Reading, ScoreFit, direct_errors, direct_estimate};
 pub use signals::Signals;
-pub use stream::{ClassTest, ConfidenceSequence, FLIP_BATCH, RankTest, ShiftReference, Wealth};
+pub use stream::{ClassTest, ConfidenceSequence, FLIP_BATCH, RankTest, ShiftReference, SignTest, Wealth};
 pub use temperature::{Temperature, fit_temperature};
 pub use weighted_flips::{flips, weighted_flips};
