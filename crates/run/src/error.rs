@@ -26,6 +26,9 @@ pub enum RunError {
         /// What is wrong with them.
         source: serde_json::Error,
     },
+    /// What a calibration knows of adapting is too old to be watched by.
+    #[error("the calibration was made by an earlier version, which did not learn what single images tell of a gain")]
+    EarlierAdvice,
     /// There is nothing to look at.
     #[error("there are no images, expected at least one that can be read")]
     NoImages,
@@ -186,6 +189,9 @@ impl Hint for RunError {
             Self::Restore(source) => return source.hint(),
             Self::OutsideClassSpace { .. } => "check that the dataset has the model's classes",
             Self::CalibrationJson { .. } => "calibrate the model, which writes such a file",
+            Self::EarlierAdvice => {
+                "make it again with `flipcast calibrate --advise`; trials that were kept beside it are not repeated"
+            }
             Self::OtherCalibration { .. } => "calibrate this model again, or use the artefact that belongs to it",
             _ => return None,
         };

@@ -4,7 +4,8 @@ use flipcast_images::dataset::InMemory;
 use flipcast_images::preprocess::{Normalise, Preprocess};
 use flipcast_images::{Image, Label};
 use flipcast_models::Model;
-use flipcast_run::advise::{Advice, AdviceJob, AdviceOrder, FINALISTS, LEAST_GAIN, advise, learn_advice};
+use flipcast_run::adapt::StartsWith;
+use flipcast_run::advise::{Advice, AdviceJob, AdviceOrder, FINALISTS, LEAST_GAIN, advise, follow, learn_advice};
 use flipcast_run::open::OpenedData;
 use flipcast_run::{
     Calibration, CalibrationJob, CalibrationShift, Device, FlipProtocol, Images, Ledger, RunError, Setting, Unwatched,
@@ -85,6 +86,24 @@ fn the_best_are_tried_on_all_images_and_labels_are_never_looked_at() {
     for tried in &seen.tried {
         assert!(tried.low <= tried.gain && tried.gain <= tried.high && (0.0..=1.0).contains(&tried.risk));
     }
+}
+
+#[test]
+fn without_a_recommendation_the_source_model_predicts_and_a_candidate_stands_by() {
+    let model = model("cifar_resnet8_w4");
+    let (calibration, _) = calibration(&model);
+    let mut fit = calibration.advice.clone().expect("it was learned");
+    let found = advice(&model, &calibration, false);
+    let best = found.tried[0].candidate.clone();
+    let recommended = Advice { recommended: Some(best.clone()), ..found.clone() };
+    let followed = follow(&model, &fit, 1.0, &recommended).expect("a fit of today");
+    assert_eq!((followed.candidate.name, followed.starts_with), (best.name, StartsWith::Adapting));
+    let none = Advice { recommended: None, ..found };
+    let followed = follow(&model, &fit, 1.0, &none).expect("a fit of today");
+    assert_eq!(followed.anchored.is_some(), followed.candidate.anchored);
+    assert_eq!((Some(followed.candidate.name), followed.starts_with), (fit.standby.clone(), StartsWith::Source));
+    fit.standby = None;
+    assert!(matches!(follow(&model, &fit, 1.0, &none), Err(RunError::EarlierAdvice)));
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub struct Args {
     #[command(flatten)]
     images: DataArgs,
     /// How the model adapts: source, bn, bn_cumulative, tent, rpl, cpl, eta, eata, rdumb, sar, cotta, roid,
-    /// deyo, come or asr; auto follows `flipcast advise`, estimates the gain while it runs, and lets the source model predict where there is none
+    /// deyo, come or asr; auto follows `flipcast advise`, estimates the gain of every batch while it runs, and lets the source model predict where there is none
     #[arg(long)]
     method: String,
     /// What `flipcast calibrate --advise` wrote for this model, for `--method auto`

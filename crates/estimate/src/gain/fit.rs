@@ -1,7 +1,7 @@
 //! From what candidates say to what they gain, learned on calibration cells.
 
 use crate::least_squares::least_squares;
-use crate::{EstimateError, GainSignals, grouped_quantile};
+use crate::{EstimateError, GainSignals, Lineup, Outputs, grouped_quantile};
 use serde::{Deserialize, Serialize};
 
 /// The fewest samples to learn from.
@@ -30,65 +30,146 @@ impl GainSample {
 
 /// The gain of an adapted model over the source model, from [`GainSignals`].
 ///
-/// *Idea.* Two models differ in accuracy only by images on which their answers differ. On those, the probability that the source model, the candidate
-/// and all other candidates give to either answer tells who is right more often; that a candidate answers with few classes, over all or within a batch, tells
-/// when it is wrong. Candidates on labelled calibration cells teach the weights.
-/// *Formula.* Ridge regression without intercept of the gain on `cross - source_confidence`, `confidence - reverse`, `panel_cross - panel_source`, `flips`, and
-/// `flips` times `source_confidence`, times the candidate's concentration less the source model's, and times the same within batches. The error of a gain from
+/// *Idea.* Two models differ in accuracy only by images on which their answers differ. Who is surer of its answers is right more often, wherever the probabilities were made comparable
+/// on clean images; all other candidates together tell too; a candidate that answers with few classes within a batch, or that changes many answers, is wrong more often than it is sure. How few classes
+/// the source model answers with is ambiguous: the images may hold few, or a shift may have driven it there. A regression that uses it tells small differences of candidates under shifts like those of
+/// the calibration, and is far off under others; one that does not extrapolates. The gain is the mean of both.
+/// *Formula.* Two ridge regressions without intercept. The small one is on `confidence - source_confidence`, `panel_cross - panel_source`, `flips`, and `flips` times the candidate's concentration
+/// within batches. The large one is on `cross - source_confidence`, `confidence - reverse`, `panel_cross - panel_source`, `flips`, `flips` times `source_confidence`, times the candidate's concentration less the source
+/// model's, times the same within batches, and times `confidence`, and on `confidence - source_confidence`. Where there are no flips, there is no gain. A candidate that runs alone has the small one only. The error of a gain from
 /// `n` images has the scale `s^2 = flips^2 + flips / n`; the half width is `s` times the [`grouped_quantile`] of `|error| / s` over kinds of shift that the
-/// fit had not seen.
-/// *Reference.* Flipcast's own.
+/// fit had not seen. Of candidates beside each other the best is chosen, often one whose gain is overestimated: of every cell the candidate with the largest error counts.
+/// *Reference.* Flipcast's own; that differences of mean confidence tell differences of accuracy goes back to Guillory et al., "Predicting with Confidence on Unseen Distributions", ICCV 2021.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GainFit {
+    /// Weights of the large regression; none for a candidate that runs alone.
     coefficients: Vec<f64>,
+    /// Weights of the small one; none in a fit of an earlier version.
+    #[serde(default)]
+    small: Vec<f64>,
     /// Truth less estimate in scales, on kinds that the fit had not seen, and the kinds.
     errors: Vec<f64>,
     kinds: Vec<usize>,
+    /// The largest of the errors' sizes in every cell, and the cells' kinds; none in a fit of an earlier version or of candidates that run alone, of which none is chosen.
+    #[serde(default)]
+    largest: Vec<(f64, usize)>,
     /// The mean absolute error there.
     mae: f64,
 }
 
 impl GainFit {
-    /// Learns from labelled cells.
+    /// Learns from labelled cells, each with all candidates beside each other.
     ///
     /// # Errors
     /// When there are fewer than two kinds of shift or too few samples.
-    pub fn fit(samples: &[GainSample]) -> Result<Self, EstimateError> {
+    pub fn fit(cells: &[Vec<GainSample>]) -> Result<Self, EstimateError> {
+        let large = |samples: &[&GainSample]| regress(samples, GainSignals::features);
+        let mut fit = Self::learn(&cells.concat(), |samples| Ok((large(samples)?, small(samples)?)))?;
+        let mut errors = fit.errors.iter();
+        for cell in cells {
+            let sizes = cell.iter().filter(|sample| sample.signals.flips > 0.0).zip(&mut errors);
+            let worst = sizes.map(|(sample, error)| (error.abs(), sample.kind)).max_by(|a, b| a.0.total_cmp(&b.0));
+            fit.largest.extend(worst);
+        }
+        Ok(fit)
+    }
+
+    /// Learns for candidates that run alone.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit).
+    pub fn fit_alone(samples: &[GainSample]) -> Result<Self, EstimateError> {
+        let alone: Vec<GainSample> = samples.iter().map(GainSample::alone).collect();
+        Self::learn(&alone, |samples| Ok((Vec::new(), small(samples)?)))
+    }
+
+    fn learn(samples: &[GainSample], regress: impl Fn(&[&GainSample]) -> Weights) -> Result<Self, EstimateError> {
         if samples.len() < FEWEST_SAMPLES {
             let (found, expected) = (samples.len(), FEWEST_SAMPLES);
             return Err(EstimateError::TooFew { what: "candidates on calibration cells", found, expected });
         }
-        let mut known: Vec<usize> = samples.iter().map(|sample| sample.kind).collect();
-        known.sort_unstable();
-        known.dedup();
-        if known.len() < 2 {
-            return Err(EstimateError::TooFew { what: "kinds of shift", found: known.len(), expected: 2 });
-        }
-        let (mut errors, mut kinds, mut total) = (Vec::new(), Vec::new(), 0.0);
-        for &kind in &known {
-            let without = regress(samples.iter().filter(|sample| sample.kind != kind))?;
-            for sample in samples.iter().filter(|sample| sample.kind == kind) {
-                let error = sample.gain - weigh(&without, &sample.signals);
-                total += error.abs();
-                if sample.signals.flips > 0.0 {
-                    errors.push(error / scale(&sample.signals));
-                    kinds.push(kind);
+        let of = |samples: &[&GainSample]| -> Result<Self, EstimateError> {
+            let (coefficients, small) = regress(samples)?;
+            let (errors, kinds, largest) = (Vec::new(), Vec::new(), Vec::new());
+            Ok(Self { coefficients, small, errors, kinds, largest, mae: 0.0 })
+        };
+        let mut without = std::collections::BTreeMap::new();
+        for kind in samples.iter().map(|sample| sample.kind) {
+            if let std::collections::btree_map::Entry::Vacant(entry) = without.entry(kind) {
+                let others: Vec<&GainSample> = samples.iter().filter(|sample| sample.kind != kind).collect();
+                if others.is_empty() {
+                    return Err(EstimateError::TooFew { what: "kinds of shift", found: 1, expected: 2 });
                 }
+                entry.insert(of(&others)?);
             }
         }
-        Ok(Self { coefficients: regress(samples.iter())?, errors, kinds, mae: total / samples.len() as f64 })
+        let mut fit = of(&samples.iter().collect::<Vec<_>>())?;
+        for sample in samples {
+            let error = sample.gain - without[&sample.kind].weigh(&sample.signals);
+            fit.mae += error.abs() / samples.len() as f64;
+            if sample.signals.flips > 0.0 {
+                fit.errors.push(error / scale(&sample.signals));
+                fit.kinds.push(sample.kind);
+            }
+        }
+        Ok(fit)
     }
 
     /// The gain that belongs to `signals`.
     pub fn gain(&self, signals: &GainSignals) -> f64 {
-        weigh(&self.coefficients, signals).clamp(-1.0, 1.0)
+        self.weigh(signals).clamp(-1.0, 1.0)
+    }
+
+    fn weigh(&self, signals: &GainSignals) -> f64 {
+        let small = || weigh(&self.small, &signals.small_features());
+        let large = || weigh(&self.coefficients, &signals.features());
+        match (self.coefficients.is_empty(), self.small.is_empty()) {
+            (true, _) => small(),
+            (false, true) => large(),
+            (false, false) => 0.5 * (small() + large()),
+        }
+    }
+
+    /// Whether single images tell it something: it is one for a candidate that runs alone, and none of an earlier version.
+    pub fn gives_evidence(&self) -> bool {
+        self.coefficients.is_empty() && self.small.len() == 4
+    }
+
+    /// What each image of a batch says of the gain of a candidate that runs alone, as a share of the most that one image can say: numbers from -1 to 1 whose mean has
+    /// the sign of the batch's gain. `None` for a fit of other candidates, or of an earlier version.
+    ///
+    /// # Errors
+    /// When images or classes of the two are not the same.
+    pub fn evidence(&self, source: &Outputs, candidate: &Outputs) -> Result<Option<Vec<f64>>, EstimateError> {
+        let (true, &[by_confidence, _, by_flips, by_concentration]) = (self.coefficients.is_empty(), &self.small[..])
+        else {
+            return Ok(None);
+        };
+        let signals = Lineup::new(source, vec![candidate], source.images())?.signals(0, 0..source.images());
+        let of_flip = by_flips + by_concentration * signals.batch_concentration;
+        let most = by_confidence.abs() + of_flip.abs();
+        if signals.flips == 0.0 || most <= 0.0 {
+            return Ok(Some(vec![0.0; source.images()]));
+        }
+        let answers = source.classes_predicted().into_iter().zip(candidate.classes_predicted());
+        let confidences = source.confidences().into_iter().zip(candidate.confidences());
+        let of_image = |((a, c), (p, q)): ((usize, usize), (f64, f64))| {
+            (by_confidence * (q - p) + if a == c { 0.0 } else { of_flip }) / most
+        };
+        Ok(Some(answers.zip(confidences).map(of_image).collect()))
     }
 
     /// Half the width of an interval about the gain meant to hold the truth with probability `level`.
     pub fn half_width(&self, signals: &GainSignals, level: f64) -> f64 {
-        let sizes: Vec<f64> = self.errors.iter().map(|error| error.abs()).collect();
-        match grouped_quantile(&sizes, &self.kinds, level) {
+        let quantile = if self.largest.is_empty() {
+            let sizes: Vec<f64> = self.errors.iter().map(|error| error.abs()).collect();
+            grouped_quantile(&sizes, &self.kinds, level)
+        } else {
+            let (sizes, kinds): (Vec<f64>, Vec<usize>) = self.largest.iter().copied().unzip();
+            grouped_quantile(&sizes, &kinds, level)
+        };
+        match quantile {
             Some(quantile) => (quantile * scale(signals)).min(1.0),
             None => 1.0,
         }
@@ -121,13 +202,21 @@ fn scale(signals: &GainSignals) -> f64 {
     (flips * flips + flips / signals.images.max(1) as f64).sqrt()
 }
 
-fn weigh(coefficients: &[f64], signals: &GainSignals) -> f64 {
-    coefficients.iter().zip(signals.features()).map(|(weight, feature)| weight * feature).sum()
+/// Features beyond the coefficients of an earlier version's fit did not exist then.
+fn weigh(coefficients: &[f64], features: &[f64]) -> f64 {
+    coefficients.iter().zip(features).map(|(weight, feature)| weight * feature).sum()
 }
 
-fn regress<'a>(samples: impl Iterator<Item = &'a GainSample>) -> Result<Vec<f64>, EstimateError> {
+/// Of the large regression and of the small one.
+type Weights = Result<(Vec<f64>, Vec<f64>), EstimateError>;
+
+fn small(samples: &[&GainSample]) -> Result<Vec<f64>, EstimateError> {
+    regress(samples, |signals| signals.small_features().to_vec())
+}
+
+fn regress(samples: &[&GainSample], features: impl Fn(&GainSignals) -> Vec<f64>) -> Result<Vec<f64>, EstimateError> {
     let (rows, mut target): (Vec<Vec<f64>>, Vec<f64>) =
-        samples.map(|sample| (sample.signals.features(), sample.gain)).unzip();
+        samples.iter().map(|sample| (features(&sample.signals), sample.gain)).unzip();
     let width = rows.first().map_or(0, Vec::len);
     let sizes: Vec<f64> = (0..width)
         .map(|j| (rows.iter().map(|row| row[j] * row[j]).sum::<f64>() / rows.len() as f64).sqrt() + 1e-9)
@@ -176,10 +265,15 @@ mod tests {
         (0..20 * kinds).map(|i| one(i % kinds)).collect()
     }
 
+    /// Cells of one candidate.
+    fn alone_in_cells(samples: &[GainSample]) -> Vec<Vec<GainSample>> {
+        samples.iter().map(|sample| vec![*sample]).collect()
+    }
+
     #[test]
     fn a_gain_that_the_panel_knows_is_found() {
         let samples = samples(12, 0.0);
-        let fit = GainFit::fit(&samples).unwrap();
+        let fit = GainFit::fit(&alone_in_cells(&samples)).unwrap();
         assert!(fit.mae() < 0.01, "{}", fit.mae());
         let (won, lost) = (
             &samples.iter().find(|s| s.gain > 0.1).unwrap().signals,
@@ -193,7 +287,7 @@ mod tests {
     fn intervals_hold_as_often_as_they_say() {
         let samples = samples(15, 0.2);
         let (taught, asked) = samples.split_at(150);
-        let fit = GainFit::fit(taught).unwrap();
+        let fit = GainFit::fit(&alone_in_cells(taught)).unwrap();
         let holds = |s: &&GainSample| (fit.gain(&s.signals) - s.gain).abs() <= fit.half_width(&s.signals, 0.9);
         let share = asked.iter().filter(holds).count() as f64 / asked.len() as f64;
         assert!(share > 0.85, "{share}");
@@ -201,7 +295,7 @@ mod tests {
 
     #[test]
     fn who_changes_nothing_gains_nothing() {
-        let fit = GainFit::fit(&samples(12, 0.1)).unwrap();
+        let fit = GainFit::fit(&alone_in_cells(&samples(12, 0.1))).unwrap();
         let same = GainSignals { images: 100, source_confidence: 0.5, cross: 0.5, ..GainSignals::default() };
         assert_eq!((fit.gain(&same), fit.half_width(&same, 0.9), fit.risk(&same)), (0.0, 0.0, 0.0));
     }
@@ -209,7 +303,95 @@ mod tests {
     #[test]
     fn too_little_to_learn_from_is_refused() {
         let all = samples(1, 0.1);
-        assert!(matches!(GainFit::fit(&all[..8]), Err(EstimateError::TooFew { found: 8, .. })));
-        assert!(matches!(GainFit::fit(&all), Err(EstimateError::TooFew { found: 1, .. })));
+        assert!(matches!(GainFit::fit(&[all[..8].to_vec()]), Err(EstimateError::TooFew { found: 8, .. })));
+        assert!(matches!(GainFit::fit(&alone_in_cells(&all)), Err(EstimateError::TooFew { found: 1, .. })));
+    }
+
+    #[test]
+    fn intervals_hold_for_the_candidate_that_looks_best() {
+        let all = samples(15, 0.2);
+        // Ten candidates that gain alike, whose signals err each in its own way.
+        let cells: Vec<Vec<GainSample>> = all.chunks(10).map(<[GainSample]>::to_vec).collect();
+        let cells: Vec<Vec<GainSample>> = cells
+            .iter()
+            .enumerate()
+            .map(|(number, cell)| cell.iter().map(|sample| GainSample { kind: number % 15, ..*sample }).collect())
+            .collect();
+        let fit = GainFit::fit(&cells).unwrap();
+        let single = GainFit::fit(&alone_in_cells(&cells.concat())).unwrap();
+        assert!(fit.half_width(&all[0].signals, 0.9) > 1.2 * single.half_width(&all[0].signals, 0.9));
+        assert_eq!(fit.gain(&all[0].signals), single.gain(&all[0].signals));
+    }
+
+    #[test]
+    fn a_source_model_driven_to_few_answers_is_no_stream_of_few_classes() {
+        // Class shares alone teach that a concentrated source model is right, as on calibrations of ten classes.
+        let mut random = SplitMix64::new(7);
+        let mut sample = |number: usize| {
+            let (few, flips) = (number % 2 == 1, 0.05 + 0.4 * random.uniform());
+            let gain = if few { -0.9 * flips } else { 0.3 * flips };
+            let confidence = 0.9 + gain * (0.8 + 0.1 * random.uniform());
+            let concentration = if few { 1.5 } else { 0.0 };
+            let signals = GainSignals {
+                images: 512,
+                flips,
+                source_confidence: 0.9,
+                cross: 0.9 - 0.8 * flips,
+                confidence,
+                reverse: confidence - 0.5 * flips,
+                source_concentration: concentration,
+                source_batch_concentration: concentration,
+                concentration: 0.3 * concentration,
+                batch_concentration: 0.3 * concentration,
+                ..GainSignals::default()
+            };
+            GainSample { signals, gain, kind: number % 12 / 2 }
+        };
+        let samples: Vec<GainSample> = (0..240).map(&mut sample).collect();
+        let fit = GainFit::fit_alone(&samples).unwrap();
+        let collapsed = GainSignals {
+            images: 512,
+            flips: 0.9,
+            source_confidence: 0.72,
+            cross: 0.13,
+            confidence: 0.87,
+            reverse: 0.1,
+            source_concentration: 1.85,
+            source_batch_concentration: 1.84,
+            concentration: 0.03,
+            ..GainSignals::default()
+        };
+        assert!(fit.gain(&collapsed) > 0.1, "{}", fit.gain(&collapsed));
+        assert!(samples.iter().filter(|s| s.gain < 0.0).all(|s| fit.gain(&s.signals) < 0.0));
+    }
+
+    #[test]
+    fn evidence_of_images_adds_up_to_the_gain_of_their_batch() {
+        let mut random = SplitMix64::new(9);
+        let mut logits = |_| (0..64 * 5).map(|_| 2.0 * random.normal() as f32).collect::<Vec<f32>>();
+        let [source, adapted] = [0, 1].map(&mut logits).map(|rows| Outputs::new(rows, 5).unwrap());
+        let fit = GainFit::fit_alone(&samples(12, 0.1)).unwrap();
+        let evidence = fit.evidence(&source, &adapted).unwrap().unwrap();
+        let signals = Lineup::new(&source, vec![&adapted], 64).unwrap().signals(0, 0..64);
+        let of_flip = fit.small[2] + fit.small[3] * signals.batch_concentration;
+        let found = evidence.iter().sum::<f64>() / 64.0 * (fit.small[0].abs() + of_flip.abs());
+        assert!((found - fit.gain(&signals)).abs() < 1e-12, "{found} {}", fit.gain(&signals));
+        assert!(evidence.iter().all(|value| (-1.0..=1.0).contains(value)));
+        assert_eq!(fit.evidence(&source, &source).unwrap().unwrap(), vec![0.0; 64]);
+        let beside = GainFit::fit(&alone_in_cells(&samples(12, 0.1))).unwrap();
+        assert!(beside.evidence(&source, &adapted).unwrap().is_none() && !beside.gives_evidence());
+    }
+
+    #[test]
+    fn a_fit_of_an_earlier_version_gives_what_it_gave() {
+        let mut stored = serde_json::to_value(GainFit::fit(&alone_in_cells(&samples(12, 0.1))).unwrap()).unwrap();
+        let fields = stored.as_object_mut().unwrap();
+        fields["coefficients"].as_array_mut().unwrap().truncate(7);
+        fields.retain(|name, _| name != "small" && name != "largest");
+        let earlier: GainFit = serde_json::from_value(stored).unwrap();
+        let signals = samples(1, 0.0)[0].signals;
+        let expected = weigh(&earlier.coefficients, &signals.features()[..7]);
+        assert_eq!(earlier.gain(&signals), expected);
+        assert!(!earlier.gives_evidence() && earlier.half_width(&signals, 0.9) > 0.0);
     }
 }

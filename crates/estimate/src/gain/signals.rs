@@ -131,7 +131,7 @@ impl<'a> Lineup<'a> {
 }
 
 impl GainSignals {
-    /// What tells the gain. All are 0 where the two answer alike on every image, and so is the gain.
+    /// What tells the gain under shifts like known ones. All are 0 where the two answer alike on every image, and so is the gain.
     pub(crate) fn features(&self) -> Vec<f64> {
         let more_concentrated = self.concentration - self.source_concentration;
         let more_in_batches = self.batch_concentration - self.source_batch_concentration;
@@ -143,7 +143,20 @@ impl GainSignals {
             self.flips * self.source_confidence,
             self.flips * more_concentrated,
             self.flips * more_in_batches,
+            self.surer(),
+            self.flips * self.confidence,
         ]
+    }
+
+    /// What tells it under other shifts too.
+    pub(crate) fn small_features(&self) -> [f64; 4] {
+        let panel = self.panel_cross - self.panel_source;
+        [self.surer(), panel, self.flips, self.flips * self.batch_concentration]
+    }
+
+    /// By how much the candidate is surer of its answers, where there are different ones.
+    fn surer(&self) -> f64 {
+        if self.flips > 0.0 { self.confidence - self.source_confidence } else { 0.0 }
     }
 }
 

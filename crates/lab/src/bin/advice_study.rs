@@ -260,21 +260,20 @@ fn judge(files: &[String]) -> Outcome<()> {
         "| network | order | cells | regret | 95th percentile | below the source by more than 1 | always source | always `bn` | always RDumb | gain off | held |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
-    let mut signs = Vec::new();
+    let (mut signs, mut everything) = (Vec::new(), Vec::new());
     for file in files {
         let cells = read_rows(file)?;
         let mut kinds: Vec<&str> = cells.values().map(|cell| cell.1[0].shift.as_str()).collect();
         kinds.sort_unstable();
         kinds.dedup();
         let taught = |rows: fn(&CellRows) -> &Vec<Row>| {
-            let rows = cells.values().flat_map(rows).filter(|row| row.role == "fit");
-            let samples: Vec<GainSample> = rows
-                .map(|row| GainSample {
-                    signals: row.signals,
-                    gain: row.gain,
-                    kind: kinds.iter().position(|kind| *kind == row.shift).unwrap_or(0),
-                })
-                .collect();
+            let taught = cells.values().map(rows).filter(|rows| rows.iter().all(|row| row.role == "fit"));
+            let sample = |row: &Row| GainSample {
+                signals: row.signals,
+                gain: row.gain,
+                kind: kinds.iter().position(|kind| *kind == row.shift).unwrap_or(0),
+            };
+            let samples: Vec<Vec<GainSample>> = taught.map(|rows| rows.iter().map(sample).collect()).collect();
             GainFit::fit(&samples)
         };
         let (screening, whole) = (taught(|cell| &cell.0)?, taught(|cell| &cell.1)?);
@@ -285,8 +284,12 @@ fn judge(files: &[String]) -> Outcome<()> {
                 cells.values().filter(|cell| cell.1[0].role == "test" && (order == "all" || cell.1[0].order == order));
             let followed: Vec<Followed> = asked.map(|cell| follow(&screening, &whole, cell)).collect();
             println!("| {name} | {order} | {} |", summary(&followed));
+            if order == "all" {
+                everything.extend(followed);
+            }
         }
     }
+    println!("| all networks | all | {} |", summary(&everything));
     let signs: Vec<String> = signs.iter().map(|share| format!("{:.0}%", 100.0 * share)).collect();
     println!(
         "\nsign of the gain right without other candidates, first quarter, gains of a point and more: {}",
@@ -303,10 +306,10 @@ fn sign_without_others(cells: &Cells) -> Outcome<f64> {
     kinds.dedup();
     let sample = |row: &Row| {
         let kind = kinds.iter().position(|kind| *kind == row.shift).unwrap_or(0);
-        GainSample { signals: row.signals, gain: row.gain, kind }.alone()
+        GainSample { signals: row.signals, gain: row.gain, kind }
     };
     let taught: Vec<GainSample> = rows().filter(|row| row.role == "fit").map(sample).collect();
-    let fit = GainFit::fit(&taught)?;
+    let fit = GainFit::fit_alone(&taught)?;
     let asked: Vec<GainSample> =
         rows().filter(|row| row.role == "test" && row.gain.abs() >= 0.01).map(sample).collect();
     let right = asked.iter().filter(|sample| (fit.gain(&sample.signals) > 0.0) == (sample.gain > 0.0)).count();

@@ -18,7 +18,7 @@ mod watch;
 
 pub use affine::{AffineError, load_affine, save_affine};
 pub use flipcast_record::results::Switch;
-pub use gain_watch::GainWatch;
+pub use gain_watch::{FALSE_SWITCHES, GainWatch, StartsWith};
 pub use identity::DataIdentity;
 pub use job::{AdaptJob, SourceRule};
 pub use protocol::ADAPT_VERSION;

@@ -13,6 +13,9 @@ use sha2::{Digest, Sha256};
 /// Raised whenever the numbers of a run change without a setting changing: by the loop, the engine or a method.
 pub const ADAPT_VERSION: u32 = 1;
 
+/// Raised whenever the watch over the gain chooses otherwise.
+const GAIN_VERSION: u32 = 2;
+
 /// The weights and what is done to an image before they see it.
 #[derive(Serialize)]
 struct ModelPart<'a> {
@@ -60,14 +63,21 @@ struct AdaptationPart<'a> {
     /// SHA-256 of the anchored vector, if norms are anchored.
     #[serde(skip_serializing_if = "Option::is_none")]
     anchored: Option<String>,
-    /// Whether the estimated gain chooses between two models' predictions.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    watches_gain: bool,
+    /// How the estimated gain chooses between two models' predictions, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watches_gain: Option<GainPart>,
     /// Batches between two looks at the clusters, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     watch_every: Option<usize>,
     /// SHA-256 of the clean batches, for methods that measure something on them.
     clean: Option<String>,
+}
+
+/// The watch over the gain.
+#[derive(Serialize)]
+struct GainPart {
+    version: u32,
+    starts_with_source: bool,
 }
 
 impl AdaptJob<'_> {
@@ -110,7 +120,10 @@ impl AdaptJob<'_> {
             source_predicts: self.source == SourceRule::Predict,
             start: self.start.as_deref().map(|start| value_digest([start])),
             anchored: self.anchored.as_ref().map(|model| value_digest([model.affine().as_slice()])),
-            watches_gain: self.gain.is_some(),
+            watches_gain: self
+                .gain
+                .as_ref()
+                .map(|gain| GainPart { version: GAIN_VERSION, starts_with_source: gain.is_on_source() }),
             watch_every: self.watch_every,
             clean: (!self.clean.is_empty()).then(|| value_digest(self.clean.iter().map(Batch::values))),
         };

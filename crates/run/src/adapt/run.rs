@@ -64,10 +64,11 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
         let mut switched = None;
         let seen = if adapting {
             let output = adapter.step(&mut *net, &loaded.batch)?;
-            let on_source = gain.as_ref().is_some_and(GainWatch::is_on_source);
             if let (Some(gain), Some(source)) = (&mut gain, source_logits) {
                 switched = gain.observe(source, output.logits.values(), tally.batches + 1)?;
             }
+            // Both have predicted this batch: a switch counts for it already.
+            let on_source = gain.as_ref().is_some_and(GainWatch::is_on_source);
             Seen {
                 logits: source_logits.filter(|_| on_source).unwrap_or(output.logits),
                 mean_entropy: output.mean_entropy,

@@ -36,6 +36,9 @@ pub struct AdviceFit {
     pub whole: GainFit,
     /// Gains on as many images as the first part has, where a candidate runs alone.
     pub alone: GainFit,
+    /// The candidate that gained most on the calibration's cells, each cell on which it lost counted as one on which nothing was done; none in a fit of an earlier version.
+    #[serde(default)]
+    pub standby: Option<String>,
 }
 
 /// How images of a calibration cell come.
@@ -110,6 +113,7 @@ pub fn learn_advice(
         cells.push((kinds.len() - 1, draw(other, Arrival::Random)?));
     }
     let (mut screening, mut whole) = (Vec::new(), Vec::new());
+    let mut won = vec![0.0; tried.len()];
     let total = cells.len();
     for (number, (kind, request)) in cells.into_iter().enumerate() {
         watcher.cell(&request.data, number, total);
@@ -123,18 +127,24 @@ pub fn learn_advice(
                 made
             }
         };
+        let (mut first, mut all) = (Vec::new(), Vec::new());
         for trial in trials.trials {
-            screening.push(GainSample { signals: trial.screening, gain: trial.screening_gain, kind });
-            whole.push(GainSample { signals: trial.whole, gain: trial.gain, kind });
+            let place = tried.iter().position(|candidate| candidate.name == trial.candidate);
+            won[place.unwrap_or(0)] += trial.gain.max(0.0);
+            first.push(GainSample { signals: trial.screening, gain: trial.screening_gain, kind });
+            all.push(GainSample { signals: trial.whole, gain: trial.gain, kind });
         }
+        screening.push(first);
+        whole.push(all);
     }
-    let alone: Vec<GainSample> = screening.iter().map(|sample| sample.alone()).collect();
+    let standby = (1..tried.len()).max_by(|&a, &b| won[a].total_cmp(&won[b])).map(|place| tried[place].name.clone());
     Ok(AdviceFit {
+        standby,
         candidates: tried,
         anchors,
         screening: GainFit::fit(&screening)?,
         whole: GainFit::fit(&whole)?,
-        alone: GainFit::fit(&alone)?,
+        alone: GainFit::fit_alone(&screening.concat())?,
     })
 }
 

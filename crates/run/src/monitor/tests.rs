@@ -218,20 +218,11 @@ fn an_adapted_network_has_its_own_accuracy_and_an_alarm_if_it_harms() {
     let mut random = SplitMix64::new(7);
     let sample = |kind: usize| {
         let (flips, confidence) = (0.1 + 0.5 * random.uniform(), 0.5 + 0.4 * random.uniform());
-        let reverse = confidence - 0.4 * flips * random.uniform();
-        let seen = GainSignals {
-            images: 512,
-            flips,
-            source_confidence: 0.5,
-            cross: 0.5 - 0.1 * flips,
-            confidence,
-            reverse,
-            ..Default::default()
-        };
-        GainSample { gain: confidence - reverse - 0.2 * flips, signals: seen, kind }
+        let seen = GainSignals { images: 512, flips, source_confidence: 0.7, confidence, ..Default::default() };
+        GainSample { gain: confidence - 0.7, signals: seen, kind }
     };
     let samples: Vec<GainSample> = (0..200).map(|i| i % 10).map(sample).collect();
-    let with_gain = Arc::new(MonitorBasis { gain: Some(GainFit::fit(&samples).unwrap()), ..(*basis()).clone() });
+    let with_gain = Arc::new(MonitorBasis { gain: Some(GainFit::fit_alone(&samples).unwrap()), ..(*basis()).clone() });
     let config = MonitorConfig { window_images: 128, ..Default::default() };
     // Sure answers gain by that fit, hesitant ones lose.
     let watch = |basis: Arc<MonitorBasis>, logit: f32| {

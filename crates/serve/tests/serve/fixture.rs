@@ -65,14 +65,12 @@ pub fn advised(calibration: &Calibration) -> Calibration {
     let mut random = SplitMix64::new(7);
     let mut sample = |kind| {
         let (flips, confidence) = (0.1 + 0.5 * random.uniform(), 0.5 + 0.4 * random.uniform());
-        let reverse = confidence - 0.4 * flips * random.uniform();
-        let signals =
-            GainSignals { images: 512, flips, source_confidence: 0.5, confidence, reverse, ..Default::default() };
-        GainSample { gain: confidence - reverse - 0.2 * flips, signals, kind }
+        let signals = GainSignals { images: 512, flips, source_confidence: 0.7, confidence, ..Default::default() };
+        GainSample { gain: confidence - 0.7, signals, kind }
     };
-    let fit = GainFit::fit(&(0..100).map(|i| sample(i % 10)).collect::<Vec<_>>()).unwrap();
+    let fit = GainFit::fit_alone(&(0..100).map(|i| sample(i % 10)).collect::<Vec<_>>()).unwrap();
     let (screening, whole, alone) = (fit.clone(), fit.clone(), fit);
-    let advice = AdviceFit { candidates: Vec::new(), anchors: None, screening, whole, alone };
+    let advice = AdviceFit { candidates: Vec::new(), anchors: None, screening, whole, alone, standby: None };
     Calibration { advice: Some(advice), ..calibration.clone() }
 }
 

@@ -4,12 +4,14 @@ use super::{Args, order};
 use crate::commands::estimate::check_calibration;
 use crate::failure;
 use anyhow::{Context, Result, ensure};
-use flipcast_adapt::{MethodConfig, SourceConfig};
+use flipcast_adapt::MethodConfig;
 use flipcast_images::loader::{LoaderConfig, Order};
 use flipcast_models::Model;
 use flipcast_record::results::ADVICE_FORMAT;
-use flipcast_run::adapt::GainWatch;
-use flipcast_run::advise::{ADVICE_IMAGES, Advice, AdviceFit, AdviceJob, AdviceOrder, Candidate, TRIAL_BATCH, advise};
+use flipcast_run::adapt::{GainWatch, StartsWith};
+use flipcast_run::advise::{
+    ADVICE_IMAGES, Advice, AdviceFit, AdviceJob, AdviceOrder, Followed, TRIAL_BATCH, advise, follow,
+};
 use flipcast_run::open::OpenedData;
 use flipcast_run::{Calibration, Device, Images, MEMORY_LIMIT, Unwatched};
 use serde::Deserialize;
@@ -59,22 +61,20 @@ pub fn follow_advice(args: &Args, model: &Model, data: &OpenedData, device: Devi
         Some(path) => read_advice(path)?,
         None => make_advice(args, model, data, device, (&fit, temperature))?,
     };
-    let Some(chosen) = &advice.recommended else {
-        if !args.progress.quiet {
-            eprintln!("note: nothing is expected to gain half a point or more: the model is left as it is");
-        }
-        return Ok(Advised { method: MethodConfig::Source(SourceConfig {}), anchored: None, gain: None });
-    };
-    let chosen = Candidate::of_advised(chosen)?;
+    let Followed { candidate, anchored, gain, starts_with } = follow(model, &fit, temperature, &advice)?;
     if !args.progress.quiet {
-        let gain = advice.tried.first().map_or(0.0, |best| best.gain);
-        eprintln!("note: adapting with {}, {:+.1} points by estimate", chosen.describe(), 100.0 * gain);
+        let expected = advice.tried.first().map_or(0.0, |best| best.gain);
+        match starts_with {
+            StartsWith::Adapting => {
+                eprintln!("note: adapting with {}, {:+.1} points by estimate", candidate.describe(), 100.0 * expected)
+            }
+            StartsWith::Source => eprintln!(
+                "note: nothing is expected to gain half a point or more: the source model predicts, {} stands by",
+                candidate.describe()
+            ),
+        }
     }
-    let anchored = match (&fit.anchors, chosen.anchored) {
-        (Some(anchors), true) => Some(anchors.apply(model, chosen.config.norm_mode())?),
-        _ => None,
-    };
-    Ok(Advised { method: chosen.config, anchored, gain: Some(GainWatch::new(fit.alone, temperature)) })
+    Ok(Advised { method: candidate.config, anchored, gain: Some(gain) })
 }
 
 /// Tries every candidate on the first images.

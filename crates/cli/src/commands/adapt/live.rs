@@ -52,8 +52,12 @@ impl StepWatcher for Live {
         }
         let (batch, gain) = (switch.batch, 100.0 * switch.gain);
         self.line.tell(&match switch.to_source {
-            true => format!("note: adapting gains {gain:+.1} points by estimate: from batch {batch} on the source model predicts"),
-            false => format!("note: adapting gains {gain:+.1} points by estimate: from batch {batch} on the adapted model predicts again"),
+            true => format!(
+                "note: adapting gains {gain:+.1} points by estimate: from batch {batch} on the source model predicts"
+            ),
+            false => format!(
+                "note: adapting gains {gain:+.1} points by estimate: from batch {batch} on the adapted model predicts"
+            ),
         });
     }
 
