@@ -2,5 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod study_arguments;
+mod study_line;
 
 pub use study_arguments::StudyArguments;
+pub use study_line::StudyLine;

@@ -18,7 +18,7 @@ pub(crate) const PROBE: usize = 1000;
 pub(crate) const BATCH: usize = FLIP_BATCH;
 /// Sizes of samples, in turn; the last is all images.
 const SAMPLE_IMAGES: [usize; 5] = [50, 100, 300, 1000, usize::MAX];
-/// A sample with fewer images than this says too little.
+/// A sample that was asked for more images than there are, and has fewer than this, says too little.
 const LEAST_SAMPLE: usize = 20;
 
 /// What is drawn of a calibration cell called `name`: every kind of class shares, their sizes in turn. Cells begin at different
@@ -104,11 +104,11 @@ impl<'a> SecondLook<'a> {
     ) -> Result<Looks, RunError> {
         let whole = self.whole(seed)?;
         let mut samples = Vec::new();
-        for &(shares, images) in plan {
-            let images = images.min(labels.len());
+        for &(shares, asked) in plan {
+            let images = asked.min(labels.len());
             let seed = SplitMix64::mix(seed ^ SplitMix64::hash_text(&format!("{name}/{}/{images}", shares.name())));
             let rows = shares.draw(&labels, self.classes, images, seed)?;
-            if rows.len() >= LEAST_SAMPLE {
+            if rows.len() >= LEAST_SAMPLE.min(asked) {
                 samples.push((shares, self.look(rows)?));
             }
         }

@@ -10,16 +10,16 @@
 //! ```
 //!
 //! `--device cuda` uses the first GPU (`tf32`), `--architecture` names the network where the file does not. `--limit N` takes so many images in all, `--severities 3,5` these severities,
-//! `--samples few` one size for each kind of class shares and no orders, as calibrations draw them. `--signals FILE` writes every sample's signals and truths as JSON lines, those of the calibration first.
+//! `--samples few` one size for each kind of class shares and no orders, as calibrations draw them, `--sizes 10,20` samples of so many images and no orders. `--signals FILE` writes every sample's signals and truths as JSON lines, those of the calibration first.
 
 use flipcast::corrupt::CorruptionSet;
 use flipcast::corrupt::registry::names;
-use flipcast::estimate::{ClassShares, Estimate, Signals, StepsSeen, comes_in_bursts};
+use flipcast::estimate::{ClassShares, comes_in_bursts};
 use flipcast::images::dataset::Subset;
 use flipcast::run::{CellSample, HELD_OUT, corrupted};
 use flipcast::{CalibrationJob, CellRequest, Dataset, FlipProtocol, Ledger, Setting, Unwatched, calibrate};
 use flipcast_ground::SplitMix64;
-use flipcast_lab::StudyArguments;
+use flipcast_lab::{StudyArguments, StudyLine};
 use std::error::Error;
 use std::io::Write;
 use std::sync::Arc;
@@ -44,6 +44,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => SEVERITIES.to_vec(),
     };
     let few = option("--samples") == Some("few");
+    let sizes: Vec<usize> = match option("--sizes") {
+        Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
+        None => SIZES.to_vec(),
+    };
+    let in_orders = !few && option("--sizes").is_none();
     let half = |indices: &[usize]| -> Result<Arc<dyn Dataset>, Box<dyn Error>> {
         let mut indices = indices.to_vec();
         indices.sort_unstable();
@@ -101,21 +106,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let all: Vec<(ClassShares, usize)> =
-        ClassShares::ALL.into_iter().flat_map(|shares| SIZES.map(|size| (shares, size))).collect();
+        ClassShares::ALL.into_iter().flat_map(|shares| sizes.iter().map(move |&size| (shares, size))).collect();
     let test = CellRequest { dataset: half(second)?, memory_limit, ..opened.request() };
     let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "seed,shift,severity,shares,order,images,truth,estimate,low,high,any_shares,usual_shares,transport,bursts,flags,\
-         second_truth,second_estimate,second_low,second_high,second_flags"
-    )?;
+    writeln!(out, "{}", StudyLine::HEADER)?;
     for (number, (shift, severity, spec)) in shifts.into_iter().enumerate() {
         let plan: Vec<(ClassShares, usize)> = match few {
             // Sizes in turn, beginning at another one for every shift.
             true => ClassShares::ALL
                 .into_iter()
                 .enumerate()
-                .map(|(at, shares)| (shares, SIZES[(at + number) % SIZES.len()]))
+                .map(|(at, shares)| (shares, sizes[(at + number) % sizes.len()]))
                 .collect(),
             false => all.clone(),
         };
@@ -126,46 +127,23 @@ fn main() -> Result<(), Box<dyn Error>> {
                 None => request,
             })
         };
-        let mut write = |shares: &str,
-                         order: &str,
-                         signals: &Signals,
-                         [truth, second_truth]: [f64; 2],
-                         estimate: &Estimate,
-                         bursts: bool| {
-            let opinions = fit.opinions(signals);
-            let numbers = [
-                truth,
-                estimate.accuracy,
-                estimate.low,
-                estimate.high,
-                opinions.any_shares,
-                opinions.usual_shares,
-                signals.transport,
-            ];
-            let numbers: Vec<String> = numbers.iter().map(|number| format!("{number:.5}")).collect();
-            let names =
-                |estimate: &Estimate| estimate.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(" ");
-            let images = signals.images;
-            let (numbers, bursts, flags) = (numbers.join(","), u8::from(bursts), names(estimate));
-            let steps = StepsSeen { flips: 0.0, images: signals.looked_at };
-            let second = adapted_fit.estimate(fit, signals, &steps, LEVEL);
-            let of_second =
-                [second_truth, second.accuracy, second.low, second.high].map(|number| format!("{number:.5}"));
-            writeln!(
-                out,
-                "{seed},{shift},{severity},{shares},{order},{images},{numbers},{bursts},{flags},{},{}",
-                of_second.join(","),
-                names(&second)
-            )
-        };
         let request = shifted(test.dataset.clone())?;
         for sample in setting().samples(&request, &calibration.basis, &plan, &mut Unwatched)? {
-            let estimate = fit.estimate(&sample.signals, LEVEL);
             let truths = [sample.accuracy, if begins_from_second { sample.second_accuracy } else { f64::NAN }];
             keep("test", &format!("{shift}:{severity}"), &shift, &sample)?;
-            write(sample.shares.name(), "drawn", &sample.signals, truths, &estimate, false)?;
+            let line = StudyLine {
+                seed,
+                shift: &shift,
+                severity,
+                shares: sample.shares.name(),
+                order: "drawn",
+                signals: &sample.signals,
+                truths,
+                bursts: false,
+            };
+            writeln!(out, "{}", line.text(fit, adapted_fit, None))?;
         }
-        if !few && (severity == 0 || severity == ORDER_SEVERITY) {
+        if in_orders && (severity == 0 || severity == ORDER_SEVERITY) {
             for order in Order::ALL {
                 let images = order.arrange(&test.dataset, seed)?;
                 let request = shifted(images)?;
@@ -179,7 +157,17 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let estimates = calibration.estimate(&cell, LEVEL).source;
                 let second_truth = cell.adapted_accuracy.filter(|_| begins_from_second);
                 let truths = [truth, second_truth.unwrap_or(f64::NAN)];
-                write("sample", order.name(), &signals, truths, &estimates["combined"], bursts)?;
+                let line = StudyLine {
+                    seed,
+                    shift: &shift,
+                    severity,
+                    shares: "sample",
+                    order: order.name(),
+                    signals: &signals,
+                    truths,
+                    bursts,
+                };
+                writeln!(out, "{}", line.text(fit, adapted_fit, Some(&estimates["combined"])))?;
             }
         }
         eprintln!("{shift}:{severity}");

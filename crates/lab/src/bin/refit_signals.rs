@@ -4,16 +4,15 @@
 //! cargo run --release -p flipcast-lab --bin refit_signals -- resnet26.cifar100-0.signals.jsonl ... > samples.csv
 //! ```
 //!
-//! One line of CSV for every sample of the test: its file, shift, class shares and number of images; truth, estimate, ends of the 90% interval and flags of the source model, then of the second look.
+//! Behind `--without-batch-norms` stand files of networks without batch norms, whose second look is not what adapting begins from. A file is called `NETWORK-SEED.signals.jsonl`. One line of CSV for every sample of the test, with the columns of `production_study`.
 
-use flipcast::estimate::{AccuracyFit, AdaptedFit, Estimate, SignalSample, StepsSample};
+use flipcast::estimate::{AccuracyFit, AdaptedFit, SignalSample, StepsSample};
 use flipcast::run::CellSample;
+use flipcast_lab::StudyLine;
 use serde_json::Value;
 use std::error::Error;
 use std::io::Write;
 use std::path::Path;
-
-const LEVEL: f64 = 0.9;
 
 /// A line of a file of signals.
 struct Line {
@@ -25,27 +24,39 @@ struct Line {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "file,shift,shares,images,truth,estimate,low,high,flags,second_truth,second_estimate,second_low,second_high,second_flags"
-    )?;
+    writeln!(out, "{}", StudyLine::HEADER)?;
+    let mut begins_from_second = true;
     for path in std::env::args().skip(1) {
+        if path == "--without-batch-norms" {
+            begins_from_second = false;
+            continue;
+        }
         let lines = read(Path::new(&path))?;
         // Whole cells have all labelled images of the calibration.
         let known = lines.iter().filter(|line| line.part == "calibration");
         let labelled = known.map(|line| line.sample.signals.images).max().unwrap_or(0);
         let source = AccuracyFit::fit(&calibration(&lines, |sample| sample.accuracy), labelled)?;
-        let second = AccuracyFit::fit_second(&calibration(&lines, |sample| sample.second_accuracy), labelled)?;
+        let second = || AccuracyFit::fit_second(&calibration(&lines, |sample| sample.second_accuracy), labelled);
+        let second = if begins_from_second { Some(second()?) } else { None };
         // The study takes no step, so that the adapted model is the second look.
         let still = |group: usize| StepsSample { flips: 0.0, gain: 0.0, images: labelled, group: Some(group) };
-        let adapted = AdaptedFit::fit(Some(second), &[still(0), still(1)])?;
-        let file = Path::new(&path).file_name().and_then(|name| name.to_str()).unwrap_or(&path);
+        let adapted = AdaptedFit::fit(second, &[still(0), still(1)])?;
+        let seed =
+            seed_of(Path::new(&path)).ok_or_else(|| format!("`{path}` is not called NETWORK-SEED.signals.jsonl"))?;
         for Line { name, sample, .. } in lines.iter().filter(|line| line.part == "test") {
-            let signals = &sample.signals;
-            let estimates = [source.estimate(signals, LEVEL), adapted.start_estimate(&source, signals, LEVEL)];
-            let [of_source, of_second] =
-                [(sample.accuracy, &estimates[0]), (sample.second_accuracy, &estimates[1])].map(tell);
-            writeln!(out, "{file},{name},{},{},{of_source},{of_second}", sample.shares.name(), signals.images)?;
+            let (shift, severity) = name.rsplit_once(':').ok_or("a shift without a severity")?;
+            let second_accuracy = if begins_from_second { sample.second_accuracy } else { f64::NAN };
+            let line = StudyLine {
+                seed,
+                shift,
+                severity: severity.parse()?,
+                shares: sample.shares.name(),
+                order: "drawn",
+                signals: &sample.signals,
+                truths: [sample.accuracy, second_accuracy],
+                bursts: false,
+            };
+            writeln!(out, "{}", line.text(&source, &adapted, None))?;
         }
     }
     Ok(())
@@ -83,8 +94,8 @@ fn calibration(lines: &[Line], accuracy: impl Fn(&CellSample) -> f64) -> Vec<Sig
     samples
 }
 
-fn tell((truth, estimate): (f64, &Estimate)) -> String {
-    let flags: Vec<&str> = estimate.flags.iter().map(|flag| flag.name()).collect();
-    let Estimate { accuracy, low, high, .. } = estimate;
-    format!("{truth:.5},{accuracy:.5},{low:.5},{high:.5},{}", flags.join(" "))
+/// The split of the images, from the file's name.
+fn seed_of(path: &Path) -> Option<u64> {
+    let (network, _) = path.file_name()?.to_str()?.split_once(".signals")?;
+    network.rsplit_once('-')?.1.parse().ok()
 }
