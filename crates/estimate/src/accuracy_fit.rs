@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The fewest images that samples of calibration cells have, and so the fewest an estimate is made for.
 pub const FEWEST_IMAGES: usize = 50;
 /// The fewest samples to learn from: twice as many as there are features.
-const FEWEST_SAMPLES: usize = 16;
+const FEWEST_SAMPLES: usize = 18;
 /// Errors of accuracies nearer to 0 or 1 than this are taken to be as large as there.
 const EDGE: f64 = 0.03;
 /// How far apart two cells with the same signals are thought to be, for the weights of the fit.
@@ -47,8 +47,8 @@ impl SignalSample {
 /// signal too. Where transport does not contradict usual shares the two are averaged, elsewhere the first speaks alone. What they err by on kinds of
 /// shift they were fitted without is what they will err by on the next kind.
 /// *Formula.* Ridge regressions of the log-odds of the accuracy. The first on the log-odds of `cross`, its square, of `confidence` and of
-/// `reverse`, on `entropy`, `concentration`, `x = log(n / K)` and `x` times the log-odds of `cross`; the second also on the log-odds of `transport`, `x` times
-/// these, and `x^2`. Weights `(a (1 - a))^2 / (0.02^2 + a (1 - a) / n)`. The error of an accuracy `a` from `n` images has the scale
+/// `reverse`, on `entropy`, `concentration`, `x = log(n / K)` and `x` times the log-odds of `cross`; the first also on `min(source_concentration, log 10)^2` times the log-odds of `confidence`,
+/// which tells few classes from a collapse onto few answers, the second also on the log-odds of `transport`, `x` times these, and `x^2`. Weights `(a (1 - a))^2 / (0.02^2 + a (1 - a) / n)`. The error of an accuracy `a` from `n` images has the scale
 /// `s^2 = 4 a (1 - a) (t^2 + c^2 / n + b^2 / k) + d^2`, with `k` the number of classes that the answers are spread over as if evenly, `d` half of what the
 /// averaged two differ by, and `t`, `c`, `b` of the largest likelihood, groups counted alike. The half width is `q s` with `q` the [`grouped_quantile`] of `|error| / s`. Samples whose shares look usual and those whose shares do not have
 /// scales and quantiles of their own ([`SampleErrors`]). The chance by which the labelled images are easier or harder than others is added in squares, since all calibration cells share it.

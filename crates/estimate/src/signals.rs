@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 const EDGE: f64 = 0.004;
 /// The least concentration; one this small is chance.
 const LEAST_CONCENTRATION: f64 = 0.2;
+/// The most skewed samples of a calibration hold one of so many classes; of answers that are more concentrated a fit knows nothing.
+const CLASSES_FOR_ONE: f64 = 10.0;
 
 /// What a source model and a second look at the same images say together.
 ///
@@ -148,15 +150,17 @@ impl Signals {
     /// What tells the accuracy whatever the class shares.
     pub(crate) fn features(&self) -> Vec<f64> {
         let mut features = self.features_of_images();
-        features.push(self.concentration);
+        // A model that answers few classes and is sure sees few classes; one that is not has collapsed.
+        let answered = self.source_concentration.min(CLASSES_FOR_ONE.ln());
+        features.extend([self.concentration, answered * answered * log_odds(self.confidence)]);
         features
     }
 
     /// The same where shares are the calibration's, so that transport tells it too.
     pub(crate) fn features_of_usual_shares(&self) -> Vec<f64> {
         let (transport, size) = (log_odds(self.transport), self.log_images_per_class());
-        let mut features = self.features();
-        features.extend([transport, transport * size, size * size]);
+        let mut features = self.features_of_images();
+        features.extend([self.concentration, transport, transport * size, size * size]);
         features
     }
 
@@ -246,6 +250,19 @@ mod tests {
         }
         assert_eq!(concentration(&[1.0, 1.0, 1.0]).exp(), LEAST_CONCENTRATION);
         assert_eq!(concentration(&[1.0, 0.0]), 0.0);
+    }
+
+    #[test]
+    fn sureness_counts_together_with_how_few_classes_are_answered() {
+        let (a, b) = (3f32.ln(), 2f32.ln());
+        let seen = signals(&[a, 0.0, 0.0, b], &[0.0, b, 0.0, a], &[0, 1]);
+        let last =
+            |concentration: f64| *Signals { source_concentration: concentration, ..seen }.features().last().unwrap();
+        assert_eq!(last(0.0), 0.0);
+        assert!((last(2.0) - 4.0 * log_odds(seen.confidence)).abs() < 1e-12);
+        // More concentrated than one class in ten: no calibration holds such samples.
+        assert_eq!(last(4.0), last(10f64.ln()));
+        assert_eq!(seen.features_of_usual_shares().len(), seen.features().len() + 2);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The format this version writes.
-pub const CALIBRATION_FORMAT: u32 = 6;
+pub const CALIBRATION_FORMAT: u32 = 7;
 /// The cell of images as they are, and its group.
 pub(crate) const CLEAN: &str = "clean";
 

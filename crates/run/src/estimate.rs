@@ -11,7 +11,7 @@ use flipcast_record::results::{CalibrationCell, Cell, CellEstimates, Estimates, 
 use std::collections::BTreeMap;
 
 /// Raised whenever fits or estimates change for the same cells.
-pub const ESTIMATES_VERSION: u32 = 7;
+pub const ESTIMATES_VERSION: u32 = 8;
 
 /// What defines a record of `kind` that is made from cells under `setting`: fits, or estimates.
 pub fn estimates_protocol(kind: &str, setting: &Setting, request: &CellRequest) -> Result<Protocol, RunError> {

@@ -11,7 +11,7 @@ impl Artefact for Calibration {
     const FORMAT_FIELD: &'static str = "flipcast_calibration";
     const NEWEST_FORMAT: u32 = CALIBRATION_FORMAT;
     const RETIRED_FORMATS: &'static [u64] = &[2, 3, 4];
-    const REFITTABLE_FORMATS: &'static [u64] = &[5];
+    const REFITTABLE_FORMATS: &'static [u64] = &[5, 6];
 }
 
 impl Calibration {

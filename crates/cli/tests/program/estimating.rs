@@ -136,12 +136,15 @@ fn without_check(artefact: &str) -> String {
 fn fits_of_an_earlier_calibration_are_made_again_from_its_cells() {
     let scratch = Scratch::new("refit");
     let newest = fs::read_to_string(asset("calibration.json")).expect("an asset");
-    let earlier = without_check(&newest).replacen("\"flipcast_calibration\": 6", "\"flipcast_calibration\": 5", 1);
-    scratch.write("earlier.json", earlier.as_bytes());
     let (earlier, out) = (scratch.path("earlier.json"), scratch.path("again.json"));
-    flipcast(&["calibrate", "refit", &earlier, "--out", &out]).expect(0, &[]).prints(&["combined", "written to"]);
     let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
-    assert_eq!(read(&fs::read_to_string(&out).expect("written")), read(&newest));
+    for format in [5, 6] {
+        let version = format!("\"flipcast_calibration\": {format}");
+        let text = without_check(&newest).replacen("\"flipcast_calibration\": 7", &version, 1);
+        scratch.write("earlier.json", text.as_bytes());
+        flipcast(&["calibrate", "refit", &earlier, "--out", &out]).expect(0, &[]).prints(&["combined", "written to"]);
+        assert_eq!(read(&fs::read_to_string(&out).expect("written")), read(&newest));
+    }
     scratch.write("no.json", b"{}");
     flipcast(&["calibrate", "refit", &scratch.path("no.json"), "--out", &out]).expect(2, &["missing field"]);
     flipcast(&["calibrate", "refit", &earlier]).expect(2, &["--out"]);
@@ -165,9 +168,10 @@ fn a_calibration_of_another_model_is_refused() {
         ("3", "is 3, which only"),
         ("4", "is 4, which only"),
         ("5", "is 5, whose fits have another form: refit it"),
+        ("6", "is 6, whose fits have another form: refit it"),
     ] {
         let version = format!("\"flipcast_calibration\": {version}");
-        let other = without_check(&newer).replacen("\"flipcast_calibration\": 6", &version, 1);
+        let other = without_check(&newer).replacen("\"flipcast_calibration\": 7", &version, 1);
         scratch.write("other.json", other.as_bytes());
         with(&scratch.path("other.json")).expect(2, &[message]);
     }
@@ -198,7 +202,7 @@ fn calibrate_writes_an_artefact_that_estimate_takes() {
     let calibrate = ["calibrate", "--model", &model, "--data", &data, "--protocol", "statistics", "--out", &out];
     flipcast(&calibrate).expect(0, &[]).prints(&["of 16 clean images right", "combined", "written to"]);
     let artefact: Value = serde_json::from_slice(&fs::read(&out).expect("written")).expect("JSON");
-    assert_eq!(artefact["flipcast_calibration"], json!(6));
+    assert_eq!(artefact["flipcast_calibration"], json!(7));
     let text = fs::read_to_string(&out).expect("written");
     let mut changed = artefact.clone();
     changed["seed"] = json!(7);

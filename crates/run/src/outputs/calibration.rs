@@ -16,7 +16,7 @@ use std::fmt;
 use std::path::Path;
 
 /// The format this version writes.
-pub const OUTPUTS_CALIBRATION_FORMAT: u32 = 4;
+pub const OUTPUTS_CALIBRATION_FORMAT: u32 = 5;
 /// The fewest kinds of shift from which errors on an unseen kind can be told.
 const FEWEST_KINDS: usize = 2;
 
@@ -95,7 +95,7 @@ pub struct OutputsCalibration {
 impl Artefact for OutputsCalibration {
     const FORMAT_FIELD: &'static str = "flipcast_outputs_calibration";
     const NEWEST_FORMAT: u32 = OUTPUTS_CALIBRATION_FORMAT;
-    const RETIRED_FORMATS: &'static [u64] = &[1, 2, 3];
+    const RETIRED_FORMATS: &'static [u64] = &[1, 2, 3, 4];
 }
 
 impl OutputsCalibration {
