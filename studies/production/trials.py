@@ -308,4 +308,5 @@ def sureness(data):
         print(f"| {kind.split('/')[-1]} | " + " | ".join(f"{100 * sure:.0f} / {100 * right:.0f}" for sure, right in found) + " |")
 
 
-main()
+if __name__ == "__main__":
+    main()
