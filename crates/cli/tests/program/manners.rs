@@ -6,6 +6,7 @@ use crate::tiny_model::{NAMES, write_model, write_weights};
 use flipcast_models::Model;
 use serde_json::{Value, json};
 use std::fs;
+use std::process::Command;
 
 const ASSETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo");
 
@@ -134,4 +135,23 @@ fn completions_are_printed_for_every_shell() {
         flipcast(&["completions", shell]).expect(0, &[]).prints(&["flipcast", "calibrate", "progress"]);
     }
     flipcast(&["completions", "csh"]).expect(2, &["bash"]);
+}
+
+#[test]
+fn cargo_run_finds_one_program() {
+    // README's first command names none: `cargo run` must find this one alone among the members it looks at.
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let metadata = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root)
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).expect("cargo's answer is JSON");
+    let members = metadata["workspace_default_members"].as_array().expect("default members");
+    let packages = metadata["packages"].as_array().expect("packages").iter();
+    let targets = packages.filter(|package| members.contains(&package["id"])).flat_map(|package| {
+        let targets = package["targets"].as_array().expect("targets");
+        targets.iter().filter(|target| target["kind"] == json!(["bin"])).map(|target| &target["name"])
+    });
+    assert_eq!(targets.collect::<Vec<_>>(), ["flipcast"]);
 }
