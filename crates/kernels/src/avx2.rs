@@ -56,6 +56,11 @@ mod x86 {
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }
         #[inline(always)]
+        unsafe fn prefetch_far(at: *const f32) {
+            // SAFETY: as above.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        }
+        #[inline(always)]
         unsafe fn load_part(from: *const f32, count: usize) -> __m256 {
             // SAFETY: see the impl.
             unsafe { _mm256_maskload_ps(from, first(count)) }

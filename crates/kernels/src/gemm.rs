@@ -6,6 +6,7 @@
 use crate::Buffer;
 use crate::conv::Exactness;
 use crate::lanes::{Lanes, Task};
+use crate::walk::Soon;
 use std::ops::Range;
 
 /// Longest stretch of the summed axis worked on at once, so that a panel of weights stays near the core.
@@ -199,6 +200,16 @@ impl Panels<'_> {
     /// floats behind every row of `to` are writable.
     #[inline(always)]
     pub unsafe fn multiply<L: Lanes>(&self, rows: Rows, store: Store) {
+        // SAFETY: the caller's promise.
+        unsafe { self.multiply_fetching::<L>(rows, store, Soon::NOTHING) }
+    }
+
+    /// As `multiply`, and fetches what is read soon.
+    ///
+    /// # Safety
+    /// As for `multiply`.
+    #[inline(always)]
+    pub unsafe fn multiply_fetching<L: Lanes>(&self, rows: Rows, store: Store, soon: Soon) {
         let Rows { from: a, from_rows: a_rows, to: c, to_rows: c_rows } = rows;
         let count = a_rows.len().min(c_rows.len());
         if count == 0 {
@@ -210,7 +221,8 @@ impl Panels<'_> {
                 return self.multiply_double(L::N, rows, store);
             }
             let mut panel = self.data;
-            for (first, width) in panels(0..self.columns, L::N) {
+            let all = self.columns.div_ceil(2 * L::N);
+            for (number, (first, width)) in panels(0..self.columns, L::N).enumerate() {
                 let two = width > L::N;
                 // Tiles of nearly equal height: a tile of one row would wait for its own additions. One vector of
                 // columns leaves registers for twice the rows.
@@ -223,6 +235,7 @@ impl Panels<'_> {
                 for tile in 0..tiles {
                     let ahead = next.wrapping_add(tile * self.len * share);
                     let height = height + usize::from(tile < taller);
+                    let (soon, pace) = soon.part(number * tiles + tile, all * tiles).pace(self.len, panel);
                     let tile = Tile {
                         a,
                         a_rows: a_rows.as_ptr().add(row),
@@ -234,6 +247,8 @@ impl Panels<'_> {
                         store: Store { bias: store.bias.map(|bias| bias.add(first)), ..store },
                         ahead,
                         share,
+                        soon,
+                        pace,
                     };
                     tile.dispatch::<L>(height, two);
                     row += height;
@@ -324,6 +339,9 @@ struct Tile<'a> {
     /// What will be read next, and how far to prefetch with every step of the summed axis; need not be valid.
     ahead: *const f32,
     share: usize,
+    /// The same of what is read after this product.
+    soon: [*const f32; 2],
+    pace: usize,
 }
 
 /// A tile of exactly `ROWS` rows and `VECTORS` vectors of columns.
@@ -364,7 +382,7 @@ impl<const ROWS: usize, const VECTORS: usize> Task for FixedTile<'_, ROWS, VECTO
         // SAFETY: `multiply`'s caller vouches for all rows, runs and the panel.
         unsafe {
             let mut acc = [[L::splat(0.0); VECTORS]; ROWS];
-            let (mut b, mut ahead) = (t.b, t.ahead);
+            let (mut b, mut ahead, mut soon) = (t.b, t.ahead, t.soon);
             if t.store.accumulate || t.store.place == Place::Tensor {
                 for i in 0..ROWS {
                     let c = t.c.add(*t.c_rows.add(i) as usize);
@@ -392,6 +410,10 @@ impl<const ROWS: usize, const VECTORS: usize> Task for FixedTile<'_, ROWS, VECTO
                     }
                     L::prefetch(ahead);
                     ahead = ahead.wrapping_add(t.share);
+                    for at in &mut soon {
+                        L::prefetch_far(*at);
+                        *at = at.wrapping_add(t.pace);
+                    }
                     at += t.step;
                     b = b.add(VECTORS * L::N);
                 }

@@ -25,6 +25,8 @@ pub trait Lanes: Copy + 'static {
     unsafe fn stream(to: *mut f32, v: Self::V);
     /// Prefetches the cache line at `at`, which need not be valid.
     unsafe fn prefetch(at: *const f32);
+    /// As `prefetch`, into the core's own cache but not the one nearest to it.
+    unsafe fn prefetch_far(at: *const f32);
     /// Makes streamed stores visible before whatever follows.
     unsafe fn fence();
     /// Loads the first `count` floats, zeros behind them. `count` is at most `N`.

@@ -110,6 +110,11 @@ mod arm {
             unsafe { std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) at, options(nostack, readonly, preserves_flags)) }
         }
         #[inline(always)]
+        unsafe fn prefetch_far(at: *const f32) {
+            // SAFETY: as above.
+            unsafe { std::arch::asm!("prfm pldl2keep, [{0}]", in(reg) at, options(nostack, readonly, preserves_flags)) }
+        }
+        #[inline(always)]
         unsafe fn fence() {}
         #[inline(always)]
         unsafe fn load_part(from: *const f32, count: usize) -> Pair {

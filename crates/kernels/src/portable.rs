@@ -45,6 +45,8 @@ impl Lanes for Portable {
     #[inline(always)]
     unsafe fn prefetch(_: *const f32) {}
     #[inline(always)]
+    unsafe fn prefetch_far(_: *const f32) {}
+    #[inline(always)]
     unsafe fn fence() {}
     #[inline(always)]
     unsafe fn load_part(from: *const f32, count: usize) -> V {

@@ -2,6 +2,7 @@
 
 use crate::activation::{Curve, with_curve};
 use crate::lanes::{Lanes, Task, load, store, vectors};
+use crate::walk::Soon;
 use flipcast_graph::Activation;
 
 /// Scale and shift that turn a stored value into its normalised form, per channel or per image and channel.
@@ -111,6 +112,14 @@ impl Source<'_> {
                 let all = [norm.scale, norm.shift, through.slope, through.pull, through.constant];
                 assert!(all.iter().all(|table| table.len() >= rows), "norm tables too short");
             }
+        }
+    }
+
+    /// What reading these floats touches.
+    pub(crate) fn soon(&self, floats: std::ops::Range<usize>) -> Soon {
+        match self {
+            Self::Plain(values) | Self::Normed { values, .. } => Soon::one(&values[floats]),
+            Self::Gradient { gradient, values, .. } => Soon::two(&gradient[floats.clone()], &values[floats]),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::isa::Isa;
 use crate::lanes::{Lanes, Task};
 use crate::sink::OutRun;
 use crate::source::PixelRun;
+use crate::walk::Soon;
 
 /// Most pixels per chunk, and the number of chunks to aim for when there are few pixels.
 const PIXELS: usize = 224;
@@ -191,15 +192,18 @@ impl Task for PointwiseStep<'_> {
                 return;
             }
             self.fill::<L>(input, 0, self.step.pass.source.channels);
+            let soon = self.soon();
             if let Some(store) = self.step.sink.direct::<L>() {
-                self.multiply_direct::<L>(input, a_rows, c_rows, store);
+                self.multiply_direct::<L>(input, a_rows, c_rows, store, soon);
                 return;
             }
+            let groups = weights.padded_columns().div_ceil(group);
             let mut column = 0;
             while column < weights.padded_columns() {
                 let end = weights.padded_columns().min(column + group);
                 let rows = Rows { from: input.as_ptr(), from_rows: a_rows, to: out.as_mut_ptr(), to_rows: c_rows };
-                weights.panels(0, column..end).multiply::<L>(rows, Store::to_scratch(false));
+                let soon = soon.part(column / group, groups);
+                weights.panels(0, column..end).multiply_fetching::<L>(rows, Store::to_scratch(false), soon);
                 self.finish::<L>(out, column..end.min(self.step.pass.target.channels));
                 column = end;
             }
@@ -210,7 +214,14 @@ impl Task for PointwiseStep<'_> {
 impl PointwiseStep<'_> {
     /// Writes the products straight to the tensor. The summed axis is one block.
     #[inline(always)]
-    unsafe fn multiply_direct<L: Lanes>(&self, input: &[f32], a_rows: &[u32], c_rows: &mut [u32], store: Store) {
+    unsafe fn multiply_direct<L: Lanes>(
+        &self,
+        input: &[f32],
+        a_rows: &[u32],
+        c_rows: &mut [u32],
+        store: Store,
+        soon: Soon,
+    ) {
         let (pointwise, pass) = (self.pointwise, self.step.pass);
         let weights = &pointwise.weights;
         let (mut base, mut last) = (None, 0);
@@ -227,11 +238,22 @@ impl PointwiseStep<'_> {
         unsafe {
             let out = self.step.sink.pixels(first, last);
             let rows = Rows { from: input.as_ptr(), from_rows: a_rows, to: out, to_rows: c_rows };
-            weights.panels(0, 0..weights.padded_columns()).multiply::<L>(rows, store);
+            weights.panels(0, 0..weights.padded_columns()).multiply_fetching::<L>(rows, store, soon);
             if store.place == Place::Streamed {
                 L::fence();
             }
         }
+    }
+
+    /// The pixels of the chunk after this one, which the same thread usually takes next; without strides they lie together.
+    fn soon(&self) -> Soon {
+        let (pointwise, pass, images) = (self.pointwise, self.step.pass, self.step.images);
+        if pointwise.source_step != 1 || self.step.index + 1 == pointwise.chunks(images) {
+            return Soon::NOTHING;
+        }
+        let first = self.first + pointwise.pixels_per_chunk(images);
+        let count = pointwise.chunk_pixels(self.step.index + 1, images);
+        self.step.source.soon(first * pass.source.channels..(first + count) * pass.source.channels)
     }
 
     /// Copies `width` channels from `channel` on of every pixel of the chunk.
