@@ -190,7 +190,7 @@ impl Hint for RunError {
             Self::OutsideClassSpace { .. } => "check that the dataset has the model's classes",
             Self::CalibrationJson { .. } => "calibrate the model, which writes such a file",
             Self::EarlierAdvice => {
-                "make it again with `flipcast calibrate --advise`; trials that were kept beside it are not repeated"
+                "make it again with `flipcast calibrate --advise`; its cells are kept, its trials are run again"
             }
             Self::OtherCalibration { .. } => "calibrate this model again, or use the artefact that belongs to it",
             _ => return None,

@@ -84,7 +84,7 @@ fn job<'a>(model: &'a Model, method: &'a MethodConfig, images: usize) -> AdaptJo
         source: SourceRule::Predict,
         start: None,
         anchored: None,
-        gain: None,
+        arbiter: None,
         watch_every: None,
         clean: Vec::new(),
         device: Device::cpu(1),

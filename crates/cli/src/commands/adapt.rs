@@ -38,7 +38,7 @@ pub struct Args {
     #[command(flatten)]
     images: DataArgs,
     /// How the model adapts: source, bn, bn_cumulative, tent, rpl, cpl, eta, eata, rdumb, sar, cotta, roid,
-    /// deyo, come or asr; auto follows `flipcast advise`, estimates the gain of every batch while it runs, and lets the source model predict where there is none
+    /// deyo, come or asr; auto follows `flipcast advise`, and where its answer differs from the source model's, the one that counts is the likelier right
     #[arg(long)]
     method: String,
     /// What `flipcast calibrate --advise` wrote for this model, for `--method auto`
@@ -149,11 +149,11 @@ pub fn run(args: &Args) -> Result<()> {
     let spec = args.images.only()?;
     let model = args.model.open(&args.preprocess)?;
     let data = args.images.open(spec, &model, args.seed)?;
-    let Advised { method, anchored, gain } = match args.method.as_str() {
+    let Advised { method, anchored, arbiter } = match args.method.as_str() {
         "auto" => auto::follow_advice(args, &model, &data, device)?,
         _ => {
             ensure!(args.calibration.is_none(), "--calibration is given, but only `--method auto` makes use of it");
-            Advised { method: method(args, &model)?, anchored: None, gain: None }
+            Advised { method: method(args, &model)?, anchored: None, arbiter: None }
         }
     };
     let start = match &args.affine {
@@ -185,7 +185,7 @@ pub fn run(args: &Args) -> Result<()> {
         source: if args.no_source { SourceRule::Skip } else { SourceRule::Predict },
         start,
         anchored,
-        gain,
+        arbiter,
         watch_every: args.watch,
         clean,
         device,

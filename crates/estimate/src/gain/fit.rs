@@ -1,7 +1,7 @@
 //! From what candidates say to what they gain, learned on calibration cells.
 
 use crate::least_squares::least_squares;
-use crate::{EstimateError, GainSignals, Lineup, Outputs, grouped_quantile};
+use crate::{EstimateError, GainSignals, grouped_quantile};
 use serde::{Deserialize, Serialize};
 
 /// The fewest samples to learn from.
@@ -129,35 +129,6 @@ impl GainFit {
             (false, true) => large(),
             (false, false) => 0.5 * (small() + large()),
         }
-    }
-
-    /// Whether single images tell it something: it is one for a candidate that runs alone, and none of an earlier version.
-    pub fn gives_evidence(&self) -> bool {
-        self.coefficients.is_empty() && self.small.len() == 4
-    }
-
-    /// What each image of a batch says of the gain of a candidate that runs alone, as a share of the most that one image can say: numbers from -1 to 1 whose mean has
-    /// the sign of the batch's gain. `None` for a fit of other candidates, or of an earlier version.
-    ///
-    /// # Errors
-    /// When images or classes of the two are not the same.
-    pub fn evidence(&self, source: &Outputs, candidate: &Outputs) -> Result<Option<Vec<f64>>, EstimateError> {
-        let (true, &[by_confidence, _, by_flips, by_concentration]) = (self.coefficients.is_empty(), &self.small[..])
-        else {
-            return Ok(None);
-        };
-        let signals = Lineup::new(source, vec![candidate], source.images())?.signals(0, 0..source.images());
-        let of_flip = by_flips + by_concentration * signals.batch_concentration;
-        let most = by_confidence.abs() + of_flip.abs();
-        if signals.flips == 0.0 || most <= 0.0 {
-            return Ok(Some(vec![0.0; source.images()]));
-        }
-        let answers = source.classes_predicted().into_iter().zip(candidate.classes_predicted());
-        let confidences = source.confidences().into_iter().zip(candidate.confidences());
-        let of_image = |((a, c), (p, q)): ((usize, usize), (f64, f64))| {
-            (by_confidence * (q - p) + if a == c { 0.0 } else { of_flip }) / most
-        };
-        Ok(Some(answers.zip(confidences).map(of_image).collect()))
     }
 
     /// Half the width of an interval about the gain meant to hold the truth with probability `level`.
@@ -366,23 +337,6 @@ mod tests {
     }
 
     #[test]
-    fn evidence_of_images_adds_up_to_the_gain_of_their_batch() {
-        let mut random = SplitMix64::new(9);
-        let mut logits = |_| (0..64 * 5).map(|_| 2.0 * random.normal() as f32).collect::<Vec<f32>>();
-        let [source, adapted] = [0, 1].map(&mut logits).map(|rows| Outputs::new(rows, 5).unwrap());
-        let fit = GainFit::fit_alone(&samples(12, 0.1)).unwrap();
-        let evidence = fit.evidence(&source, &adapted).unwrap().unwrap();
-        let signals = Lineup::new(&source, vec![&adapted], 64).unwrap().signals(0, 0..64);
-        let of_flip = fit.small[2] + fit.small[3] * signals.batch_concentration;
-        let found = evidence.iter().sum::<f64>() / 64.0 * (fit.small[0].abs() + of_flip.abs());
-        assert!((found - fit.gain(&signals)).abs() < 1e-12, "{found} {}", fit.gain(&signals));
-        assert!(evidence.iter().all(|value| (-1.0..=1.0).contains(value)));
-        assert_eq!(fit.evidence(&source, &source).unwrap().unwrap(), vec![0.0; 64]);
-        let beside = GainFit::fit(&alone_in_cells(&samples(12, 0.1))).unwrap();
-        assert!(beside.evidence(&source, &adapted).unwrap().is_none() && !beside.gives_evidence());
-    }
-
-    #[test]
     fn a_fit_of_an_earlier_version_gives_what_it_gave() {
         let mut stored = serde_json::to_value(GainFit::fit(&alone_in_cells(&samples(12, 0.1))).unwrap()).unwrap();
         let fields = stored.as_object_mut().unwrap();
@@ -392,6 +346,6 @@ mod tests {
         let signals = samples(1, 0.0)[0].signals;
         let expected = weigh(&earlier.coefficients, &signals.features()[..7]);
         assert_eq!(earlier.gain(&signals), expected);
-        assert!(!earlier.gives_evidence() && earlier.half_width(&signals, 0.9) > 0.0);
+        assert!(earlier.half_width(&signals, 0.9) > 0.0);
     }
 }

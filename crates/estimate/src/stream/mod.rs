@@ -4,12 +4,10 @@ mod classes;
 mod confidence_sequence;
 mod rank_test;
 mod reference;
-mod sign_test;
 mod wealth;
 
 pub use classes::ClassTest;
 pub use confidence_sequence::ConfidenceSequence;
 pub use rank_test::RankTest;
 pub use reference::{FLIP_BATCH, ShiftReference};
-pub use sign_test::SignTest;
 pub use wealth::Wealth;

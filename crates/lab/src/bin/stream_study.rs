@@ -24,7 +24,7 @@ use flipcast::estimate::ClassShares;
 use flipcast::images::dataset::Subset;
 use flipcast::images::loader::Order;
 use flipcast::images::preprocess::Preprocess;
-use flipcast::run::adapt::{AdaptJob, Flow, Progress, SourceRule, StartsWith, StepWatcher, Switch, run};
+use flipcast::run::adapt::{AdaptJob, SourceRule, StepWatcher, run};
 use flipcast::run::advise::{
     ADVICE_IMAGES, AdviceJob, AdviceOrder, Followed, TRIAL_BATCH, advise, follow, learn_advice,
 };
@@ -47,7 +47,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const STRETCH: usize = 1024;
 /// Fixed methods, unless `--methods` names others; `source` is the first.
 const METHODS: &str = "source,bn,tent,rdumb";
-const HEADER: &str = "stream,stretch,images,method,accuracy,on_source,worst_window,switches";
+const HEADER: &str = "stream,stretch,images,method,accuracy,as_source,worst_window";
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -156,28 +156,13 @@ fn build(data: &OpenedData, stretches: &[Stretch], classes: usize, seed: u64) ->
     Ok((InMemory::new(stream), sizes))
 }
 
-/// Notes every answer, and whose they are.
+/// Notes every answer.
 #[derive(Default)]
-struct Answers {
-    classes: Vec<usize>,
-    on_source: Vec<bool>,
-    switches: usize,
-    now_on_source: bool,
-}
+struct Answers(Vec<usize>);
 
 impl StepWatcher for Answers {
     fn logits(&mut self, logits: Logits<'_>) {
-        self.classes.extend(logits.argmax());
-    }
-
-    fn switched(&mut self, switch: &Switch) {
-        self.now_on_source = switch.to_source;
-        self.switches += 1;
-    }
-
-    fn batch(&mut self, _: &Progress) -> Flow {
-        self.on_source.push(self.now_on_source);
-        Flow::Continue
+        self.0.extend(logits.argmax());
     }
 }
 
@@ -210,12 +195,9 @@ fn make_rows(arguments: &[String]) -> Outcome<()> {
         let labels: Vec<Option<usize>> = (0..flipcast::Dataset::len(&*images))
             .map(|index| Ok(flipcast::Dataset::label(&*images, index)?.class().map(|class| class as usize)))
             .collect::<Outcome<_>>()?;
-        let adapt = |method: &MethodConfig, followed: Option<Followed>| -> Outcome<Answers> {
-            let mut answers = Answers {
-                now_on_source: followed.as_ref().is_some_and(|followed| followed.starts_with == StartsWith::Source),
-                ..Answers::default()
-            };
-            let (anchored, gain) = followed.map_or((None, None), |f| (f.anchored, Some(f.gain)));
+        let adapt = |method: &MethodConfig, followed: Option<Followed>| -> Outcome<Vec<usize>> {
+            let mut answers = Answers::default();
+            let (anchored, arbiter) = followed.map_or((None, None), |f| (f.anchored, Some(f.arbiter)));
             let job = AdaptJob {
                 model: &model,
                 dataset: images.clone(),
@@ -227,17 +209,17 @@ fn make_rows(arguments: &[String]) -> Outcome<()> {
                 epochs: None,
                 steps: None,
                 guard: GuardConfig::off(),
-                source: if gain.is_some() { SourceRule::Predict } else { SourceRule::Skip },
+                source: if arbiter.is_some() { SourceRule::Predict } else { SourceRule::Skip },
                 start: None,
                 anchored,
-                gain,
+                arbiter,
                 watch_every: None,
                 clean: Vec::new(),
                 device,
                 predictions: None,
             };
             run(job, &mut answers)?;
-            Ok(answers)
+            Ok(answers.0)
         };
         let kept = Images::open(images.clone(), config.clone(), 1 << 30)?;
         let job = AdviceJob {
@@ -254,18 +236,19 @@ fn make_rows(arguments: &[String]) -> Outcome<()> {
         };
         let followed = follow(&model, fit, temperature, &advise(&job, &mut Unwatched)?)?;
         let chosen = followed.candidate.clone();
-        let starts = followed.starts_with;
         let mut found = vec![("auto".to_owned(), adapt(&chosen.config, Some(followed))?)];
         for method in &methods {
             found.push(((*method).to_owned(), adapt(&MethodConfig::default_on(method, target)?, None)?));
         }
-        eprintln!("stream {stream}: {} ({starts:?})", chosen.name);
-        let right = |answers: &Answers| -> Vec<bool> {
-            answers.classes.iter().zip(&labels).map(|(answer, label)| Some(*answer) == *label).collect()
+        eprintln!("stream {stream}: {}", chosen.name);
+        let right = |answers: &[usize]| -> Vec<bool> {
+            answers.iter().zip(&labels).map(|(answer, label)| Some(*answer) == *label).collect()
         };
-        let source = right(&found[1].1);
+        let source_answers = &found[1].1;
+        let source = right(source_answers);
         for (method, answers) in &found {
             let right = right(answers);
+            let same: Vec<bool> = answers.iter().zip(source_answers).map(|(own, source)| own == source).collect();
             let mut first = 0;
             let whole = ("whole".to_owned(), 0..right.len());
             let spans = parts.iter().zip(&sizes).map(|(part, size)| {
@@ -274,15 +257,10 @@ fn make_rows(arguments: &[String]) -> Outcome<()> {
             });
             for (name, span) in spans.chain([whole]) {
                 let worst = worst_window(&right[span.clone()], &source[span.clone()]);
-                let batches = span.start / TRIAL_BATCH..span.end / TRIAL_BATCH;
                 let share = |of: &[bool]| of.iter().filter(|one| **one).count() as f64 / of.len().max(1) as f64;
-                let (accuracy, on_source) = (share(&right[span.clone()]), share(&answers.on_source[batches]));
+                let (accuracy, as_source) = (share(&right[span.clone()]), share(&same[span.clone()]));
                 let images = span.len();
-                writeln!(
-                    out,
-                    "{stream},{name},{images},{method},{accuracy:.4},{on_source:.2},{worst:.4},{}",
-                    answers.switches
-                )?;
+                writeln!(out, "{stream},{name},{images},{method},{accuracy:.4},{as_source:.4},{worst:.4}")?;
             }
         }
         out.flush()?;
@@ -303,47 +281,68 @@ fn worst_window(right: &[bool], source: &[bool]) -> f64 {
     f64::from(worst) / width as f64
 }
 
-/// A line of the table: accuracy and the worst window.
-type Found = BTreeMap<(usize, String), BTreeMap<String, (f64, f64, usize)>>;
+/// Accuracy and the worst window of every method on a stretch of a stream.
+type Found = BTreeMap<(usize, String), BTreeMap<String, (f64, f64)>>;
+
+/// Stretches that are judged together: clean, corrupted, other class shares.
+fn kind_of(stretch: &str) -> &'static str {
+    match stretch {
+        "clean" | "clean again" => "clean",
+        _ if stretch.starts_with("few classes") || stretch == "skewed" => "shares",
+        _ => "corrupted",
+    }
+}
 
 fn judge(files: &[String]) -> Outcome<()> {
     println!(
         "| network | streams | mean accuracy | auto less the best fixed: mean, worst | streams more than 0.5 below it | \
-         worst 1,000 images below the source: auto, the best fixed | switches a stream |"
+         worst 1,000 images below the source: auto, the best fixed | clean stretches: auto, source, bn; of auto 3 below the source | corrupted | other class shares |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|");
     for file in files {
         let text = std::fs::read_to_string(file)?;
         let mut found = Found::new();
         for line in text.lines().skip(1) {
             let fields: Vec<&str> = line.split(',').collect();
-            let [stream, stretch, _, method, accuracy, _, worst, switches] = fields[..] else {
+            let [stream, stretch, _, method, accuracy, _, worst] = fields[..] else {
                 return Err(format!("{file}: `{line}` has another number of fields").into());
             };
-            let row = (accuracy.parse()?, worst.parse()?, switches.parse()?);
+            let row = (accuracy.parse()?, worst.parse()?);
             found.entry((stream.parse()?, stretch.to_owned())).or_default().insert(method.to_owned(), row);
         }
         let whole: Vec<_> = found.iter().filter(|((_, stretch), _)| stretch == "whole").map(|(_, of)| of).collect();
         let count = whole.len().max(1) as f64;
         let mean = |method: &str| 100.0 * whole.iter().map(|of| of[method].0).sum::<f64>() / count;
-        let best = |of: &&BTreeMap<String, (f64, f64, usize)>| {
+        let best = |of: &&BTreeMap<String, (f64, f64)>| {
             let fixed = of.iter().filter(|(method, _)| *method != "auto");
-            fixed.max_by(|a, b| a.1.0.total_cmp(&b.1.0)).map_or((0.0, 0.0), |(_, row)| (row.0, row.1))
+            fixed.max_by(|a, b| a.1.0.total_cmp(&b.1.0)).map_or((0.0, 0.0), |(_, row)| *row)
         };
         let less: Vec<f64> = whole.iter().map(|of| 100.0 * (of["auto"].0 - best(of).0)).collect();
         let below = less.iter().filter(|less| **less < -0.5).count();
-        let worst = 100.0 * whole.iter().map(|of| of["auto"].1).fold(0.0, f64::max);
         let fixed = 100.0 * whole.iter().map(|of| best(of).1).fold(0.0, f64::max);
+        let worst = 100.0 * found.values().map(|of| of["auto"].1).fold(0.0, f64::max);
         let low = less.iter().copied().fold(f64::INFINITY, f64::min);
-        let switches = whole.iter().map(|of| of["auto"].2).sum::<usize>() as f64 / count;
         let name = Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         let named = whole.first().map(|of| of.keys().map(|name| format!("{name} {:.1}", mean(name))).collect());
         let methods: Vec<String> = named.unwrap_or_default();
+        let kinds = ["clean", "corrupted", "shares"].map(|kind| {
+            let all: Vec<_> = found
+                .iter()
+                .filter(|((_, stretch), _)| stretch != "whole" && kind_of(stretch) == kind)
+                .map(|(_, of)| of)
+                .collect();
+            let mean = |method: &str| {
+                100.0 * all.iter().filter_map(|of| of.get(method)).map(|row| row.0).sum::<f64>() / all.len() as f64
+            };
+            let lost = all.iter().filter(|of| of["auto"].1 > 0.03).count();
+            format!("{:.1}, {:.1}, {:.1}; {lost} of {}", mean("auto"), mean("source"), mean("bn"), all.len())
+        });
         println!(
-            "| {name} | {} | {} | {:+.1}, {low:+.1} | {below} | {worst:.1}, {fixed:.1} | {switches:.1} |",
+            "| {name} | {} | {} | {:+.1}, {low:+.1} | {below} | {worst:.1}, {fixed:.1} | {} |",
             whole.len(),
             methods.join(", "),
             less.iter().sum::<f64>() / count,
+            kinds.join(" | "),
         );
     }
     Ok(())

@@ -52,22 +52,23 @@ pub struct AdaptSummary<E = Value> {
     pub guard_events: Vec<E>,
     /// The batch from which on the source model predicted, if the guard fell back to it.
     pub source_since: Option<usize>,
-    /// Where the source model's predictions began to count, or ceased to, because of the gain that was estimated.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub switches: Vec<Switch>,
+    /// Images on which it was chosen between two models' answers; `None` where one model's counted for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arbitration: Option<Arbitration>,
+    /// Where all answers of a batch were one model's: in records of an earlier version, written no more.
+    #[serde(default, skip_serializing)]
+    pub switches: Vec<Value>,
     /// What the clusters looked like along the run, the source model's first; distances are from the source model's clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watched: Vec<Checkpoint>,
 }
 
-/// From one model's predictions to the other's.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// Images on which the source model and an adapting one gave different answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Switch {
-    /// The first batch for which it holds.
-    pub batch: usize,
-    /// Whether the source model's predictions count from there on.
-    pub to_source: bool,
-    /// The gain of the adapting model over the window before.
-    pub gain: f64,
+pub struct Arbitration {
+    /// All of them.
+    pub disputes: usize,
+    /// Those on which the source model's answer counted.
+    pub to_source: usize,
 }

@@ -25,7 +25,7 @@ mod phases;
 mod refit;
 mod toy;
 
-pub use adapt::{AdaptSummary, Ending, Switch};
+pub use adapt::{AdaptSummary, Arbitration, Ending};
 pub use advice::{ADVICE_FORMAT, Advice, AdviceResult, AdvisedMethod, Phase, TriedCandidate};
 pub use by_class::ByClassResult;
 pub use calibration::{CalibrationCell, CalibrationResult, Fits};

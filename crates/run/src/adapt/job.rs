@@ -1,4 +1,4 @@
-use super::{DataIdentity, GainWatch};
+use super::{Arbiter, DataIdentity};
 use crate::{Device, RunError};
 use flipcast_adapt::{GuardConfig, MethodConfig};
 use flipcast_exec::NormMode;
@@ -48,8 +48,8 @@ pub struct AdaptJob<'a> {
     pub start: Option<Vec<f32>>,
     /// The model that adapts, where its norms are anchored ([`Anchors`](crate::advise::Anchors)); `model` is still the source.
     pub anchored: Option<Model>,
-    /// Chooses between the source model's predictions and the adapting model's; needs [`SourceRule::Predict`].
-    pub gain: Option<GainWatch>,
+    /// Chooses between the source model's answers and the adapting model's; needs [`SourceRule::Predict`].
+    pub arbiter: Option<Arbiter>,
     /// Batches after which the clusters are looked at, again and again ([`StepWatcher::looked`](super::StepWatcher::looked)).
     pub watch_every: Option<usize>,
     /// Clean batches for methods that measure something before the first step.
@@ -78,7 +78,7 @@ impl AdaptJob<'_> {
         self.guard.check()?;
         let table = self.model.graph().affine_table();
         self.method.check_network(&table)?;
-        if (self.anchored.is_some() || self.gain.is_some()) && self.source == SourceRule::Skip {
+        if (self.anchored.is_some() || self.arbiter.is_some()) && self.source == SourceRule::Skip {
             return Err(RunError::NeedsSource);
         }
         if let Some(start) = &self.start {

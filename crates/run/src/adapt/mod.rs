@@ -4,8 +4,8 @@
 //! Labels, where there are any, are compared with the predictions and used for nothing else.
 
 mod affine;
+mod arbiter;
 mod batches;
-mod gain_watch;
 mod identity;
 mod job;
 mod phase_watch;
@@ -17,8 +17,8 @@ mod tally;
 mod watch;
 
 pub use affine::{AffineError, load_affine, save_affine};
-pub use flipcast_record::results::Switch;
-pub use gain_watch::{FALSE_SWITCHES, GainWatch, StartsWith};
+pub use arbiter::Arbiter;
+pub use flipcast_record::results::Arbitration;
 pub use identity::DataIdentity;
 pub use job::{AdaptJob, SourceRule};
 pub use protocol::ADAPT_VERSION;

@@ -2,6 +2,7 @@ use super::{AdaptJob, DataIdentity, SourceRule};
 use crate::RunError;
 use crate::ledger::with_storage;
 use flipcast_adapt::{GuardConfig, MethodConfig};
+use flipcast_estimate::ArbiterFit;
 use flipcast_images::labelspace::{Decision, SpaceClass};
 use flipcast_images::loader::{OnBadImage, Order};
 use flipcast_images::preprocess::Preprocess;
@@ -13,8 +14,8 @@ use sha2::{Digest, Sha256};
 /// Raised whenever the numbers of a run change without a setting changing: by the loop, the engine or a method.
 pub const ADAPT_VERSION: u32 = 1;
 
-/// Raised whenever the watch over the gain chooses otherwise.
-const GAIN_VERSION: u32 = 2;
+/// Raised whenever an arbiter with the same weights chooses otherwise.
+const ARBITER_VERSION: u32 = 1;
 
 /// The weights and what is done to an image before they see it.
 #[derive(Serialize)]
@@ -63,9 +64,9 @@ struct AdaptationPart<'a> {
     /// SHA-256 of the anchored vector, if norms are anchored.
     #[serde(skip_serializing_if = "Option::is_none")]
     anchored: Option<String>,
-    /// How the estimated gain chooses between two models' predictions, if it does.
+    /// How it is chosen between two models' answers, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    watches_gain: Option<GainPart>,
+    arbiter: Option<ArbiterPart<'a>>,
     /// Batches between two looks at the clusters, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     watch_every: Option<usize>,
@@ -73,11 +74,12 @@ struct AdaptationPart<'a> {
     clean: Option<String>,
 }
 
-/// The watch over the gain.
+/// The choice between two models' answers.
 #[derive(Serialize)]
-struct GainPart {
+struct ArbiterPart<'a> {
     version: u32,
-    starts_with_source: bool,
+    fit: &'a ArbiterFit,
+    temperature: f64,
 }
 
 impl AdaptJob<'_> {
@@ -120,10 +122,10 @@ impl AdaptJob<'_> {
             source_predicts: self.source == SourceRule::Predict,
             start: self.start.as_deref().map(|start| value_digest([start])),
             anchored: self.anchored.as_ref().map(|model| value_digest([model.affine().as_slice()])),
-            watches_gain: self
-                .gain
-                .as_ref()
-                .map(|gain| GainPart { version: GAIN_VERSION, starts_with_source: gain.is_on_source() }),
+            arbiter: self.arbiter.as_ref().map(|arbiter| {
+                let (fit, temperature) = arbiter.settings();
+                ArbiterPart { version: ARBITER_VERSION, fit, temperature }
+            }),
             watch_every: self.watch_every,
             clean: (!self.clean.is_empty()).then(|| value_digest(self.clean.iter().map(Batch::values))),
         };

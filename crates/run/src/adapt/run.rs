@@ -2,7 +2,7 @@ use super::batches::Batches;
 use super::phase_watch::PhaseWatch;
 use super::rows::rows;
 use super::tally::{Seen, Step, Tally};
-use super::{AdaptJob, AdaptSummary, Ending, Flow, GainWatch, GuardEvent, SourceRule, StepWatcher};
+use super::{AdaptJob, AdaptSummary, Ending, Flow, GuardEvent, SourceRule, StepWatcher};
 use crate::RunError;
 use flipcast_adapt::{Guard, GuardAction, GuardReport, GuardState, Observation, entropies};
 use flipcast_exec::{Executor, Logits, NormMode};
@@ -39,7 +39,7 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
         net.affine_mut().copy_from_slice(start);
     }
     let mut guard = Watch::new(Guard::new(job.guard, job.model.num_classes())?);
-    let mut gain = job.gain.take();
+    let mut arbiter = job.arbiter.take();
     let mut phases = match job.watch_every {
         Some(every) => {
             let adapting = job.anchored.as_ref().unwrap_or(job.model);
@@ -61,16 +61,19 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
         let source_logits = source_logits.as_ref().map(Kept::logits);
         let source_classes = source_logits.map(|logits| logits.argmax());
         let adapting = tally.source_since.is_none();
-        let mut switched = None;
+        let chosen;
         let seen = if adapting {
             let output = adapter.step(&mut *net, &loaded.batch)?;
-            if let (Some(gain), Some(source)) = (&mut gain, source_logits) {
-                switched = gain.observe(source, output.logits.values(), tally.batches + 1)?;
-            }
-            // Both have predicted this batch: a switch counts for it already.
-            let on_source = gain.as_ref().is_some_and(GainWatch::is_on_source);
+            let logits = match (&mut arbiter, source_logits) {
+                (Some(arbiter), Some(source)) => {
+                    chosen = arbiter.choose(source, output.logits.values())?;
+                    tally.arbitration = Some(arbiter.seen());
+                    Logits::new(&chosen, source.classes())
+                }
+                _ => output.logits,
+            };
             Seen {
-                logits: source_logits.filter(|_| on_source).unwrap_or(output.logits),
+                logits,
                 mean_entropy: output.mean_entropy,
                 source: source_logits,
                 step: Some(Step { reliable: output.reliable, used: output.used, reset: output.reset }),
@@ -112,14 +115,6 @@ pub fn run(mut job: AdaptJob<'_>, watcher: &mut dyn StepWatcher) -> Result<Adapt
             for look in phases.observe(&loaded.batch, tally.batches, net.affine())? {
                 watcher.looked(&look);
                 tally.watched.push(look);
-            }
-        }
-        if let Some(switch) = switched {
-            watcher.switched(&switch);
-            tally.switches.push(switch);
-            // What led away from the source model is not to be followed again.
-            if switch.to_source {
-                adapter.reset(&mut *net)?;
             }
         }
         if watcher.batch(&tally.progress(total, guard.state)) == Flow::Stop {

@@ -6,7 +6,7 @@ use flipcast_exec::Logits;
 use flipcast_images::Label;
 use flipcast_images::labelspace::{ClassSpace, Rule};
 use flipcast_images::loader::LoadedBatch;
-use flipcast_record::results::{Checkpoint, Switch};
+use flipcast_record::results::{Arbitration, Checkpoint};
 
 /// Steps before that is judged.
 const STARVED_STEPS: usize = 50;
@@ -51,7 +51,7 @@ pub(super) struct Tally {
     source_right: usize,
     pub guard_events: Vec<GuardEvent>,
     pub source_since: Option<usize>,
-    pub switches: Vec<Switch>,
+    pub arbitration: Option<Arbitration>,
     pub watched: Vec<Checkpoint>,
 }
 
@@ -139,7 +139,8 @@ impl Tally {
             source_accuracy: share(self.source_right, self.source_labelled),
             guard_events: self.guard_events,
             source_since: self.source_since,
-            switches: self.switches,
+            arbitration: self.arbitration,
+            switches: Vec::new(),
             watched: self.watched,
         }
     }

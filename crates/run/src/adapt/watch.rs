@@ -1,7 +1,7 @@
 use super::GuardEvent;
 use flipcast_adapt::GuardState;
 use flipcast_exec::Logits;
-use flipcast_record::results::{Checkpoint, Switch};
+use flipcast_record::results::Checkpoint;
 
 /// How a run stands after a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,11 +42,6 @@ pub trait StepWatcher {
     fn batch(&mut self, now: &Progress) -> Flow {
         let _ = now;
         Flow::Continue
-    }
-
-    /// Another model's predictions count from now on.
-    fn switched(&mut self, switch: &Switch) {
-        let _ = switch;
     }
 
     /// The clusters were looked at.

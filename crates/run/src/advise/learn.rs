@@ -5,13 +5,16 @@ use super::{Anchors, Candidate, TRIAL_BATCH, candidates, models_of};
 use crate::images::Images;
 use crate::ledger::{Ledger, cell_protocol};
 use crate::{Basis, CalibrationJob, CellRequest, RunError, Watcher};
-use flipcast_estimate::{ClassShares, GainFit, GainSample, GainSignals, Lineup, Outputs};
+use flipcast_estimate::{
+    ArbiterFit, ClassShares, DisputeTally, Disputes, GainFit, GainSample, GainSignals, Lineup, Outputs,
+};
 use flipcast_ground::SplitMix64;
 use flipcast_images::dataset::{Dataset, Subset};
 use flipcast_images::loader::Order;
 use flipcast_models::Model;
 use flipcast_record::Protocol;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +23,7 @@ pub const ADVICE_IMAGES: usize = 2048;
 /// The first images of a trial, on which all candidates are tried, are one of so many parts.
 pub(super) const SCREENING_PARTS: usize = 4;
 /// Raised whenever trials change for the same protocol.
-const TRIALS_VERSION: u32 = 1;
+const TRIALS_VERSION: u32 = 2;
 
 /// What [`advise`](super::advise) needs beside the model and the images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +42,9 @@ pub struct AdviceFit {
     /// The candidate that gained most on the calibration's cells, each cell on which it lost counted as one on which nothing was done; none in a fit of an earlier version.
     #[serde(default)]
     pub standby: Option<String>,
+    /// Whose answer counts where it differs from the source model's, for every candidate by its name; none in a fit of an earlier version.
+    #[serde(default)]
+    pub arbiters: BTreeMap<String, ArbiterFit>,
 }
 
 /// How images of a calibration cell come.
@@ -75,6 +81,8 @@ pub struct TrialSample {
     pub whole: GainSignals,
     /// Its gain there.
     pub gain: f64,
+    /// Where its answers differ from the source model's.
+    pub disputes: DisputeTally,
 }
 
 /// Tries every candidate on the clean images and on every shift of `job`. Shifts come in random order, and once more skewed or sorted by class, in turn. Trials
@@ -113,6 +121,7 @@ pub fn learn_advice(
         cells.push((kinds.len() - 1, draw(other, Arrival::Random)?));
     }
     let (mut screening, mut whole) = (Vec::new(), Vec::new());
+    let mut disputes: BTreeMap<String, Vec<DisputeTally>> = BTreeMap::new();
     let mut won = vec![0.0; tried.len()];
     let total = cells.len();
     for (number, (kind, request)) in cells.into_iter().enumerate() {
@@ -133,13 +142,16 @@ pub fn learn_advice(
             won[place.unwrap_or(0)] += trial.gain.max(0.0);
             first.push(GainSample { signals: trial.screening, gain: trial.screening_gain, kind });
             all.push(GainSample { signals: trial.whole, gain: trial.gain, kind });
+            disputes.entry(trial.candidate).or_default().push(trial.disputes);
         }
         screening.push(first);
         whole.push(all);
     }
     let standby = (1..tried.len()).max_by(|&a, &b| won[a].total_cmp(&won[b])).map(|place| tried[place].name.clone());
+    let arbiter = |(name, cells): (String, Vec<DisputeTally>)| Ok((name, ArbiterFit::fit(&cells)?));
     Ok(AdviceFit {
         standby,
+        arbiters: disputes.into_iter().map(arbiter).collect::<Result<_, RunError>>()?,
         candidates: tried,
         anchors,
         screening: GainFit::fit(&screening)?,
@@ -227,14 +239,37 @@ fn try_all(
         let share = |of: &[bool]| of[..count].iter().filter(|right| **right).count() as f64 / count as f64;
         share(&right[place]) - share(&right[0])
     };
-    let trials = (1..tried.len()).map(|place| TrialSample {
-        candidate: tried[place].name.clone(),
-        screening: lineup.signals(place, 0..first),
-        screening_gain: gain(place, first),
-        whole: lineup.signals(place, 0..trial.len()),
-        gain: gain(place, trial.len()),
+    let trials = (1..tried.len()).map(|place| -> Result<TrialSample, RunError> {
+        Ok(TrialSample {
+            candidate: tried[place].name.clone(),
+            screening: lineup.signals(place, 0..first),
+            screening_gain: gain(place, first),
+            whole: lineup.signals(place, 0..trial.len()),
+            gain: gain(place, trial.len()),
+            disputes: disputes_of(&trial, &outputs[place], (&right[0], &right[place]))?,
+        })
     });
-    Ok(CellTrials { trials: trials.collect() })
+    Ok(CellTrials { trials: trials.collect::<Result<_, _>>()? })
+}
+
+/// Where `outputs` answer otherwise than the source model; which answers are right, of the source model and of the candidate.
+fn disputes_of(
+    trial: &Trial,
+    outputs: &Outputs,
+    (source_right, right): (&[bool], &[bool]),
+) -> Result<DisputeTally, RunError> {
+    let mut tally = DisputeTally::default();
+    let mut disputes = Disputes::new(outputs.classes());
+    for first in (0..trial.len()).step_by(trial.batch()) {
+        let batch = first..(first + trial.batch()).min(trial.len());
+        let found = disputes.next(&trial.source, outputs, batch.clone())?;
+        for (image, dispute) in batch.zip(&found) {
+            if let Some(dispute) = dispute {
+                tally.add(dispute, source_right[image], right[image]);
+            }
+        }
+    }
+    Ok(tally)
 }
 
 /// Images on which every candidate is tried: a part of all, in full batches.

@@ -8,7 +8,7 @@ use flipcast_adapt::MethodConfig;
 use flipcast_images::loader::{LoaderConfig, Order};
 use flipcast_models::Model;
 use flipcast_record::results::ADVICE_FORMAT;
-use flipcast_run::adapt::{GainWatch, StartsWith};
+use flipcast_run::adapt::Arbiter;
 use flipcast_run::advise::{
     ADVICE_IMAGES, Advice, AdviceFit, AdviceJob, AdviceOrder, Followed, TRIAL_BATCH, advise, follow,
 };
@@ -27,7 +27,7 @@ const MAX_ADVICE_BYTES: u64 = 16 << 20;
 pub struct Advised {
     pub method: MethodConfig,
     pub anchored: Option<Model>,
-    pub gain: Option<GainWatch>,
+    pub arbiter: Option<Arbiter>,
 }
 
 /// Takes the best candidate: of the advice given, or else of trials on the first images.
@@ -61,20 +61,20 @@ pub fn follow_advice(args: &Args, model: &Model, data: &OpenedData, device: Devi
         Some(path) => read_advice(path)?,
         None => make_advice(args, model, data, device, (&fit, temperature))?,
     };
-    let Followed { candidate, anchored, gain, starts_with } = follow(model, &fit, temperature, &advice)?;
+    let Followed { candidate, anchored, arbiter } = follow(model, &fit, temperature, &advice)?;
     if !args.progress.quiet {
         let expected = advice.tried.first().map_or(0.0, |best| best.gain);
-        match starts_with {
-            StartsWith::Adapting => {
+        match advice.recommended {
+            Some(_) => {
                 eprintln!("note: adapting with {}, {:+.1} points by estimate", candidate.describe(), 100.0 * expected)
             }
-            StartsWith::Source => eprintln!(
-                "note: nothing is expected to gain half a point or more: the source model predicts, {} stands by",
+            None => eprintln!(
+                "note: nothing is expected to gain half a point or more on the first images; for those to come, adapting with {}",
                 candidate.describe()
             ),
         }
     }
-    Ok(Advised { method: candidate.config, anchored, gain: Some(gain) })
+    Ok(Advised { method: candidate.config, anchored, arbiter: Some(arbiter) })
 }
 
 /// Tries every candidate on the first images.

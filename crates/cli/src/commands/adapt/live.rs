@@ -7,7 +7,7 @@ use crate::table::grouped;
 use flipcast_adapt::{GuardAction, GuardState};
 use flipcast_exec::Logits;
 use flipcast_record::results::Checkpoint;
-use flipcast_run::adapt::{Flow, GuardEvent, Progress, StepWatcher, Switch};
+use flipcast_run::adapt::{Flow, GuardEvent, Progress, StepWatcher};
 use std::time::Duration;
 
 /// Shows how a run goes and ends it when the user asks for that.
@@ -44,21 +44,6 @@ impl StepWatcher for Live {
     fn batch(&mut self, now: &Progress) -> Flow {
         self.line.show(|| status(now, self.line.elapsed()));
         if self.stop.signal().is_some() { Flow::Stop } else { Flow::Continue }
-    }
-
-    fn switched(&mut self, switch: &Switch) {
-        if self.quiet {
-            return;
-        }
-        let (batch, gain) = (switch.batch, 100.0 * switch.gain);
-        self.line.tell(&match switch.to_source {
-            true => format!(
-                "note: adapting gains {gain:+.1} points by estimate: from batch {batch} on the source model predicts"
-            ),
-            false => format!(
-                "note: adapting gains {gain:+.1} points by estimate: from batch {batch} on the adapted model predicts"
-            ),
-        });
     }
 
     fn looked(&mut self, look: &Checkpoint) {

@@ -4,7 +4,7 @@ use crate::progress::duration;
 use crate::table::{grouped, percent};
 use anyhow::Result;
 use flipcast_adapt::GuardState;
-use flipcast_run::adapt::{AdaptSummary, Ending, GuardEvent, Switch};
+use flipcast_run::adapt::{AdaptSummary, Arbitration, Ending, GuardEvent};
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
@@ -70,8 +70,8 @@ impl Finished<'_> {
             line("flips", format!("{} against the source model", percent(flips)));
         }
         line("guard", guard(summary));
-        if let Some(switches) = switches(summary) {
-            line("predicts", switches);
+        if let Some(arbitration) = arbitration(summary) {
+            line("disputes", arbitration);
         }
         let files = [("predictions", self.out), ("affine", self.affine), ("record", self.record)];
         for (what, path) in files {
@@ -124,14 +124,15 @@ fn images(summary: &AdaptSummary) -> String {
     text
 }
 
-/// When which model's predictions counted; nothing where it was the adapting model's all along.
-fn switches(summary: &AdaptSummary) -> Option<String> {
-    let tell = |switch: &Switch| {
-        let model = if switch.to_source { "the source model" } else { "the adapted model" };
-        format!("{model} from batch {} on (gain {:+.1})", grouped(switch.batch), 100.0 * switch.gain)
-    };
-    let told: Vec<String> = summary.switches.iter().map(tell).collect();
-    (!told.is_empty()).then(|| told.join("; "))
+/// On how many images the two models differed, and whose answers counted.
+fn arbitration(summary: &AdaptSummary) -> Option<String> {
+    let Arbitration { disputes, to_source } = summary.arbitration?;
+    let share = |part: usize, whole: usize| percent(part as f64 / whole.max(1) as f64);
+    Some(format!(
+        "{} of the images; the source model's answer counted on {} of these",
+        share(disputes, summary.images),
+        share(to_source, disputes)
+    ))
 }
 
 fn guard(summary: &AdaptSummary) -> String {
