@@ -27,7 +27,9 @@ pub enum RunError {
         source: serde_json::Error,
     },
     /// What a calibration knows of adapting is too old to be watched by.
-    #[error("the calibration was made by an earlier version, which did not learn what single images tell of a gain")]
+    #[error(
+        "the calibration was made by an earlier version, which did not learn whose answers to trust where two models differ"
+    )]
     EarlierAdvice,
     /// There is nothing to look at.
     #[error("there are no images, expected at least one that can be read")]

@@ -1,11 +1,16 @@
 //! Advice on adapting, from labelled images to a recommendation and a run that follows it.
 
+use flipcast_adapt::{GuardConfig, MethodConfig};
+use flipcast_exec::Logits;
 use flipcast_images::dataset::InMemory;
+use flipcast_images::loader::LoaderConfig;
 use flipcast_images::preprocess::{Normalise, Preprocess};
 use flipcast_images::{Image, Label};
 use flipcast_models::Model;
-use flipcast_run::adapt::StartsWith;
-use flipcast_run::advise::{Advice, AdviceJob, AdviceOrder, FINALISTS, LEAST_GAIN, advise, follow, learn_advice};
+use flipcast_run::adapt::{AdaptJob, Arbiter, SourceRule, StepWatcher, run};
+use flipcast_run::advise::{
+    Advice, AdviceJob, AdviceOrder, FINALISTS, Followed, LEAST_GAIN, TRIAL_BATCH, advise, follow, learn_advice,
+};
 use flipcast_run::open::OpenedData;
 use flipcast_run::{
     Calibration, CalibrationJob, CalibrationShift, Device, FlipProtocol, Images, Ledger, RunError, Setting, Unwatched,
@@ -89,7 +94,7 @@ fn the_best_are_tried_on_all_images_and_labels_are_never_looked_at() {
 }
 
 #[test]
-fn without_a_recommendation_the_source_model_predicts_and_a_candidate_stands_by() {
+fn without_a_recommendation_a_candidate_stands_by() {
     let model = model("cifar_resnet8_w4");
     let (calibration, _) = calibration(&model);
     let mut fit = calibration.advice.clone().expect("it was learned");
@@ -97,13 +102,71 @@ fn without_a_recommendation_the_source_model_predicts_and_a_candidate_stands_by(
     let best = found.tried[0].candidate.clone();
     let recommended = Advice { recommended: Some(best.clone()), ..found.clone() };
     let followed = follow(&model, &fit, 1.0, &recommended).expect("a fit of today");
-    assert_eq!((followed.candidate.name, followed.starts_with), (best.name, StartsWith::Adapting));
+    assert_eq!(followed.candidate.name, best.name);
     let none = Advice { recommended: None, ..found };
     let followed = follow(&model, &fit, 1.0, &none).expect("a fit of today");
     assert_eq!(followed.anchored.is_some(), followed.candidate.anchored);
-    assert_eq!((Some(followed.candidate.name), followed.starts_with), (fit.standby.clone(), StartsWith::Source));
+    assert_eq!(Some(followed.candidate.name), fit.standby);
+    fit.arbiters.clear();
+    assert!(matches!(follow(&model, &fit, 1.0, &recommended), Err(RunError::EarlierAdvice)));
     fit.standby = None;
     assert!(matches!(follow(&model, &fit, 1.0, &none), Err(RunError::EarlierAdvice)));
+}
+
+#[test]
+fn every_answer_of_a_run_that_follows_advice_is_that_of_one_of_two_models() {
+    let model = model("cifar_resnet8_w4");
+    let (calibration, _) = calibration(&model);
+    let fit = calibration.advice.as_ref().expect("it was learned");
+    let followed = follow(&model, fit, 1.0, &Advice { recommended: None, ..advice(&model, &calibration, false) });
+    let Followed { candidate, anchored, arbiter } = followed.expect("a fit of today");
+    let data = pictures(192, &model, true);
+    let adapt = |method: &MethodConfig, anchored: Option<Model>, arbiter: Option<Arbiter>| {
+        let mut answers = Answers::default();
+        let job = AdaptJob {
+            model: &model,
+            dataset: data.dataset.clone(),
+            data: data.identity(),
+            loader: LoaderConfig { batch_size: TRIAL_BATCH, ..data.config.clone() },
+            class_space: None,
+            method,
+            seed: 0,
+            epochs: None,
+            steps: None,
+            guard: GuardConfig::off(),
+            source: SourceRule::Predict,
+            start: None,
+            anchored,
+            arbiter,
+            watch_every: None,
+            clean: Vec::new(),
+            device: Device::cpu(1),
+            predictions: None,
+        };
+        let summary = run(job, &mut answers).expect("a run").summary;
+        (answers.0, summary)
+    };
+    let (source, _) = adapt(&fit.candidates[0].config, None, None);
+    let (adapted, alone) = adapt(&candidate.config, anchored.clone(), None);
+    let (chosen, summary) = adapt(&candidate.config, anchored, Some(arbiter));
+    let differ = source.iter().zip(&adapted).filter(|(own, other)| own != other).count();
+    let arbitration = summary.arbitration.expect("somebody chose");
+    assert_eq!((arbitration.disputes, alone.arbitration), (differ, None));
+    let of_source = chosen.iter().zip(source.iter().zip(&adapted)).filter(|(now, (own, other))| {
+        assert!(now == own || now == other);
+        own != other && now == own
+    });
+    assert_eq!(of_source.count(), arbitration.to_source);
+}
+
+/// Notes every answer.
+#[derive(Default)]
+struct Answers(Vec<usize>);
+
+impl StepWatcher for Answers {
+    fn logits(&mut self, logits: Logits<'_>) {
+        self.0.extend(logits.argmax());
+    }
 }
 
 #[test]

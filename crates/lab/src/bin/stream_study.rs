@@ -302,11 +302,14 @@ fn judge(files: &[String]) -> Outcome<()> {
     for file in files {
         let text = std::fs::read_to_string(file)?;
         let mut found = Found::new();
+        let columns: Vec<&str> = text.lines().next().unwrap_or_default().split(',').collect();
         for line in text.lines().skip(1) {
             let fields: Vec<&str> = line.split(',').collect();
-            let [stream, stretch, _, method, accuracy, _, worst] = fields[..] else {
-                return Err(format!("{file}: `{line}` has another number of fields").into());
-            };
+            let [stream, stretch, method, accuracy, worst] =
+                ["stream", "stretch", "method", "accuracy", "worst_window"].map(|name| {
+                    let place = columns.iter().position(|column| *column == name);
+                    place.and_then(|place| fields.get(place)).copied().unwrap_or_default()
+                });
             let row = (accuracy.parse()?, worst.parse()?);
             found.entry((stream.parse()?, stretch.to_owned())).or_default().insert(method.to_owned(), row);
         }
@@ -320,7 +323,7 @@ fn judge(files: &[String]) -> Outcome<()> {
         let less: Vec<f64> = whole.iter().map(|of| 100.0 * (of["auto"].0 - best(of).0)).collect();
         let below = less.iter().filter(|less| **less < -0.5).count();
         let fixed = 100.0 * whole.iter().map(|of| best(of).1).fold(0.0, f64::max);
-        let worst = 100.0 * found.values().map(|of| of["auto"].1).fold(0.0, f64::max);
+        let worst = 100.0 * whole.iter().map(|of| of["auto"].1).fold(0.0, f64::max);
         let low = less.iter().copied().fold(f64::INFINITY, f64::min);
         let name = Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         let named = whole.first().map(|of| of.keys().map(|name| format!("{name} {:.1}", mean(name))).collect());

@@ -70,7 +70,15 @@ pub fn advised(calibration: &Calibration) -> Calibration {
     };
     let fit = GainFit::fit_alone(&(0..100).map(|i| sample(i % 10)).collect::<Vec<_>>()).unwrap();
     let (screening, whole, alone) = (fit.clone(), fit.clone(), fit);
-    let advice = AdviceFit { candidates: Vec::new(), anchors: None, screening, whole, alone, standby: None };
+    let advice = AdviceFit {
+        candidates: Vec::new(),
+        anchors: None,
+        screening,
+        whole,
+        alone,
+        standby: None,
+        arbiters: Default::default(),
+    };
     Calibration { advice: Some(advice), ..calibration.clone() }
 }
 
