@@ -188,6 +188,7 @@ fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
             ExecError::NonFiniteLogits { .. } | ExecError::NonFiniteGradient { .. } => {
                 "`--lr`, or `--guard reset`, which catches a collapse before it comes to this"
             }
+            ExecError::BatchShape { .. } => "`--resize SIZE --crop SIZE`",
             ExecError::OutOfMemory { .. } => "`--batch-size`, or `--batch` for `bench`",
             _ => return None,
         }
@@ -248,5 +249,8 @@ mod tests {
         let error = DataError::NoImages { path: "x".into() };
         assert!(hint(&error).is_some());
         assert!(hint(&DecodeError::Empty).is_some());
+        let error =
+            ExecError::BatchShape { found: 12, found_extents: "2 x 2 x 3".into(), expected: "4 x 4 x 3".into() };
+        assert!(hint(&error).is_some_and(|text| text.ends_with("size: `--resize SIZE --crop SIZE`")));
     }
 }

@@ -127,6 +127,7 @@ impl Hint for ExecError {
             Self::NonFiniteLogits { .. } | Self::NonFiniteGradient { .. } => {
                 "use a smaller learning rate, or restore the source parameters"
             }
+            Self::BatchShape { .. } => "bring all images to the network's size",
             Self::BatchSize { planned, .. } => {
                 return Some(format!("split the images into batches of at most {planned}"));
             }
@@ -134,7 +135,6 @@ impl Hint for ExecError {
             | Self::MissingParam { .. }
             | Self::ParamShape { .. }
             | Self::NonFiniteParam { .. }
-            | Self::BatchShape { .. }
             | Self::NonFiniteInput { .. }
             | Self::NotReady { .. }
             | Self::Length { .. }

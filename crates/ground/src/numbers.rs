@@ -1,10 +1,15 @@
-/// A share as a percentage with this many decimals and no sign behind it.
+/// A share as a percentage with this many decimals and no sign behind it; what rounds to zero has no minus before it.
 ///
 /// ```
 /// assert_eq!(flipcast_ground::percent(0.1234, 1), "12.3");
+/// assert_eq!(flipcast_ground::percent(-0.0001, 1), "0.0");
 /// ```
 pub fn percent(share: f64, decimals: usize) -> String {
-    format!("{:.decimals$}", 100.0 * share)
+    let text = format!("{:.decimals$}", 100.0 * share);
+    match text.strip_prefix('-') {
+        Some(zero) if zero.chars().all(|digit| matches!(digit, '0' | '.')) => zero.to_owned(),
+        _ => text,
+    }
 }
 
 /// A count with its digits in groups of three.
