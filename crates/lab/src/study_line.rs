@@ -27,12 +27,11 @@ impl StudyLine<'_> {
     pub const HEADER: &'static str = "seed,shift,severity,shares,order,images,truth,estimate,low,high,any_shares,usual_shares,transport,bursts,flags,\
          second_truth,second_estimate,second_low,second_high,second_flags";
 
-    /// The line, with the source model's `estimate` or else that of `fit`, and the second look's.
-    pub fn text(&self, fit: &AccuracyFit, adapted_fit: &AdaptedFit, estimate: Option<&Estimate>) -> String {
+    /// The line, with the estimates of both looks.
+    pub fn text(&self, fit: &AccuracyFit, adapted_fit: &AdaptedFit) -> String {
         let Self { seed, shift, severity, shares, order, signals, truths: [truth, second_truth], bursts } = self;
         let opinions = fit.opinions(signals);
-        let of_fit = fit.estimate(signals, LEVEL);
-        let estimate = estimate.unwrap_or(&of_fit);
+        let estimate = fit.estimate(signals, LEVEL);
         let first = [
             *truth,
             estimate.accuracy,
@@ -56,7 +55,7 @@ impl StudyLine<'_> {
             signals.images,
             join(&first),
             u8::from(*bursts),
-            names(estimate),
+            names(&estimate),
             join(&of_second),
             names(&second)
         )

@@ -1,8 +1,7 @@
 //! How estimates do on data like production's: other class shares, fewer images, corruptions no calibration saw.
 //!
 //! A random half of labelled images calibrates; the other half, clean and corrupted, is sampled with seven kinds of class shares and six
-//! sizes. At one severity, 1,000 random images are also looked at in three orders, by the same calls as `flipcast estimate`. One line of CSV
-//! for every sample, on standard output:
+//! sizes. One line of CSV for every sample, on standard output:
 //!
 //! ```text
 //! cargo run --release -p flipcast-lab --bin production_study -- \
@@ -10,11 +9,12 @@
 //! ```
 //!
 //! `--device cuda` uses the first GPU (`tf32`), `--architecture` names the network where the file does not. `--limit N` takes so many images in all, `--severities 3,5` these severities,
-//! `--samples few` one size for each kind of class shares and no orders, as calibrations draw them, `--sizes 10,20` samples of so many images and no orders. `--signals FILE` writes every sample's signals and truths as JSON lines, those of the calibration first.
+//! `--samples few` one size for each kind of class shares, as calibrations draw them, `--sizes 10,20` samples of so many images. `--signals FILE` writes every sample's signals and truths as JSON lines, those of the calibration first;
+//! `order_study` takes them.
 
 use flipcast::corrupt::CorruptionSet;
 use flipcast::corrupt::registry::names;
-use flipcast::estimate::{ClassShares, comes_in_bursts};
+use flipcast::estimate::ClassShares;
 use flipcast::images::dataset::Subset;
 use flipcast::run::{CellSample, HELD_OUT, corrupted};
 use flipcast::{CalibrationJob, CellRequest, Dataset, FlipProtocol, Ledger, Setting, Unwatched, calibrate};
@@ -26,9 +26,6 @@ use std::sync::Arc;
 
 const SIZES: [usize; 6] = [50, 100, 200, 300, 1000, usize::MAX];
 const SEVERITIES: [u8; 3] = [1, 3, 5];
-/// At this severity orders are looked at.
-const ORDER_SEVERITY: u8 = 3;
-const LEVEL: f64 = 0.9;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -48,7 +45,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
         None => SIZES.to_vec(),
     };
-    let in_orders = !few && option("--sizes").is_none();
     let half = |indices: &[usize]| -> Result<Arc<dyn Dataset>, Box<dyn Error>> {
         let mut indices = indices.to_vec();
         indices.sort_unstable();
@@ -141,80 +137,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 truths,
                 bursts: false,
             };
-            writeln!(out, "{}", line.text(fit, adapted_fit, None))?;
-        }
-        if in_orders && (severity == 0 || severity == ORDER_SEVERITY) {
-            for order in Order::ALL {
-                let images = order.arrange(&test.dataset, seed)?;
-                let request = shifted(images)?;
-                let seen = setting().observe(&request, &mut Unwatched)?;
-                let bursts = comes_in_bursts(&seen.source.outputs.classes_predicted(), model.num_classes())?;
-                let cell =
-                    setting().cell("estimate", &request, &calibration.basis, &mut Ledger::default(), &mut Unwatched)?;
-                let (Some(signals), Some(truth)) = (cell.signals, cell.accuracy) else {
-                    return Err("a cell without signals or labels".into());
-                };
-                let estimates = calibration.estimate(&cell, LEVEL).source;
-                let second_truth = cell.adapted_accuracy.filter(|_| begins_from_second);
-                let truths = [truth, second_truth.unwrap_or(f64::NAN)];
-                let line = StudyLine {
-                    seed,
-                    shift: &shift,
-                    severity,
-                    shares: "sample",
-                    order: order.name(),
-                    signals: &signals,
-                    truths,
-                    bursts,
-                };
-                writeln!(out, "{}", line.text(fit, adapted_fit, Some(&estimates["combined"])))?;
-            }
+            writeln!(out, "{}", line.text(fit, adapted_fit))?;
         }
         eprintln!("{shift}:{severity}");
     }
     Ok(())
-}
-
-/// In which order images come.
-#[derive(Clone, Copy, PartialEq)]
-enum Order {
-    Random,
-    Sorted,
-    Bursts,
-}
-
-impl Order {
-    const ALL: [Self; 3] = [Self::Random, Self::Sorted, Self::Bursts];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::Sorted => "sorted",
-            Self::Bursts => "bursts",
-        }
-    }
-
-    /// The same 1,000 random images of `dataset` in this order.
-    fn arrange(self, dataset: &Arc<dyn Dataset>, seed: u64) -> Result<Arc<dyn Dataset>, Box<dyn Error>> {
-        let mut random = SplitMix64::new(seed ^ 0x5EED);
-        let mut indices: Vec<usize> = (0..dataset.len()).collect();
-        random.shuffle(&mut indices);
-        indices.truncate(1000);
-        let mut keyed = Vec::new();
-        for index in indices {
-            let class = dataset.label(index)?.class().ok_or("an image without a class")?;
-            keyed.push((class, index));
-        }
-        if self != Self::Random {
-            keyed.sort_unstable();
-        }
-        if self == Self::Bursts {
-            // Eight neighbours stay together.
-            let mut bursts: Vec<Vec<(u32, usize)>> = keyed.chunks(8).map(<[_]>::to_vec).collect();
-            random.shuffle(&mut bursts);
-            keyed = bursts.concat();
-        }
-        let indices = keyed.into_iter().map(|(_, index)| index).collect();
-        Ok(Arc::new(Subset::new(dataset.clone(), indices)?))
-    }
 }

@@ -15,7 +15,7 @@
 //!     --weights resnet26.cifar100.safetensors --data cifar100_test.tar#second-half --calibration cifar100.calibration.json > rows.csv
 //! ```
 //!
-//! `judge rows.csv ...` says how `auto` compares.
+//! Fixed methods are `--methods`; `candidate` among them is what `auto` adapts with, alone. `judge rows.csv ...` says how `auto` compares.
 
 use flipcast::adapt::{GuardConfig, Norms, Target};
 use flipcast::corrupt::CorruptionSet;
@@ -24,7 +24,7 @@ use flipcast::estimate::ClassShares;
 use flipcast::images::dataset::Subset;
 use flipcast::images::loader::Order;
 use flipcast::images::preprocess::Preprocess;
-use flipcast::run::adapt::{AdaptJob, SourceRule, StepWatcher, run};
+use flipcast::run::adapt::{AdaptJob, Arbiter, SourceRule, StepWatcher, run};
 use flipcast::run::advise::{
     ADVICE_IMAGES, AdviceJob, AdviceOrder, Followed, TRIAL_BATCH, advise, follow, learn_advice,
 };
@@ -47,6 +47,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const STRETCH: usize = 1024;
 /// Fixed methods, unless `--methods` names others; `source` is the first.
 const METHODS: &str = "source,bn,tent,rdumb";
+/// What `auto` adapts with, without the arbiter between its answers and the source model's.
+const ALONE: &str = "candidate";
 const HEADER: &str = "stream,stretch,images,method,accuracy,as_source,worst_window";
 
 fn main() -> Outcome<()> {
@@ -195,9 +197,8 @@ fn make_rows(arguments: &[String]) -> Outcome<()> {
         let labels: Vec<Option<usize>> = (0..flipcast::Dataset::len(&*images))
             .map(|index| Ok(flipcast::Dataset::label(&*images, index)?.class().map(|class| class as usize)))
             .collect::<Outcome<_>>()?;
-        let adapt = |method: &MethodConfig, followed: Option<Followed>| -> Outcome<Vec<usize>> {
+        let adapt = |method: &MethodConfig, anchored: Option<Model>, arbiter: Option<Arbiter>| -> Outcome<Vec<usize>> {
             let mut answers = Answers::default();
-            let (anchored, arbiter) = followed.map_or((None, None), |f| (f.anchored, Some(f.arbiter)));
             let job = AdaptJob {
                 model: &model,
                 dataset: images.clone(),
@@ -209,7 +210,7 @@ fn make_rows(arguments: &[String]) -> Outcome<()> {
                 epochs: None,
                 steps: None,
                 guard: GuardConfig::off(),
-                source: if arbiter.is_some() { SourceRule::Predict } else { SourceRule::Skip },
+                source: if anchored.is_some() || arbiter.is_some() { SourceRule::Predict } else { SourceRule::Skip },
                 start: None,
                 anchored,
                 arbiter,
@@ -234,11 +235,15 @@ fn make_rows(arguments: &[String]) -> Outcome<()> {
             seed,
             level: 0.9,
         };
-        let followed = follow(&model, fit, temperature, &advise(&job, &mut Unwatched)?)?;
-        let chosen = followed.candidate.clone();
-        let mut found = vec![("auto".to_owned(), adapt(&chosen.config, Some(followed))?)];
+        let Followed { candidate: chosen, anchored, arbiter } =
+            follow(&model, fit, temperature, &advise(&job, &mut Unwatched)?)?;
+        let mut found = vec![("auto".to_owned(), adapt(&chosen.config, anchored.clone(), Some(arbiter))?)];
         for method in &methods {
-            found.push(((*method).to_owned(), adapt(&MethodConfig::default_on(method, target)?, None)?));
+            let answers = match *method {
+                ALONE => adapt(&chosen.config, anchored.clone(), None)?,
+                _ => adapt(&MethodConfig::default_on(method, target)?, None, None)?,
+            };
+            found.push(((*method).to_owned(), answers));
         }
         eprintln!("stream {stream}: {}", chosen.name);
         let right = |answers: &[usize]| -> Vec<bool> {
