@@ -27,14 +27,19 @@ impl StudyArguments {
         let request = ModelRequest { architecture: option("--architecture"), ..ModelRequest::new(Path::new(weights)) };
         let model = request.open()?;
         let opened = DataRequest::new(data).open(&model)?;
-        let device = match option("--device").unwrap_or("cpu") {
-            "cpu" => Device::cpu(0),
-            "cuda" => Device::Cuda { index: 0, precision: Precision::Tf32 },
-            other => return Err(format!("--device is `{other}`, expected `cpu` or `cuda`").into()),
-        };
+        let device = Self::device(arguments, 0)?;
         let bar = option("--bar").unwrap_or("imagenet-c-bar").parse()?;
         let seed = option("--seed").unwrap_or("0").parse()?;
         Ok(Self { model, opened, bar, seed, device })
+    }
+
+    /// What `--device` asks for: a processor with so many threads, 0 for all, or the first GPU.
+    pub fn device(arguments: &[String], threads: usize) -> Result<Device, Box<dyn Error>> {
+        match Self::option(arguments, "--device").unwrap_or("cpu") {
+            "cpu" => Ok(Device::cpu(threads)),
+            "cuda" => Ok(Device::Cuda { index: 0, precision: Precision::Tf32 }),
+            other => Err(format!("--device is `{other}`, expected `cpu` or `cuda`").into()),
+        }
     }
 
     /// What stands behind `name`.

@@ -15,7 +15,7 @@
 //!     --weights resnet26.cifar100.safetensors --data cifar100_test.tar#second-half --calibration cifar100.calibration.json > rows.csv
 //! ```
 //!
-//! Fixed methods are `--methods`; `candidate` among them is what `auto` adapts with, alone. `judge rows.csv ...` says how `auto` compares.
+//! Fixed methods are `--methods`; `candidate` among them is what `auto` adapts with, alone. `--device cuda` runs both on a GPU. `judge rows.csv ...` says how `auto` compares.
 
 use flipcast::adapt::{GuardConfig, Norms, Target};
 use flipcast::corrupt::CorruptionSet;
@@ -23,15 +23,15 @@ use flipcast::corrupt::registry::names;
 use flipcast::estimate::ClassShares;
 use flipcast::images::dataset::Subset;
 use flipcast::images::loader::Order;
-use flipcast::images::preprocess::Preprocess;
+use flipcast::images::preprocess::{Preprocess, Resize};
 use flipcast::run::adapt::{AdaptJob, Arbiter, SourceRule, StepWatcher, run};
 use flipcast::run::advise::{
     ADVICE_IMAGES, AdviceJob, AdviceOrder, Followed, TRIAL_BATCH, advise, follow, learn_advice,
 };
 use flipcast::run::{CalibrationShift, HELD_OUT, Images, corrupted};
 use flipcast::{
-    Calibration, CalibrationJob, CellRequest, DataRequest, Device, FlipProtocol, Image, InMemory, Ledger, Loader,
-    LoaderConfig, Logits, MethodConfig, Model, ModelRequest, OpenedData, RecordStore, Setting, Unwatched, calibrate,
+    Calibration, CalibrationJob, CellRequest, DataRequest, FlipProtocol, Image, InMemory, Ledger, Loader, LoaderConfig,
+    Logits, MethodConfig, Model, ModelRequest, OpenedData, RecordStore, Setting, Unwatched, calibrate,
 };
 use flipcast_ground::SplitMix64;
 use flipcast_lab::StudyArguments;
@@ -79,7 +79,7 @@ fn make_calibration(arguments: &[String]) -> Outcome<()> {
     order.truncate(limit);
     let dataset = Arc::new(Subset::new(data.dataset.clone(), order)?);
     let protocol = FlipProtocol::for_network("statistics", model.graph())?;
-    let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
+    let setting = Setting { model: &model, protocol: &protocol, device: StudyArguments::device(arguments, 1)? };
     let shifts = CalibrationShift::family().into_iter().step_by(every.max(1)).collect();
     let job = CalibrationJob { shifts, ..CalibrationJob::new(setting, CellRequest { dataset, ..data.request() }) };
     let mut ledger = Ledger::new(RecordStore::open(Path::new(&format!("{out}.cells.jsonl")))?);
@@ -127,7 +127,7 @@ fn stretches(number: usize, seed: u64) -> Vec<Stretch> {
     ]
 }
 
-/// Images as the network takes them, stretch after stretch, and how many each has: whole batches.
+/// Images as sets store them, resized and cropped where the network's rule says so in bytes, stretch after stretch, and how many each has: whole batches.
 fn build(data: &OpenedData, stretches: &[Stretch], classes: usize, seed: u64) -> Outcome<(InMemory, Vec<usize>)> {
     let labels = (0..data.dataset.len())
         .map(|index| Ok(data.dataset.label(index)?.class().ok_or("an image has no class")? as usize))
@@ -138,7 +138,11 @@ fn build(data: &OpenedData, stretches: &[Stretch], classes: usize, seed: u64) ->
         rows.truncate(STRETCH.min(rows.len() / TRIAL_BATCH * TRIAL_BATCH));
         sizes.push(rows.len());
         let dataset = Arc::new(Subset::new(data.dataset.clone(), rows)?);
-        let request = CellRequest { dataset, seed, ..data.request() };
+        let mut request = CellRequest { dataset, seed, ..data.request() };
+        if let Resize::ExactFloat(_) = request.config.preprocess.resize {
+            // Enlarged when the stream is read.
+            request.config.preprocess = Preprocess::normalise_only(data.preprocess.normalise.clone());
+        }
         let request = match &stretch.spec {
             Some(spec) => corrupted(&request, spec)?,
             None => request,
@@ -179,14 +183,14 @@ fn make_rows(arguments: &[String]) -> Outcome<()> {
     let methods: Vec<&str> = option("--methods").unwrap_or(METHODS).split(',').collect();
     let trial_images: usize = option("--trial-images").map_or(Ok(ADVICE_IMAGES), str::parse)?;
     let seed: u64 = option("--seed").unwrap_or("0").parse()?;
-    let device = Device::cpu(1);
+    let device = StudyArguments::device(arguments, 1)?;
     let norms = Norms::of(&model.graph().affine_table());
     let target = Target { num_classes: model.num_classes(), norms, batch_size: TRIAL_BATCH };
     let config = LoaderConfig {
         batch_size: TRIAL_BATCH,
         threads: 1,
         order: Order::Stored,
-        ..LoaderConfig::new(Preprocess::normalise_only(data.preprocess.normalise.clone()))
+        ..LoaderConfig::new(data.preprocess.for_ready_images())
     };
     let mut out = std::io::stdout().lock();
     writeln!(out, "{HEADER}")?;
