@@ -174,7 +174,7 @@ impl CudaNetwork {
             tables: norm.tables(),
             workspace: self.memory.partials(),
             affine: [gradient.part(norm.scale.clone()), gradient.part(norm.shift.clone())],
-            of_batch: of_batch(self.state.norm_mode(), extent.images * extent.pixels),
+            of_batch: of_batch(self.state.statistics_of(index), extent.images * extent.pixels),
         };
         Some((index, of, activation, self.place(base, self.images)))
     }

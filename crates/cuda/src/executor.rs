@@ -52,6 +52,7 @@ impl CudaNetwork {
             NormMode::Running => (0, 0),
             NormMode::Batch => (1, 0),
             NormMode::Mixed { source_weight } => (2, source_weight.to_bits()),
+            NormMode::Early { share } => (3, share.to_bits()),
         };
         let key = RecordingKey { pass, mode, images: self.images };
         match recordings.get(&key) {

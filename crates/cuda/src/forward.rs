@@ -9,7 +9,7 @@ use crate::launch::{elementwise, layer_norm, preprocess, tokens};
 use crate::network::CudaNetwork;
 use crate::norms::mixture;
 use crate::precision::Element;
-use flipcast_executor::NormMode;
+use flipcast_executor::NormStatistics;
 use flipcast_graph::{Activation, NormKind, Plan, Step, Storage, ValueId};
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ impl CudaNetwork {
     pub(crate) fn queue_forward(&self) -> Result<(), CudaError> {
         let plan = Arc::clone(&self.plan);
         self.queue_input()?;
-        if self.state.norm_mode() == NormMode::Running {
-            for norm in 0..self.norms.len() {
-                if self.norms[norm].slot.layer.kind == NormKind::Batch {
-                    self.prepare_norm(norm, None)?;
-                }
+        for norm in 0..self.norms.len() {
+            if self.norms[norm].slot.layer.kind == NormKind::Batch
+                && self.state.statistics_of(norm) == NormStatistics::Running
+            {
+                self.prepare_norm(norm, None)?;
             }
         }
         for (index, step) in plan.forward().iter().enumerate() {
@@ -77,7 +77,7 @@ impl CudaNetwork {
         match step {
             Step::Conv { node, source, target, statistics } => {
                 if let Some(norm) = statistics
-                    && self.state.norm_mode() != NormMode::Running
+                    && self.state.statistics_of(norm.index()) != NormStatistics::Running
                 {
                     let values = [*source, *target];
                     if let Some(panels) = &self.panels[index] {
@@ -105,7 +105,7 @@ impl CudaNetwork {
                 term.values = self.whole(term.values, *source);
                 layer.run_forward(kernels, workspaces, self.batch(), layer.chosen(Direction::Forward), term, out)?;
                 match statistics {
-                    Some(norm) if self.state.norm_mode() != NormMode::Running => {
+                    Some(norm) if self.state.statistics_of(norm.index()) != NormStatistics::Running => {
                         self.prepare_norm(norm.index(), Some(self.place(*target, images)))
                     }
                     _ => Ok(()),
@@ -113,7 +113,7 @@ impl CudaNetwork {
             }
             Step::Statistics { norm, source } => {
                 let kind = self.norms[norm.index()].slot.layer.kind;
-                if kind == NormKind::Batch && self.state.norm_mode() == NormMode::Running {
+                if kind == NormKind::Batch && self.state.statistics_of(norm.index()) == NormStatistics::Running {
                     return Ok(());
                 }
                 self.prepare_norm(norm.index(), Some(self.place(*source, images)))
@@ -200,7 +200,7 @@ impl CudaNetwork {
         match (norm.slot.layer.kind, norm.running()) {
             (NormKind::Group { groups }, _) => norm::group_tables(&self.kernels, of, groups),
             (_, Some(running)) => {
-                let (source_weight, unbiased) = mixture(self.state.norm_mode());
+                let (source_weight, unbiased) = mixture(self.state.statistics_of(index));
                 norm::batch_tables(&self.kernels, of, running, source_weight, unbiased)
             }
             _ => Ok(()),

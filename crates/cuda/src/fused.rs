@@ -208,7 +208,7 @@ impl CudaNetwork {
         let running = self.norms[norm].running();
         let running = running.expect("only batch norms are fused");
         let of = self.forward_of(node, values, norm);
-        pointwise::forward(&self.kernels, of, running, mixture(self.state.norm_mode()))
+        pointwise::forward(&self.kernels, of, running, mixture(self.state.statistics_of(norm)))
     }
 
     /// What passing a join's gradient on takes, and the norms joined there with what they normalised; `None` when there is

@@ -4,7 +4,7 @@ use crate::device::{Device, DeviceMemory, DeviceSlice};
 use crate::error::CudaError;
 use crate::launch::norm::Tables;
 use crate::precision::Element;
-use flipcast_executor::NormMode;
+use flipcast_executor::NormStatistics;
 use flipcast_graph::{AffineEntry, NormKind, NormSlot};
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,20 +79,22 @@ impl Norm {
 }
 
 /// How batch norms use the running statistics: their share, and whether the batch's variance is unbiased.
-pub(crate) fn mixture(mode: NormMode) -> (f32, bool) {
-    match mode {
-        NormMode::Running => (1.0, false),
-        NormMode::Batch => (0.0, false),
-        NormMode::Mixed { source_weight } => (source_weight, true),
+pub(crate) fn mixture(with: NormStatistics) -> (f32, bool) {
+    match with {
+        NormStatistics::Running => (1.0, false),
+        NormStatistics::Batch => (0.0, false),
+        NormStatistics::Mixed { source_weight } => (source_weight, true),
     }
 }
 
 /// How much of mean and variance comes from the batch, per value, when `count` values share them.
-pub(crate) fn of_batch(mode: NormMode, count: usize) -> [f32; 2] {
+pub(crate) fn of_batch(with: NormStatistics, count: usize) -> [f32; 2] {
     let count = count as f32;
-    match mode {
-        NormMode::Running => [0.0, 0.0],
-        NormMode::Batch => [1.0 / count, 1.0 / count],
-        NormMode::Mixed { source_weight } => [(1.0 - source_weight) / count, (1.0 - source_weight) / (count - 1.0)],
+    match with {
+        NormStatistics::Running => [0.0, 0.0],
+        NormStatistics::Batch => [1.0 / count, 1.0 / count],
+        NormStatistics::Mixed { source_weight } => {
+            [(1.0 - source_weight) / count, (1.0 - source_weight) / (count - 1.0)]
+        }
     }
 }

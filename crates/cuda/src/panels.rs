@@ -104,7 +104,7 @@ impl CudaNetwork {
         let running = self.norms[norm].running();
         let running = running.expect("only batch norms are fused");
         let (kernels, layer) = (&self.kernels, self.layer(node));
-        let (layout, mixture) = (panels.layout, mixture(self.state.norm_mode()));
+        let (layout, mixture) = (panels.layout, mixture(self.state.statistics_of(norm)));
         if layer.is_pointwise() {
             return panel::forward(kernels, layout, of, running, mixture);
         }

@@ -3,7 +3,7 @@
 //! Without a GPU these tests say so and check nothing.
 
 use flipcast_cuda::{CudaNetwork, CudaOptions, Precision, report};
-use flipcast_exec::{Executor, NormMode};
+use flipcast_exec::Executor;
 use flipcast_tensor::Batch;
 use flipcast_testkit::{Case, ReferenceNorm, Subject, Suite, SuiteTolerance, cases, random_graph};
 
@@ -20,7 +20,7 @@ impl Gpu {
             self.kept = Some((case.name.clone(), self.make(case, &[])));
         }
         let (_, network) = self.kept.as_mut().expect("just made");
-        network.set_norm_mode(norm_mode(mode)).expect("weights are in range");
+        network.set_norm_mode(mode.into()).expect("weights are in range");
         network
     }
 
@@ -32,14 +32,6 @@ impl Gpu {
         };
         let network = CudaNetwork::new(&case.graph, &case.params, &options);
         network.unwrap_or_else(|error| panic!("{}: {error}", case.name))
-    }
-}
-
-fn norm_mode(mode: ReferenceNorm) -> NormMode {
-    match mode {
-        ReferenceNorm::Running => NormMode::Running,
-        ReferenceNorm::Batch => NormMode::Batch,
-        ReferenceNorm::Mixed { source_weight } => NormMode::Mixed { source_weight: source_weight as f32 },
     }
 }
 
@@ -61,7 +53,7 @@ impl Subject for Gpu {
 
     fn values(&mut self, case: &Case, batch: &Batch, mode: ReferenceNorm, nodes: &[String]) -> Option<Vec<Vec<f32>>> {
         let mut network = self.make(case, nodes);
-        let run = network.set_norm_mode(norm_mode(mode));
+        let run = network.set_norm_mode(mode.into());
         let run = run.and_then(|()| network.forward(batch).map(|_| ()));
         run.unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
         let value = |node: &String| network.tap(node).map(|value| value.into_values());

@@ -1,6 +1,6 @@
 //! The forward pass, step by step.
 
-use crate::NormMode;
+use crate::NormStatistics;
 use crate::network::Network;
 use crate::places::{cut, source_of, views};
 use flipcast_graph::{Activation, NodeId, NormId, NormKind, Step, ValueId};
@@ -12,11 +12,11 @@ use std::time::Instant;
 impl Network {
     pub(crate) fn run_forward(&mut self, batch: &[f32]) {
         let plan = Arc::clone(&self.plan);
-        if self.state.norm_mode() == NormMode::Running {
-            for norm in 0..self.norms.len() {
-                if self.norms[norm].slot.layer.kind == NormKind::Batch {
-                    self.prepare_norm(norm);
-                }
+        for norm in 0..self.norms.len() {
+            if self.norms[norm].slot.layer.kind == NormKind::Batch
+                && self.state.statistics_of(norm) == NormStatistics::Running
+            {
+                self.prepare_norm(norm);
             }
         }
         for (index, step) in plan.forward().iter().enumerate() {
@@ -89,7 +89,7 @@ impl Network {
         let (kernels, images) = (Arc::clone(&self.kernels), self.images);
         let layer = kernels.layer(node);
         // Running statistics need nothing from the batch.
-        let gathered = statistics.filter(|_| self.state.norm_mode() != NormMode::Running);
+        let gathered = statistics.filter(|norm| self.state.statistics_of(norm.index()) != NormStatistics::Running);
         let mut taken = gathered.map(|norm| std::mem::take(&mut self.norms[norm.index()].batch));
         let gather = match &mut taken {
             Some(batch) => Gather::Statistics { mean: &mut batch.mean, variance: &mut batch.variance },
@@ -106,7 +106,7 @@ impl Network {
 
     fn statistics(&mut self, norm: NormId, source: ValueId) {
         let kind = self.norms[norm.index()].slot.layer.kind;
-        if kind == NormKind::Batch && self.state.norm_mode() == NormMode::Running {
+        if kind == NormKind::Batch && self.state.statistics_of(norm.index()) == NormStatistics::Running {
             return;
         }
         let (extent, range) = (self.extent(source), self.stored_range(source));
@@ -121,7 +121,7 @@ impl Network {
         let (scale, shift) = (entry.scale(), entry.shift());
         self.norms[norm].prepare(
             self.images,
-            self.state.norm_mode(),
+            self.state.statistics_of(norm),
             &self.state.affine()[scale],
             &self.state.affine()[shift],
         );

@@ -15,7 +15,7 @@ mod places;
 mod tokens;
 mod weights;
 
-pub use flipcast_executor::{ExecError, Executor, Logits, NormMode};
+pub use flipcast_executor::{ExecError, Executor, Logits, NormMode, NormStatistics};
 pub use flipcast_graph::Purpose;
 pub use flipcast_kernels::{Exactness, Isa};
 pub use network::{Memory, Network, NetworkOptions};

@@ -39,7 +39,7 @@ impl Network {
         let (scale_gradient, shift_gradient) = self.gradient[scale.start..shift.end].split_at_mut(scale.len());
         self.norms[norm].finish(
             self.images,
-            self.state.norm_mode(),
+            self.state.statistics_of(norm),
             &self.state.affine()[scale],
             scale_gradient,
             shift_gradient,

@@ -1,6 +1,6 @@
 //! The tables of a norm layer: how it scales and shifts, and how a gradient passes it.
 
-use crate::NormMode;
+use crate::NormStatistics;
 use flipcast_graph::{NormKind, NormSlot};
 use flipcast_kernels::{NormTables, ThroughTables};
 
@@ -93,25 +93,25 @@ impl Norm {
         self.running_variance.copy_from_slice(&self.source.1);
     }
 
-    /// Makes the forward tables from the statistics, the mode, and `[scale, shift]` of the affine vector.
-    pub fn prepare(&mut self, images: usize, mode: NormMode, scale: &[f32], shift: &[f32]) {
+    /// Makes the forward tables from the statistics it normalises with and `[scale, shift]` of the affine vector.
+    pub fn prepare(&mut self, images: usize, with: NormStatistics, scale: &[f32], shift: &[f32]) {
         match self.slot.layer.kind {
-            NormKind::Batch => self.prepare_batch(images, mode, scale, shift),
+            NormKind::Batch => self.prepare_batch(images, with, scale, shift),
             NormKind::Group { groups } => self.prepare_group(images, groups, scale, shift),
             NormKind::Layer => {}
         }
     }
 
-    fn prepare_batch(&mut self, images: usize, mode: NormMode, scale: &[f32], shift: &[f32]) {
+    fn prepare_batch(&mut self, images: usize, with: NormStatistics, scale: &[f32], shift: &[f32]) {
         let count = (images * self.slot.dims.pixels()) as f64;
         let unbias = count / (count - 1.0);
         for c in 0..scale.len() {
             let running = (f64::from(self.running_mean[c]), f64::from(self.running_variance[c]));
             let batch = (self.batch.mean[c], self.batch.variance[c]);
-            let (mean, variance) = match mode {
-                NormMode::Running => running,
-                NormMode::Batch => batch,
-                NormMode::Mixed { source_weight } => {
+            let (mean, variance) = match with {
+                NormStatistics::Running => running,
+                NormStatistics::Batch => batch,
+                NormStatistics::Mixed { source_weight } => {
                     let w = f64::from(source_weight);
                     (w * running.0 + (1.0 - w) * batch.0, w * running.1 + (1.0 - w) * batch.1 * unbias)
                 }
@@ -152,25 +152,33 @@ impl Norm {
     pub fn finish(
         &mut self,
         images: usize,
-        mode: NormMode,
+        with: NormStatistics,
         scale: &[f32],
         scale_gradient: &mut [f32],
         shift_gradient: &mut [f32],
     ) {
         match self.slot.layer.kind {
-            NormKind::Batch => self.finish_batch(images, mode, scale_gradient, shift_gradient),
+            NormKind::Batch => self.finish_batch(images, with, scale_gradient, shift_gradient),
             NormKind::Group { groups } => self.finish_group(images, groups, scale, scale_gradient, shift_gradient),
             NormKind::Layer => {}
         }
     }
 
-    fn finish_batch(&mut self, images: usize, mode: NormMode, scale_gradient: &mut [f32], shift_gradient: &mut [f32]) {
+    fn finish_batch(
+        &mut self,
+        images: usize,
+        with: NormStatistics,
+        scale_gradient: &mut [f32],
+        shift_gradient: &mut [f32],
+    ) {
         let count = (images * self.slot.dims.pixels()) as f32;
         // How much of the mean and of the variance comes from the batch, per value.
-        let (mean_share, variance_share) = match mode {
-            NormMode::Running => (0.0, 0.0),
-            NormMode::Batch => (1.0 / count, 1.0 / count),
-            NormMode::Mixed { source_weight } => ((1.0 - source_weight) / count, (1.0 - source_weight) / (count - 1.0)),
+        let (mean_share, variance_share) = match with {
+            NormStatistics::Running => (0.0, 0.0),
+            NormStatistics::Batch => (1.0 / count, 1.0 / count),
+            NormStatistics::Mixed { source_weight } => {
+                ((1.0 - source_weight) / count, (1.0 - source_weight) / (count - 1.0))
+            }
         };
         for c in 0..scale_gradient.len() {
             let (sum, product, inverse) = (self.sums.sum[c], self.sums.product[c], self.inverse[c]);

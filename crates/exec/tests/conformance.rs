@@ -1,6 +1,6 @@
 //! The executor against the double-precision reference: every operator and fusion, every norm mode, every instruction set.
 
-use flipcast_exec::{Exactness, Executor, Isa, Network, NetworkOptions, NormMode};
+use flipcast_exec::{Exactness, Executor, Isa, Network, NetworkOptions};
 use flipcast_tensor::Batch;
 use flipcast_testkit::{Case, ReferenceNorm, Subject, Suite, SuiteTolerance, cases, random_graph};
 
@@ -19,16 +19,8 @@ impl Cpu {
             ..NetworkOptions::adapt(case.batch_size, case.height, case.width)
         };
         let mut network = Network::new(&case.graph, &case.params, &options).expect("cases can be planned");
-        network.set_norm_mode(norm_mode(mode)).expect("weights are in range");
+        network.set_norm_mode(mode.into()).expect("weights are in range");
         network
-    }
-}
-
-fn norm_mode(mode: ReferenceNorm) -> NormMode {
-    match mode {
-        ReferenceNorm::Running => NormMode::Running,
-        ReferenceNorm::Batch => NormMode::Batch,
-        ReferenceNorm::Mixed { source_weight } => NormMode::Mixed { source_weight: source_weight as f32 },
     }
 }
 

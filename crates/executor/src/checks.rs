@@ -1,6 +1,6 @@
 //! What every executor refuses, in the same words, and how it tells what it computed.
 
-use crate::{ExecError, ExecutorState, Logits, NormMode};
+use crate::{ExecError, ExecutorState, Logits, NormMode, NormStatistics};
 use flipcast_graph::{Dims, Graph, NormKind, Plan, Purpose, ValueId};
 use flipcast_tensor::{Batch, Tensor};
 use std::ops::Range;
@@ -41,12 +41,13 @@ pub fn check_extents(graph: &Graph, plan: &Plan, mode: NormMode, batch: &Batch) 
 
 /// Refuses a number of images of which some batch norm would see a single value per channel.
 pub fn check_statistics(graph: &Graph, plan: &Plan, mode: NormMode, images: usize) -> Result<(), ExecError> {
-    if mode == NormMode::Running {
-        return Ok(());
-    }
-    let single = plan.norms().iter().find(|slot| slot.layer.kind == NormKind::Batch && images * slot.dims.pixels() < 2);
+    let norms = plan.norms();
+    let single = norms.iter().enumerate().find(|(index, slot)| {
+        let own = mode.of_norm(*index, norms.len());
+        own != NormStatistics::Running && slot.layer.kind == NormKind::Batch && images * slot.dims.pixels() < 2
+    });
     match single {
-        Some(slot) => Err(ExecError::TooFewValues { norm: graph.node(slot.node).name.clone() }),
+        Some((_, slot)) => Err(ExecError::TooFewValues { norm: graph.node(slot.node).name.clone() }),
         None => Ok(()),
     }
 }

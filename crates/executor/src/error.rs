@@ -110,6 +110,12 @@ pub enum ExecError {
         /// The weight.
         found: f32,
     },
+    /// A share of the norms outside [0, 1].
+    #[error("share {found} of the norms is outside [0, 1]")]
+    EarlyShare {
+        /// The share.
+        found: f32,
+    },
     /// A device other than the CPU failed.
     #[error("the device failed")]
     Device {
@@ -140,6 +146,7 @@ impl Hint for ExecError {
             | Self::Length { .. }
             | Self::UnknownTap { .. }
             | Self::SourceWeight { .. }
+            | Self::EarlyShare { .. }
             | Self::Device { .. } => return None,
         };
         Some(advice.to_owned())

@@ -21,7 +21,7 @@ mod step_times;
 pub use error::ExecError;
 pub use executor::Executor;
 pub use logits::Logits;
-pub use norm_mode::NormMode;
+pub use norm_mode::{NormMode, NormStatistics};
 pub use optimizer::{AdamConfig, Optimizer, OptimizerConfig, OptimizerMemory, SettingError, SgdConfig};
 pub use param::{affine_params, node_param, param};
 pub use state::ExecutorState;

@@ -1,4 +1,4 @@
-use crate::{ExecError, NormMode, affine_params};
+use crate::{ExecError, NormMode, NormStatistics, affine_params};
 use flipcast_graph::{AffineTable, Graph};
 use flipcast_tensor::Tensor;
 use std::collections::HashMap;
@@ -79,6 +79,11 @@ impl ExecutorState {
     /// Which statistics batch norms use.
     pub fn norm_mode(&self) -> NormMode {
         self.norm_mode
+    }
+
+    /// What the norm at this place of the affine table uses.
+    pub fn statistics_of(&self, index: usize) -> NormStatistics {
+        self.norm_mode.of_norm(index, self.table.entries().len())
     }
 
     /// Sets which statistics batch norms use. What a forward pass before left for a backward pass is void.

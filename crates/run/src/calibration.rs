@@ -220,7 +220,7 @@ fn fit_adapted(
             Some(second) => Some(second),
             None => return Ok(None),
         },
-        NormMode::Mixed { .. } if has_batch_norm => return Ok(None),
+        NormMode::Mixed { .. } | NormMode::Early { .. } if has_batch_norm => return Ok(None),
         _ => None,
     };
     let mut steps = Vec::new();

@@ -1,5 +1,5 @@
-use crate::{Reference, ReferenceError, ReferenceNorm, ReferenceRun, ReferenceValue};
-use flipcast_executor::{ExecError, Executor, ExecutorState, Logits, NormMode, checks};
+use crate::{Reference, ReferenceError, ReferenceRun, ReferenceValue};
+use flipcast_executor::{ExecError, Executor, ExecutorState, Logits, checks};
 use flipcast_graph::{Graph, Plan, PlanOptions};
 use flipcast_tensor::{Batch, Tensor};
 use std::collections::HashMap;
@@ -52,13 +52,8 @@ impl Executor for ReferenceExecutor {
         self.state.ready = false;
         checks::check_extents(self.reference.graph(), &self.plan, self.norm_mode(), batch)?;
         checks::check_images(batch)?;
-        let mode = match self.norm_mode() {
-            NormMode::Running => ReferenceNorm::Running,
-            NormMode::Batch => ReferenceNorm::Batch,
-            NormMode::Mixed { source_weight } => ReferenceNorm::Mixed { source_weight: f64::from(source_weight) },
-        };
         let affine = widen(self.affine());
-        let run = self.reference.forward(batch, mode, &affine);
+        let run = self.reference.forward(batch, self.norm_mode().into(), &affine);
         let run = self.run.insert(run.map_err(exec_error)?);
         self.logits = narrow(run.logits());
         let logits = Logits::new(&self.logits, self.reference.graph().num_classes());

@@ -102,7 +102,7 @@ impl AdaptJob<'_> {
     /// Fewest images of a batch: 2 where they are normalised with each other's statistics alone.
     pub(super) fn smallest_batch(&self, mode: NormMode) -> usize {
         match mode {
-            NormMode::Batch if self.model.graph().has_batch_norm() => 2,
+            NormMode::Batch | NormMode::Early { .. } if self.model.graph().has_batch_norm() => 2,
             _ => 1,
         }
     }

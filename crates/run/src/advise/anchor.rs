@@ -4,7 +4,7 @@ use super::Candidate;
 use crate::images::Images;
 use crate::layer_statistics::{SampledImages, gather_statistics};
 use crate::{RunError, Watcher};
-use flipcast_exec::NormMode;
+use flipcast_exec::{NormMode, NormStatistics};
 use flipcast_graph::{Graph, NodeId, NormKind};
 use flipcast_models::Model;
 use serde::{Deserialize, Serialize};
@@ -76,15 +76,19 @@ impl Anchors {
     /// # Errors
     /// When they are those of another model.
     pub fn apply(&self, model: &Model, mode: NormMode) -> Result<Model, RunError> {
-        let source_weight = match mode {
-            NormMode::Running => return Ok(model.clone()),
-            NormMode::Batch => 0.0,
-            NormMode::Mixed { source_weight } => source_weight,
-        };
-        let mix = |running: f32, clean: f32| source_weight * running + (1.0 - source_weight) * clean;
+        if mode == NormMode::Running {
+            return Ok(model.clone());
+        }
         let graph = model.graph();
         let (table, mut affine) = (graph.affine_table(), model.affine());
-        for (node, norm) in graph.norms().filter(|(_, norm)| norm.kind == NormKind::Batch) {
+        let norms = graph.norms().count();
+        for (index, (node, norm)) in graph.norms().enumerate().filter(|(_, (_, norm))| norm.kind == NormKind::Batch) {
+            let source_weight = match mode.of_norm(index, norms) {
+                NormStatistics::Running => continue,
+                NormStatistics::Batch => 0.0,
+                NormStatistics::Mixed { source_weight } => source_weight,
+            };
+            let mix = |running: f32, clean: f32| source_weight * running + (1.0 - source_weight) * clean;
             let name = &graph.node(node).name;
             let values = |suffix: &str| model.param(&format!("{name}.{suffix}")).map(|tensor| tensor.values());
             let entry = table.entries().iter().find(|entry| entry.name == *name);

@@ -154,8 +154,12 @@ impl Case {
     }
 }
 
-const ALL_MODES: [ReferenceNorm; 3] =
-    [ReferenceNorm::Running, ReferenceNorm::Batch, ReferenceNorm::Mixed { source_weight: 0.375 }];
+const ALL_MODES: [ReferenceNorm; 4] = [
+    ReferenceNorm::Running,
+    ReferenceNorm::Batch,
+    ReferenceNorm::Mixed { source_weight: 0.375 },
+    ReferenceNorm::Early { share: 0.5 },
+];
 
 fn random_param(spec: &ParamSpec, random: &mut Random) -> Tensor {
     let fan_in: usize = spec.shape.iter().skip(1).product();

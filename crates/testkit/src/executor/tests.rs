@@ -1,6 +1,6 @@
 use super::*;
 use crate::{Case, cases};
-use flipcast_exec::{Network, NetworkOptions};
+use flipcast_exec::{Network, NetworkOptions, NormMode};
 use flipcast_graph::PlanError;
 
 fn case(name: &str) -> Case {

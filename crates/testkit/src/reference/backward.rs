@@ -60,7 +60,7 @@ impl Reference {
             }
             Op::Norm(layer) => {
                 let params = self.norm_params(node, layer, run);
-                let found = normalise_backward(gradient, input(0), layer, run.mode, &params);
+                let found = normalise_backward(gradient, input(0), layer, self.norm_mode(node, run), &params);
                 let (scale, shift) = affine[self.affine_range(node)].split_at_mut(layer.channels);
                 scale.copy_from_slice(&found.scale);
                 shift.copy_from_slice(&found.shift);

@@ -103,7 +103,7 @@ impl Reference {
             }
             Op::Norm(layer) => {
                 let params = self.norm_params(node, layer, run);
-                normalise(input(0), layer, run.mode, &params)
+                normalise(input(0), layer, self.norm_mode(node, run), &params)
             }
             Op::Activation(kind) => input(0).map(activation::activate(*kind)),
             Op::MaxPool(pool) => pool::max_pool(input(0), *pool, dims),
@@ -139,6 +139,13 @@ impl Reference {
             _ => self.params.get(&format!("{}.{suffix}", node.name)),
         };
         found.map_or(&[][..], Vec::as_slice)
+    }
+
+    /// Which statistics the norm `node` uses in `run`.
+    pub(super) fn norm_mode(&self, node: &Node, run: &ReferenceRun) -> ReferenceNorm {
+        let names: Vec<&str> = self.graph.norms().map(|(id, _)| self.graph.node(id).name.as_str()).collect();
+        let place = names.iter().position(|name| *name == node.name);
+        run.mode.of(place.expect("a norm is one of the graph's"), names.len())
     }
 
     /// The parameters of a norm layer, with the scale and shift of `run`.

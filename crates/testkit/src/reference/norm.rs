@@ -1,5 +1,6 @@
 use super::statistics::Sharing;
 use super::value::ReferenceValue;
+use flipcast_executor::NormMode;
 use flipcast_graph::NormLayer;
 
 /// Which statistics batch norms use. Group and layer norms always use those of the image or pixel.
@@ -14,6 +15,44 @@ pub enum ReferenceNorm {
         /// Share of the running statistics, 0 to 1.
         source_weight: f64,
     },
+    /// Mean and biased variance of the batch in the first norms of the graph, the running statistics in the others.
+    Early {
+        /// Share of the norms that take the batch's, 0 to 1, rounded up.
+        share: f64,
+    },
+}
+
+impl ReferenceNorm {
+    /// What the norm at `index` of `norms` uses: any but [`ReferenceNorm::Early`].
+    pub(super) fn of(self, index: usize, norms: usize) -> Self {
+        match self {
+            Self::Early { share } if (index as f64) < share * norms as f64 => Self::Batch,
+            Self::Early { .. } => Self::Running,
+            same => same,
+        }
+    }
+}
+
+impl From<ReferenceNorm> for NormMode {
+    fn from(mode: ReferenceNorm) -> Self {
+        match mode {
+            ReferenceNorm::Running => Self::Running,
+            ReferenceNorm::Batch => Self::Batch,
+            ReferenceNorm::Mixed { source_weight } => Self::Mixed { source_weight: source_weight as f32 },
+            ReferenceNorm::Early { share } => Self::Early { share: share as f32 },
+        }
+    }
+}
+
+impl From<NormMode> for ReferenceNorm {
+    fn from(mode: NormMode) -> Self {
+        match mode {
+            NormMode::Running => Self::Running,
+            NormMode::Batch => Self::Batch,
+            NormMode::Mixed { source_weight } => Self::Mixed { source_weight: f64::from(source_weight) },
+            NormMode::Early { share } => Self::Early { share: f64::from(share) },
+        }
+    }
 }
 
 /// The parameters of one norm layer; the running statistics are empty unless it is a batch norm.

@@ -41,6 +41,7 @@ impl<'a> Sharing<'a> {
                 ReferenceNorm::Running => Mixture::running(params, k, 1.0),
                 ReferenceNorm::Batch => Mixture::OWN,
                 ReferenceNorm::Mixed { source_weight } => Mixture::running(params, k, source_weight),
+                ReferenceNorm::Early { .. } => unreachable!("the place of a norm says which of them it uses"),
             },
             NormKind::Group { .. } | NormKind::Layer => Mixture::OWN,
         };

@@ -25,12 +25,7 @@ impl Oracle {
     fn executor(&self, case: &Case, mode: ReferenceNorm) -> ReferenceExecutor {
         let options = NetworkOptions::adapt(case.batch_size, case.height, case.width);
         let mut executor = ReferenceExecutor::new(&case.graph, &case.params, options.plan_options()).unwrap();
-        let mode = match mode {
-            _ if self.fault == Fault::AlwaysRunning => NormMode::Running,
-            ReferenceNorm::Running => NormMode::Running,
-            ReferenceNorm::Batch => NormMode::Batch,
-            ReferenceNorm::Mixed { source_weight } => NormMode::Mixed { source_weight: source_weight as f32 },
-        };
+        let mode = if self.fault == Fault::AlwaysRunning { NormMode::Running } else { mode.into() };
         executor.set_norm_mode(mode).unwrap();
         executor
     }
@@ -139,11 +134,7 @@ impl Coarse {
         let options =
             NetworkOptions { taps: taps.to_vec(), ..NetworkOptions::adapt(case.batch_size, case.height, case.width) };
         let mut executor = ReferenceExecutor::new(&case.graph, &case.params, options.plan_options()).unwrap();
-        let ReferenceNorm::Mixed { source_weight } = mode else {
-            unreachable!("only this mode is run");
-        };
-        let source_weight = source_weight as f32;
-        executor.set_norm_mode(NormMode::Mixed { source_weight }).unwrap();
+        executor.set_norm_mode(mode.into()).unwrap();
         // One channel of the second norm is 4e-5 below zero wherever nothing comes in.
         let table = case.graph.affine_table();
         let (_, shifts) = table.names().find(|(name, _)| name == "bn2.bias").unwrap();
