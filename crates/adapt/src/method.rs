@@ -1,7 +1,7 @@
 use crate::{
-    AdaptError, Adapter, AsrConfig, BnConfig, BnCumulativeConfig, ComeConfig, CottaConfig, CplConfig, DeyoConfig,
-    EataConfig, EtaConfig, ParamRule, PixelSpace, RdumbConfig, RoidConfig, RplConfig, SarConfig, SourceConfig, Target,
-    TentConfig,
+    AdaptError, Adapter, AsrConfig, BnConfig, BnCumulativeConfig, BnEarlyConfig, ComeConfig, CottaConfig, CplConfig,
+    DeyoConfig, EataConfig, EtaConfig, ParamRule, PixelSpace, RdumbConfig, RoidConfig, RplConfig, SarConfig,
+    SourceConfig, Target, TentConfig,
 };
 use flipcast_executor::{NormMode, OptimizerConfig};
 use flipcast_graph::AffineTable;
@@ -106,6 +106,13 @@ pub const METHODS: &[MethodInfo] = &[
         reference: "Schneider et al., NeurIPS 2020",
         published: |_| M::BnCumulative(BnCumulativeConfig::default()),
         default: |_| M::BnCumulative(BnCumulativeConfig::default()),
+    },
+    MethodInfo {
+        name: "bn_early",
+        summary: "statistics of the batch in the first quarter of the norms, for batches of few classes",
+        reference: "",
+        published: |_| M::BnEarly(BnEarlyConfig::quarter()),
+        default: |_| M::BnEarly(BnEarlyConfig::quarter()),
     },
     MethodInfo {
         name: "tent",
@@ -231,6 +238,8 @@ pub enum MethodConfig {
     Bn(BnConfig),
     /// [`BnCumulative`](crate::BnCumulative).
     BnCumulative(BnCumulativeConfig),
+    /// [`BnEarly`](crate::BnEarly).
+    BnEarly(BnEarlyConfig),
     /// [`Tent`](crate::Tent).
     Tent(TentConfig),
     /// [`Rpl`](crate::Rpl).
@@ -264,6 +273,7 @@ impl MethodConfig {
             Self::Source(config) => config,
             Self::Bn(config) => config,
             Self::BnCumulative(config) => config,
+            Self::BnEarly(config) => config,
             Self::Tent(config) => config,
             Self::Rpl(config) => config,
             Self::Cpl(config) => config,

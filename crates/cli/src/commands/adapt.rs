@@ -37,7 +37,7 @@ pub struct Args {
     preprocess: PreprocessArgs,
     #[command(flatten)]
     images: DataArgs,
-    /// How the model adapts: source, bn, bn_cumulative, tent, rpl, cpl, eta, eata, rdumb, sar, cotta, roid,
+    /// How the model adapts: source, bn, bn_cumulative, bn_early, tent, rpl, cpl, eta, eata, rdumb, sar, cotta, roid,
     /// deyo, come or asr; auto follows `flipcast advise`, and where its answer differs from the source model's, the one that counts is the likelier right
     #[arg(long)]
     method: String,

@@ -27,7 +27,7 @@ pub struct SubjectArgs {
     pub preprocess: PreprocessArgs,
     #[command(flatten)]
     pub images: DataArgs,
-    /// How the model adapts, if not as the paper has it: source, bn, bn_cumulative, tent, rpl, cpl, eta, eata, rdumb, sar, cotta,
+    /// How the model adapts, if not as the paper has it: source, bn, bn_cumulative, bn_early, tent, rpl, cpl, eta, eata, rdumb, sar, cotta,
     /// roid, deyo, come or asr
     #[arg(long)]
     pub method: Option<String>,
