@@ -48,7 +48,8 @@ impl BnConfig {
 /// *Departures from the reference.* None; the two variances differ as published.
 #[derive(Debug)]
 pub struct Bn {
-    config: BnConfig,
+    method: &'static str,
+    mode: NormMode,
     kept: Kept,
 }
 
@@ -56,16 +57,21 @@ impl Bn {
     /// An adapter with these settings.
     pub fn new(config: BnConfig) -> Result<Self, AdaptError> {
         config.check()?;
-        Ok(Self { config, kept: Kept::default() })
+        Ok(Self::in_mode("bn", config.norm_mode()))
+    }
+
+    /// The adapter of a method that predicts in this mode and moves nothing.
+    pub(crate) fn in_mode(method: &'static str, mode: NormMode) -> Self {
+        Self { method, mode, kept: Kept::default() }
     }
 }
 
 impl Adapter for Bn {
     fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
         if !net.affine_table().has_batch_norm() {
-            return Err(AdaptError::NoStatistics { method: "bn" });
+            return Err(AdaptError::NoStatistics { method: self.method });
         }
-        net.set_norm_mode(self.config.norm_mode())?;
+        net.set_norm_mode(self.mode)?;
         self.kept.keep(net.forward(batch)?);
         Ok(StepOutput::unchanged(self.kept.logits()))
     }

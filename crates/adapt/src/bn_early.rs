@@ -1,11 +1,16 @@
-use crate::adapter::Kept;
 use crate::method::Method;
-use crate::{AdaptError, Adapter, StepOutput};
-use flipcast_executor::{Executor, NormMode};
-use flipcast_tensor::Batch;
+use crate::{AdaptError, Adapter, Bn};
+use flipcast_executor::NormMode;
 use serde::{Deserialize, Serialize};
 
-/// How many norms of [`BnEarly`] take the statistics of the batch.
+/// Batch-norm adaptation of the first norms alone.
+///
+/// *Idea.* Noise, blur and light change what the first layers see; which classes a batch holds changes what the last layers see. So statistics of the batch in the first norms undo
+/// part of a shift and, unlike those in all norms, do little harm where a batch holds few classes.
+/// *Formula.* The first `ceil(share * n)` of `n` norms use mean and variance of the batch, the others their running statistics.
+/// *Reference.* Flipcast's own; that norms differ in how far they should follow the batch was found by Lim et al., "TTN: A Domain-Shift Aware Batch Normalization in Test-Time
+/// Adaptation", ICLR 2023, who learn a mixture for every channel.
+/// *Departures from the reference.* Nothing is learned.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BnEarlyConfig {
@@ -31,44 +36,6 @@ impl BnEarlyConfig {
     }
 }
 
-/// Batch-norm adaptation of the first norms alone.
-///
-/// *Idea.* Noise, blur and light change what the first layers see; which classes a batch holds changes what the last layers see. So statistics of the batch in the first norms undo
-/// part of a shift and, unlike those in all norms, do little harm where a batch holds few classes.
-/// *Formula.* The first `ceil(share * n)` of `n` norms use mean and variance of the batch, the others their running statistics.
-/// *Reference.* Flipcast's own; that norms differ in how far they should follow the batch was found by Lim et al., "TTN: A Domain-Shift Aware Batch Normalization in Test-Time
-/// Adaptation", ICLR 2023, who learn a mixture for every channel.
-/// *Departures from the reference.* Nothing is learned.
-#[derive(Debug)]
-pub struct BnEarly {
-    config: BnEarlyConfig,
-    kept: Kept,
-}
-
-impl BnEarly {
-    /// An adapter with these settings.
-    pub fn new(config: BnEarlyConfig) -> Result<Self, AdaptError> {
-        config.check()?;
-        Ok(Self { config, kept: Kept::default() })
-    }
-}
-
-impl Adapter for BnEarly {
-    fn step(&mut self, net: &mut dyn Executor, batch: &Batch) -> Result<StepOutput<'_>, AdaptError> {
-        if !net.affine_table().has_batch_norm() {
-            return Err(AdaptError::NoStatistics { method: "bn_early" });
-        }
-        net.set_norm_mode(self.config.norm_mode())?;
-        self.kept.keep(net.forward(batch)?);
-        Ok(StepOutput::unchanged(self.kept.logits()))
-    }
-
-    fn reset(&mut self, net: &mut dyn Executor) -> Result<(), AdaptError> {
-        net.reset_affine();
-        Ok(())
-    }
-}
-
 impl Method for BnEarlyConfig {
     fn name(&self) -> &'static str {
         "bn_early"
@@ -83,7 +50,8 @@ impl Method for BnEarlyConfig {
     }
 
     fn build(&self, _seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
-        Ok(Box::new(BnEarly::new(*self)?))
+        self.check()?;
+        Ok(Box::new(Bn::in_mode("bn_early", BnEarlyConfig::norm_mode(self))))
     }
 }
 
@@ -91,12 +59,13 @@ impl Method for BnEarlyConfig {
 mod tests {
     use super::*;
     use crate::small_network::small_engine;
+    use flipcast_executor::Executor;
 
     /// What it answers with this share of the norms, and what the network answers in `mode`.
     fn both(share: f32, mode: NormMode) -> [Vec<f32>; 2] {
         let (mut net, batch) = small_engine();
-        let early =
-            BnEarly::new(BnEarlyConfig { share }).unwrap().step(&mut net, &batch).unwrap().logits.values().to_vec();
+        let mut method = BnEarlyConfig { share }.build(0).unwrap();
+        let early = method.step(&mut net, &batch).unwrap().logits.values().to_vec();
         net.set_norm_mode(mode).unwrap();
         [early, net.forward(&batch).unwrap().values().to_vec()]
     }
@@ -119,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_share_above_one_is_refused() {
-        assert!(BnEarly::new(BnEarlyConfig { share: 1.5 }).is_err());
-        assert!(BnEarly::new(BnEarlyConfig { share: f32::NAN }).is_err());
+        assert!(BnEarlyConfig { share: 1.5 }.build(0).is_err());
+        assert!(BnEarlyConfig { share: f32::NAN }.build(0).is_err());
     }
 }

@@ -45,7 +45,7 @@ pub use asr::{Asr, AsrConfig, AsrStep};
 pub use augment::{AugmentConfig, Padding, PixelSpace};
 pub use bn::{Bn, BnConfig};
 pub use bn_cumulative::{BnCumulative, BnCumulativeConfig};
-pub use bn_early::{BnEarly, BnEarlyConfig};
+pub use bn_early::BnEarlyConfig;
 pub use come::{Come, ComeConfig};
 pub use cotta::{Cotta, CottaConfig, CottaLoss};
 pub use cpl::{Cpl, CplConfig};

@@ -238,7 +238,7 @@ pub enum MethodConfig {
     Bn(BnConfig),
     /// [`BnCumulative`](crate::BnCumulative).
     BnCumulative(BnCumulativeConfig),
-    /// [`BnEarly`](crate::BnEarly).
+    /// [`Bn`](crate::Bn), in the first norms alone.
     BnEarly(BnEarlyConfig),
     /// [`Tent`](crate::Tent).
     Tent(TentConfig),

@@ -196,7 +196,7 @@ def test_preprocessing_may_be_given(model, pictures):
 
 @pytest.mark.parametrize(
     "method",
-    ["source", "bn", "tent", "rpl", "cpl", "eta", "rdumb", "sar", "cotta", "roid", "deyo", "come", "asr"],
+    ["source", "bn", "bn_early", "tent", "rpl", "cpl", "eta", "rdumb", "sar", "cotta", "roid", "deyo", "come", "asr"],
 )
 def test_every_method_that_needs_no_other_data_adapts(model, pictures, method):
     images, _ = pictures
