@@ -412,7 +412,9 @@ impl MethodConfig {
 
     /// The adapter. Methods that draw random numbers draw them from `seed`.
     pub fn build(&self, seed: u64) -> Result<Box<dyn Adapter + Send>, AdaptError> {
-        self.read(|method| method.build(seed))
+        let adapter = self.read(|method| method.build(seed))?;
+        self.norm_mode().check()?;
+        Ok(adapter)
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::Norms;
 use crate::small_network::small_engine;
-use flipcast_executor::Executor;
+use flipcast_executor::{ExecError, Executor};
 
 /// Every method with its default settings and all its published ones.
 fn configs() -> Vec<MethodConfig> {
@@ -44,6 +44,20 @@ fn settings_survive_being_written_and_read() {
         assert!(text.contains(&format!("\"method\":\"{}\"", config.name())));
         let read: MethodConfig = serde_json::from_str(&text).unwrap();
         assert_eq!(read, config, "{text}");
+    }
+}
+
+#[test]
+fn every_norm_mode_is_checked_before_anything_runs() {
+    for mut config in configs() {
+        let Some(shared) = config.method_mut().shared() else { continue };
+        *shared.norm_mode = NormMode::Early { share: 0.25 };
+        config.check().unwrap();
+        if let Some(shared) = config.method_mut().shared() {
+            *shared.norm_mode = NormMode::Early { share: 1.25 };
+        }
+        let error = config.check().unwrap_err();
+        assert!(matches!(error, AdaptError::Exec(ExecError::EarlyShare { .. })), "{config:?}: {error:?}");
     }
 }
 
