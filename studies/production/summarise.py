@@ -22,7 +22,7 @@ def load(path, prefix=""):
         size = next(name for least, most, name in BINS if least <= images < most)
         rows.append(dict(
             seed=row["seed"], shift=row["shift"], severity=row["severity"], shares=row["shares"], size=size, images=images,
-            order=row["order"], bursts=row["bursts"] == "1",
+            order=row["order"], bursts=row["bursts"] == "1", truth=truth,
             error=100 * (estimate - truth), held=low - 1e-9 <= truth <= high + 1e-9, half=50 * (high - low), flags=row[prefix + "flags"].split(),
         ))
     # A sample that asked for more images than there are is the same as the full one.
@@ -93,6 +93,16 @@ def orders(rows):
         print(f"| {order} | {len(part)} | {mean(abs(r['error']) for r in part):.2f} | {100 * mean(r['held'] for r in part):.0f} | {change:.2f} | {100 * mean(r['bursts'] for r in part):.0f} |")
 
 
+def chance(rows):
+    print("\nRoot mean square error in points, and by how much the accuracy of so many images scatters around that of their source, `sqrt(a (1 - a) / n)`:\n")
+    print("| | " + " | ".join(size for _, _, size in BINS) + " |\n|---|" + "---|" * len(BINS))
+    by_size = [[r for r in rows if r["size"] == size] for _, _, size in BINS]
+    error = [mean(r["error"] ** 2 for r in part) ** 0.5 for part in by_size]
+    scatter = [100 * mean(r["truth"] * (1 - r["truth"]) / r["images"] for r in part) ** 0.5 for part in by_size]
+    for name, values in (("error", error), ("scatter", scatter)):
+        print(f"| {name} | " + " | ".join(f"{value:.1f}" for value in values) + " |")
+
+
 def errors(rows):
     print("| samples | number | mean error | bias | worst | held, % | least held corruption, % | half width |\n|---|---|---|---|---|---|---|---|")
     print(line("all", rows))
@@ -109,6 +119,7 @@ def main():
         rows = [r for r in everything if r["order"] == "drawn"]
         print(f"\n## {path.stem}\n")
         errors(rows)
+        chance(rows)
         second = [r for r in load(path, "second_") if r["order"] == "drawn"]
         if second:
             print("\nThe model with the statistics of the batch, from which adapting begins:\n")
