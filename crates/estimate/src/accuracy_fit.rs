@@ -19,6 +19,8 @@ const EDGE: f64 = 0.03;
 const KINDS_APART: f64 = 0.02;
 /// Share of kinds of shift on which transport agrees with the other signals where shares are the calibration's.
 const SHARES_TEST_LEVEL: f64 = 0.9;
+/// By how much, as a share, an early look must make errors smaller to be worth a pass more.
+const WORTH_A_LOOK: f64 = 0.05;
 
 /// Signals of images whose accuracy is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +50,7 @@ impl SignalSample {
 /// shift they were fitted without is what they will err by on the next kind.
 /// *Formula.* Ridge regressions of the log-odds of the accuracy. The first on the log-odds of `cross`, its square, of `confidence` and of
 /// `reverse`, on `entropy`, `concentration`, `x = log(n / K)` and `x` times the log-odds of `cross`; the first also on `min(source_concentration, log 10)^2` times the log-odds of `confidence`,
-/// which tells few classes from a collapse onto few answers, the second also on the log-odds of `transport`, `x` times these, and `x^2`. Weights `(a (1 - a))^2 / (0.02^2 + a (1 - a) / n)`. The error of an accuracy `a` from `n` images has the scale
+/// which tells few classes from a collapse onto few answers, and on the log-odds of `early_cross` and their square where these lower the errors, the second also on the log-odds of `transport`, `x` times these, and `x^2`. Weights `(a (1 - a))^2 / (0.02^2 + a (1 - a) / n)`. The error of an accuracy `a` from `n` images has the scale
 /// `s^2 = 4 a (1 - a) (t^2 + c^2 / n + b^2 / k) + d^2`, with `k` the number of classes that the answers are spread over as if evenly, `d` half of what the
 /// averaged two differ by, and `t`, `c`, `b` of the largest likelihood, groups counted alike. The half width is `q s` with `q` the [`grouped_quantile`] of `|error| / s`. Samples whose shares look usual and those whose shares do not have
 /// scales and quantiles of their own ([`SampleErrors`]). The chance by which the labelled images are easier or harder than others is added in squares, since all calibration cells share it.
@@ -58,6 +60,9 @@ impl SignalSample {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccuracyFit {
+    /// What is known where there was an early look too, if that made errors smaller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    with_early_look: Option<Box<AccuracyFit>>,
     members: Members,
     shares_test: SharesTest,
     /// Whether images are unlike those of every known shift; `None` in a fit of the second look, for which the source model's tells.
@@ -76,6 +81,9 @@ pub struct AccuracyFit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Members {
+    /// Whether the first regression uses an early look.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    early_look: bool,
     /// Accuracy of samples with any shares.
     any_shares: Regression,
     /// Accuracy of samples with usual shares.
@@ -134,8 +142,25 @@ impl AccuracyFit {
     /// # Errors
     /// When there are fewer than two kinds of shift or too few samples.
     pub fn fit(samples: &[SignalSample], labelled_images: usize) -> Result<Self, EstimateError> {
-        let fit = Self::fit_look(samples, labelled_images)?;
-        Ok(Self { familiarity: Some(Familiarity::fit(samples, &kinds_of(samples))?), ..fit })
+        let fit = Self::fit_look(samples, labelled_images, false)?;
+        let mut with_early_look = None;
+        if samples.iter().all(|sample| sample.signals.early_cross.is_some()) {
+            let early = Self::fit_look(samples, labelled_images, true)?;
+            let sizes = [&early, &fit].map(|fit| fit.errors.mae(0).unwrap_or(0.0));
+            with_early_look = (sizes[0] < (1.0 - WORTH_A_LOOK) * sizes[1]).then(|| Box::new(early));
+        }
+        let familiarity = Some(Familiarity::fit(samples, &kinds_of(samples))?);
+        Ok(Self { with_early_look, familiarity, ..fit })
+    }
+
+    /// Whether estimates gain from an early look.
+    pub fn wants_early_look(&self) -> bool {
+        self.with_early_look.is_some()
+    }
+
+    /// What these signals are told by.
+    fn speaking(&self, signals: &Signals) -> &Self {
+        self.with_early_look.as_deref().filter(|_| signals.early_cross.is_some()).unwrap_or(self)
     }
 
     /// Learns the accuracy of the second look from the same signals, where the samples' accuracies are the second look's.
@@ -144,23 +169,23 @@ impl AccuracyFit {
     /// As [`AccuracyFit::fit`].
     pub fn fit_second(samples: &[SignalSample], labelled_images: usize) -> Result<Self, EstimateError> {
         let exchanged = |sample: &SignalSample| SignalSample { signals: sample.signals.of_second(), ..*sample };
-        Self::fit_look(&samples.iter().map(exchanged).collect::<Vec<_>>(), labelled_images)
+        Self::fit_look(&samples.iter().map(exchanged).collect::<Vec<_>>(), labelled_images, false)
     }
 
     /// Learns from samples whose first look's accuracies are known.
-    fn fit_look(samples: &[SignalSample], labelled_images: usize) -> Result<Self, EstimateError> {
+    fn fit_look(samples: &[SignalSample], labelled_images: usize, early_look: bool) -> Result<Self, EstimateError> {
         if samples.len() < FEWEST_SAMPLES {
             let (found, expected) = (samples.len(), FEWEST_SAMPLES);
             return Err(EstimateError::TooFew { what: "calibration samples", found, expected });
         }
-        let members = Members::fit(samples.iter())?;
+        let members = Members::fit(samples.iter(), early_look)?;
         let kinds = kinds_of(samples);
         if kinds.len() < 2 {
             return Err(EstimateError::TooFew { what: "kinds of shift", found: kinds.len(), expected: 2 });
         }
         let mut left_out = Vec::new();
         for &kind in &kinds {
-            let without = Members::fit(samples.iter().filter(|sample| sample.group != Some(kind)))?;
+            let without = Members::fit(samples.iter().filter(|sample| sample.group != Some(kind)), early_look)?;
             let of_kind = samples.iter().filter(|sample| sample.group == Some(kind));
             left_out.extend(of_kind.map(|sample| LeftOut::look(&without, sample, kind)));
         }
@@ -171,6 +196,7 @@ impl AccuracyFit {
             values.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], v| [low.min(v), high.max(v)])
         };
         Ok(Self {
+            with_early_look: None,
             members,
             shares_test,
             familiarity: None,
@@ -183,7 +209,8 @@ impl AccuracyFit {
 
     /// The accuracy that belongs to `signals`, with an interval meant to hold the truth with probability `level`.
     pub fn estimate(&self, signals: &Signals, level: f64) -> Estimate {
-        let Outlook { accuracy, half_width, flags } = self.outlook(signals, self.strangeness(signals), level);
+        let strangeness = self.strangeness(signals);
+        let Outlook { accuracy, half_width, flags } = self.speaking(signals).outlook(signals, strangeness, level);
         Estimate::around(accuracy, half_width, flags)
     }
 
@@ -214,8 +241,8 @@ impl AccuracyFit {
 
     /// What each member says of `signals`.
     pub fn opinions(&self, signals: &Signals) -> Opinions {
-        let residual = self.members.transport_residual(signals);
-        self.members.opinions(signals, self.shares_test.allows(residual, signals.images))
+        let Self { members, shares_test, .. } = self.speaking(signals);
+        members.opinions(signals, shares_test.allows(members.transport_residual(signals), signals.images))
     }
 
     /// How much less sure of itself the second look is than known shifts lead to expect, as a multiple of the most by which a sample of a kind of shift that was left out fell short; above 1
@@ -226,7 +253,7 @@ impl AccuracyFit {
 
     /// Errors on kinds of shift that the fit had not seen.
     pub fn errors(&self) -> &SampleErrors {
-        &self.errors
+        self.with_early_look.as_ref().map_or(&self.errors, |early| &early.errors)
     }
 
     /// What continuing the regressions beyond the samples adds to or takes from the accuracy.
@@ -244,7 +271,10 @@ impl AccuracyFit {
 }
 
 impl Members {
-    fn fit<'a>(samples: impl Iterator<Item = &'a SignalSample> + Clone) -> Result<Self, EstimateError> {
+    fn fit<'a>(
+        samples: impl Iterator<Item = &'a SignalSample> + Clone,
+        early_look: bool,
+    ) -> Result<Self, EstimateError> {
         let usual = samples.clone().filter(|sample| sample.has_usual_shares());
         let sampled = samples.clone().filter(|sample| sample.shares == ClassShares::Sample);
         let accuracy = |sample: &SignalSample, features: Vec<f64>| {
@@ -256,13 +286,14 @@ impl Members {
                 weight: spread * spread / (KINDS_APART.powi(2) + spread / images),
             }
         };
-        let any_shares = |sample: &SignalSample| accuracy(sample, sample.signals.features());
+        let any_shares = |sample: &SignalSample| accuracy(sample, features_of_any_shares(&sample.signals, early_look));
         let usual_shares = |sample: &SignalSample| accuracy(sample, sample.signals.features_of_usual_shares());
         let transport = |sample: &SignalSample| {
             let signals = &sample.signals;
             Observed { features: signals.features_of_transport(), target: log_odds(signals.transport), weight: 1.0 }
         };
         Ok(Self {
+            early_look,
             any_shares: Regression::fit(&samples.map(any_shares).collect::<Vec<_>>())?,
             usual_shares: Regression::fit(&usual.map(usual_shares).collect::<Vec<_>>())?,
             transport: Regression::fit(&sampled.map(transport).collect::<Vec<_>>())?,
@@ -271,7 +302,7 @@ impl Members {
 
     fn opinions(&self, signals: &Signals, shares_look_usual: bool) -> Opinions {
         Opinions {
-            any_shares: share(self.any_shares.predict(&signals.features())),
+            any_shares: share(self.any_shares.predict(&features_of_any_shares(signals, self.early_look))),
             usual_shares: share(self.usual_shares.predict(&signals.features_of_usual_shares())),
             shares_look_usual,
         }
@@ -281,6 +312,10 @@ impl Members {
     fn transport_residual(&self, signals: &Signals) -> f64 {
         log_odds(signals.transport) - self.transport.predict(&signals.features_of_transport())
     }
+}
+
+fn features_of_any_shares(signals: &Signals, early_look: bool) -> Vec<f64> {
+    if early_look { signals.features_with_early_look() } else { signals.features() }
 }
 
 /// A sample as members saw it that were fitted without its kind.

@@ -21,6 +21,7 @@ const CLASSES_FOR_ONE: f64 = 10.0;
 /// `concentration = log max(0.2, K (sum_k h_k^2 - 1/m) / (1 - 1/m))` with `h` the shares of the answers `a'` among `m` images, which does not depend on `m`;
 /// `source_concentration` is that of the answers `a`. `transport` is COT of `p` with uniform shares. `second_confidence = mean p'[a']`,
 /// `second_entropy` and `second_transport` are the same of `p'`: under shifts that the second look repairs it is sure of itself, under others it is not.
+/// Of an early look, at the same images with the statistics of the batch in the first norms alone, `early_cross` is what `cross` is of the second look. It depends less on which classes a batch holds.
 /// *Reference.* Flipcast's own; disagreement between two predictors goes back to Jiang et al., "Assessing Generalization of SGD via Disagreement", ICLR 2022,
 /// re-centred embeddings to NEO (arXiv 2510.05635).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +53,9 @@ pub struct Signals {
     pub second_entropy: f64,
     /// Its mean confidence after transport to uniform class shares.
     pub second_transport: f64,
+    /// The source model's mean probability of an early look's answers, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early_cross: Option<f64>,
 }
 
 impl Signals {
@@ -120,7 +124,26 @@ impl Signals {
             second_confidence: second_confidence / looked_at,
             second_entropy: second_entropy / looked_at,
             second_transport: SubsetCot::new(second).estimate(&twice, &uniform)?.value,
+            early_cross: None,
         })
+    }
+
+    /// The same with an early look at the first of `rows`, of which `source` was the first look.
+    ///
+    /// # Errors
+    /// When `early` has no image, more than there are rows, or other classes.
+    pub fn with_early_look(self, source: &Outputs, rows: &[usize], early: &Outputs) -> Result<Self, EstimateError> {
+        if early.classes() != source.classes() || early.images() == 0 || early.images() > rows.len() {
+            let (found, expected) = (early.images() * early.classes(), rows.len() * source.classes());
+            return Err(EstimateError::Length { what: "logits of the early look", found, expected });
+        }
+        let mut probs = Vec::with_capacity(source.classes());
+        let mut sum = 0.0;
+        for (&row, answer) in rows.iter().zip(early.classes_predicted()) {
+            source.probs_into(row, &mut probs);
+            sum += probs[answer];
+        }
+        Ok(Self { early_cross: Some(sum / early.images() as f64), ..self })
     }
 
     /// The same with the looks exchanged: what tells the accuracy of the second look, beside which the source model is the other one.
@@ -139,6 +162,7 @@ impl Signals {
             second_confidence: self.confidence,
             second_entropy: self.entropy,
             second_transport: self.transport,
+            early_cross: None,
         }
     }
 
@@ -153,6 +177,14 @@ impl Signals {
         // A model that answers few classes and is sure sees few classes; one that is not has collapsed.
         let answered = self.source_concentration.min(CLASSES_FOR_ONE.ln());
         features.extend([self.concentration, answered * answered * log_odds(self.confidence)]);
+        features
+    }
+
+    /// The same with an early look, without which it says nothing.
+    pub(crate) fn features_with_early_look(&self) -> Vec<f64> {
+        let mut features = self.features();
+        let cross = self.early_cross.map_or(0.0, log_odds);
+        features.extend([cross, cross * cross]);
         features
     }
 
@@ -231,6 +263,19 @@ mod tests {
         assert!((found.second_confidence - 2.0 / 3.0).abs() < 1e-6);
         assert!((found.second_entropy - entropy(1.0 / 3.0)).abs() < 1e-6);
         assert!((found.second_transport - 0.5).abs() < 1e-6, "one image for two classes");
+    }
+
+    #[test]
+    fn an_early_look_adds_what_the_source_model_gives_to_its_answers() {
+        let (a, b) = (3f32.ln(), 2f32.ln());
+        let source = Outputs::new(vec![a, 0.0, 0.0, b], 2).unwrap();
+        let seen = signals(&[a, 0.0, 0.0, b], &[0.0, b, 0.0, a], &[0, 1]);
+        let early = Outputs::new(vec![0.0, 1.0], 2).unwrap();
+        let found = seen.with_early_look(&source, &[1, 0], &early).unwrap();
+        assert!((found.early_cross.unwrap() - 2.0 / 3.0).abs() < 1e-6);
+        assert_eq!(Signals { early_cross: None, ..found }, seen);
+        assert_eq!(found.features_with_early_look().len(), found.features().len() + 2);
+        assert!(seen.with_early_look(&source, &[], &early).is_err());
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub(crate) fn samples(kinds: usize, per_kind: usize, seed: u64) -> Vec<SignalSam
                 second_confidence: share(0.3 * seen + 1.0 + 0.05 * random.normal()),
                 second_entropy: 1.4 - 0.5 * seen,
                 second_transport: share(seen - concentration + 0.05 * random.normal()),
+                early_cross: None,
             };
             let accuracy = right as f64 / images as f64;
             let group = (kind > 0).then(|| kind - 1);

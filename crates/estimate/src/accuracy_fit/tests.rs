@@ -78,3 +78,33 @@ fn a_fit_is_the_same_after_it_was_stored() {
     let again: AccuracyFit = serde_json::from_str(&text).unwrap();
     assert_eq!(again.estimate(&samples(1, 1, 3)[0].signals, 0.9), fit.estimate(&samples(1, 1, 3)[0].signals, 0.9));
 }
+
+/// Samples with an early look whose `cross` is what `look` makes of the accuracy.
+fn with_early_look(look: impl Fn(f64) -> f64) -> Vec<SignalSample> {
+    let add = |sample: SignalSample| SignalSample {
+        signals: Signals { early_cross: Some(look(sample.accuracy)), ..sample.signals },
+        ..sample
+    };
+    samples(18, 15, 1).into_iter().map(add).collect()
+}
+
+#[test]
+fn an_early_look_is_used_where_it_makes_errors_smaller() {
+    let known = with_early_look(|accuracy| share(0.8 * log_odds(accuracy) + 0.2));
+    let fit = AccuracyFit::fit(&known, 5000).unwrap();
+    assert!(fit.wants_early_look());
+    let plain = AccuracyFit::fit(&samples(18, 15, 1), 5000).unwrap();
+    assert!(fit.errors().mae(0) < plain.errors().mae(0));
+    // Images without such a look are told as before.
+    let without = Signals { early_cross: None, ..known[7].signals };
+    assert_eq!(fit.estimate(&without, 0.9), plain.estimate(&without, 0.9));
+    assert_ne!(fit.estimate(&known[7].signals, 0.9), plain.estimate(&without, 0.9));
+}
+
+#[test]
+fn an_early_look_that_tells_nothing_is_left_out() {
+    let known = with_early_look(|_| 0.5);
+    let fit = AccuracyFit::fit(&known, 5000).unwrap();
+    assert!(!fit.wants_early_look());
+    assert_eq!(fit, AccuracyFit::fit(&samples(18, 15, 1), 5000).unwrap());
+}
