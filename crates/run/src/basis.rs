@@ -40,16 +40,24 @@ pub struct Basis {
     /// The mean embedding, where a second look moves embeddings there: for networks without batch norms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedding_mean: Option<Vec<f32>>,
+    /// Whether images are also looked at with the statistics of the batch in the first norms alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub early_look: bool,
 }
+
+/// Networks of more classes hold up without an early look: which classes a batch holds matters less there.
+pub(crate) const FEW_CLASSES: usize = 20;
 
 impl Basis {
     /// Learns from the source model's pass over clean images, all of which need a label.
     pub fn fit(pass: &SourcePass, scope: &Scope, model: &Model, options: ScoreOptions) -> Result<Self, RunError> {
-        let embedding_mean = (!model.graph().has_batch_norm()).then(|| {
+        let has_batch_norm = model.graph().has_batch_norm();
+        let embedding_mean = (!has_batch_norm).then(|| {
             let all: Vec<usize> = (0..pass.indices.len()).collect();
             pass.embeddings.mean_of(&all)
         });
-        Ok(Self { embedding_mean, ..Self::from_outputs(&pass.outputs, &pass.answers(scope)?, options)? })
+        let early_look = has_batch_norm && pass.outputs.classes() <= FEW_CLASSES;
+        Ok(Self { embedding_mean, early_look, ..Self::from_outputs(&pass.outputs, &pass.answers(scope)?, options)? })
     }
 
     /// Learns from a classifier's outputs for clean images and their labels, where there is nothing else.
@@ -63,6 +71,7 @@ impl Basis {
             cott_threshold: CottThreshold::Exact.fit(outputs, labels)?,
             temperature,
             embedding_mean: None,
+            early_look: false,
             options,
         })
     }

@@ -1,7 +1,7 @@
 //! Calibration: clean labelled images and corruptions made from them become a [`Calibration`].
 
 use crate::basis::{Basis, ScoreOptions};
-use crate::calibration::{CALIBRATION_FORMAT, CLEAN, Calibration, CellFits, ModelIdentity};
+use crate::calibration::{CALIBRATION_FORMAT, CLEAN, Calibration, CellFits, ModelIdentity, wants_early_look};
 use crate::calibration_shifts::CalibrationShift;
 use crate::cell::{CellRequest, Samples, Setting};
 use crate::cell_job::CellJob;
@@ -127,6 +127,8 @@ pub fn calibrate(
     let has_batch_norm = setting.model.graph().has_batch_norm();
     let CellFits { source, adapted, accuracy, adapted_accuracy } =
         CellFits::fit(&cells, setting.protocol, has_batch_norm)?;
+    // Images to come get an early look only if it helped here.
+    let basis = Basis { early_look: wants_early_look(accuracy.as_ref()), ..basis };
     Ok(Calibration {
         flipcast_calibration: CALIBRATION_FORMAT,
         made_by: Calibration::MADE_BY.to_owned(),

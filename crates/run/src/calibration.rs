@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The format this version writes.
-pub const CALIBRATION_FORMAT: u32 = 7;
+pub const CALIBRATION_FORMAT: u32 = 8;
 /// The cell of images as they are, and its group.
 pub(crate) const CLEAN: &str = "clean";
 
@@ -231,6 +231,11 @@ fn fit_adapted(
         steps.push(StepsSample { flips, gain, images: cell.cell.probe_images, group });
     }
     if_enough(AdaptedFit::fit(second, &steps))
+}
+
+/// Whether estimates gain from an early look.
+pub(crate) fn wants_early_look(accuracy: Option<&AccuracyFit>) -> bool {
+    accuracy.is_some_and(AccuracyFit::wants_early_look)
 }
 
 /// What was fitted; `None` where there was too little to fit to.

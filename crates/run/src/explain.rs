@@ -128,6 +128,7 @@ mod tests {
             second_confidence: 0.8,
             second_entropy: 0.5,
             second_transport: 0.7,
+            early_cross: None,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Calibrations on disk.
 
+use crate::Basis;
 use crate::artefact::{Artefact, checked_value, load_artefact, parse_artefact, read_artefact, to_json};
-use crate::calibration::{CALIBRATION_FORMAT, Calibration, CellFits, ModelIdentity};
+use crate::calibration::{CALIBRATION_FORMAT, Calibration, CellFits, ModelIdentity, wants_early_look};
 use crate::{RunError, Scope};
 use flipcast_images::preprocess::Preprocess;
 use flipcast_models::Model;
@@ -42,6 +43,7 @@ impl Calibration {
             made_by: Self::MADE_BY.to_owned(),
             source,
             adapted: of_adapted,
+            basis: Basis { early_look: wants_early_look(accuracy.as_ref()), ..kept.basis },
             accuracy,
             adapted_accuracy: adapted.and(adapted_accuracy),
             ..kept

@@ -11,6 +11,8 @@ pub(crate) struct Look {
     pub rows: Vec<usize>,
     /// Its outputs, at the temperature of clean images.
     pub second: Outputs,
+    /// Those of an early look at the same images, if there was one.
+    pub early: Option<Outputs>,
 }
 
 /// Second looks at a cell, from which nothing was measured yet: networks look one after the other, while signals of many looks can be measured at once.
@@ -40,7 +42,13 @@ impl Looks {
     pub(crate) fn measure(&self, warm: &Outputs) -> Result<Measured, RunError> {
         let looks: Vec<&Look> = std::iter::once(&self.whole).chain(self.samples.iter().map(|(_, look)| look)).collect();
         let transport = SubsetCot::new(warm);
-        let measure = |look: &Look| Signals::measure(warm, &look.rows, &look.second, &transport);
+        let measure = |look: &Look| {
+            let signals = Signals::measure(warm, &look.rows, &look.second, &transport)?;
+            match &look.early {
+                Some(early) => signals.with_early_look(warm, &look.rows, early),
+                None => Ok(signals),
+            }
+        };
         let measured =
             map_ranges(0, looks.len(), 1, |range| looks[range].iter().map(|look| measure(look)).collect::<Vec<_>>());
         let mut signals = measured.into_iter().flatten();
@@ -61,7 +69,7 @@ impl Looks {
     }
 
     fn flips_by_batch(&self, warm: &Outputs) -> Option<Vec<u32>> {
-        let Look { rows, second } = &self.whole;
+        let Look { rows, second, .. } = &self.whole;
         if !self.in_batches || second.images() < BATCH {
             return None;
         }

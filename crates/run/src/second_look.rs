@@ -1,6 +1,6 @@
 //! A second look at images: the same network under slightly other conditions.
 
-use crate::basis::Basis;
+use crate::basis::{Basis, FEW_CLASSES};
 use crate::head::head_of;
 use crate::images::Images;
 use crate::looks::{Look, Looks};
@@ -14,6 +14,8 @@ use flipcast_models::Model;
 
 /// Images that are looked at twice, at most.
 pub(crate) const PROBE: usize = 1000;
+/// Share of the norms that take the statistics of the batch in an early look: settled on calibration samples of two networks (`studies/production/third_look.md`).
+const EARLY_SHARE: f32 = 0.7;
 /// Images that share batch statistics.
 pub(crate) const BATCH: usize = FLIP_BATCH;
 /// Sizes of samples, in turn; the last is all images.
@@ -35,6 +37,8 @@ pub(crate) struct SecondLook<'a> {
     /// Images and classes of the source pass.
     images: usize,
     classes: usize,
+    /// Whether there is an early look beside it.
+    early: bool,
     condition: Condition<'a>,
 }
 
@@ -82,7 +86,7 @@ impl<'a> SecondLook<'a> {
 
     fn with_condition(outputs: &Outputs, basis: &Basis, condition: Condition<'a>) -> Self {
         let (images, classes) = (outputs.images(), outputs.classes());
-        Self { temperature: basis.temperature.value, images, classes, condition }
+        Self { temperature: basis.temperature.value, images, classes, early: basis.early_look, condition }
     }
 
     /// Looks at all images. Which of many are looked at twice is drawn by `seed`, so that the order in which they are stored
@@ -118,9 +122,15 @@ impl<'a> SecondLook<'a> {
     /// The second look at the first of `rows`.
     fn look(&mut self, rows: Vec<usize>) -> Result<Look, RunError> {
         let probe = &rows[..rows.len().min(PROBE)];
+        let mut early = None;
         let second = match &mut self.condition {
             Condition::BatchStatistics { net, images, source, scope } => {
-                let order = probe.iter().map(|&row| source.indices[row]).collect();
+                let order: Vec<usize> = probe.iter().map(|&row| source.indices[row]).collect();
+                if self.early {
+                    net.set_norm_mode(NormMode::Early { share: EARLY_SHARE })?;
+                    early = Some(scope.project(predict_in_batches(&mut **net, images, order.clone())?)?);
+                    net.set_norm_mode(NormMode::Batch)?;
+                }
                 scope.project(predict_in_batches(&mut **net, images, order)?)?
             }
             Condition::Recentred { head, clean_mean, source, scope } => {
@@ -137,7 +147,8 @@ impl<'a> SecondLook<'a> {
             Condition::Given(second) => rows_of(second, &rows)?,
             Condition::Nothing(source) => rows_of(source, probe)?,
         };
-        Ok(Look { second: second.scaled(self.temperature), rows })
+        let second = second.scaled(self.temperature);
+        Ok(Look { early: early.map(|early| early.scaled(self.temperature)), second, rows })
     }
 }
 
@@ -147,13 +158,14 @@ fn rows_of(outputs: &Outputs, rows: &[usize]) -> Result<Outputs, RunError> {
     Ok(Outputs::new(chosen, outputs.classes())?)
 }
 
-/// Predictions that the second look at a calibration cell of `images` images takes, samples included.
+/// Predictions that the second look at a calibration cell of `images` images takes, samples and early looks included.
 pub(crate) fn expected_images(model: &Model, images: usize) -> usize {
     if !model.graph().has_batch_norm() {
         return 0;
     }
+    let looks = 1 + usize::from(model.num_classes() <= FEW_CLASSES);
     let sample: usize = SAMPLE_IMAGES.iter().map(|&n| n.min(images).min(PROBE)).sum();
-    images.min(PROBE) + ClassShares::ALL.len() * sample / SAMPLE_IMAGES.len()
+    looks * (images.min(PROBE) + ClassShares::ALL.len() * sample / SAMPLE_IMAGES.len())
 }
 
 /// The network whose norms use the statistics of the batch, for the second look at some of `images` images.

@@ -7,8 +7,8 @@ use flipcast_images::{Image, Label};
 use flipcast_models::Model;
 use flipcast_run::open::OpenedData;
 use flipcast_run::{
-    Calibration, CalibrationJob, CalibrationShift, Cell, CleanImages, Device, FlipProtocol, Ledger, Merged, Part,
-    PartError, PartPlan, RunError, Setting, Unwatched, calibrate, make_cells, merge_parts,
+    Basis, Calibration, CalibrationJob, CalibrationShift, Cell, CleanImages, Device, FlipProtocol, Ledger, Merged,
+    Part, PartError, PartPlan, RunError, Setting, Unwatched, calibrate, make_cells, merge_parts,
 };
 
 const CLASSES: usize = 4;
@@ -42,6 +42,11 @@ fn calibrated(model: &Model) -> (Calibration, FlipProtocol) {
     (made, protocol)
 }
 
+/// What the cells of a calibration were made with: those of few classes have an early look, whether images to come get one or not.
+fn basis_of_cells(made: &Calibration) -> Basis {
+    Basis { early_look: true, ..made.basis.clone() }
+}
+
 #[test]
 fn a_calibration_holds_samples_of_every_cell_and_is_the_same_after_it_was_stored() {
     let model = model();
@@ -51,8 +56,11 @@ fn a_calibration_holds_samples_of_every_cell_and_is_the_same_after_it_was_stored
         assert_eq!(cell.cell.signals.expect("measured").images, 160);
         let kinds: Vec<ClassShares> = cell.cell.samples.iter().map(|sample| sample.shares).collect();
         assert!(kinds.len() >= 5, "{}: {kinds:?}", cell.name);
+        let looked_early = cell.cell.samples.iter().all(|sample| sample.signals.early_cross.is_some());
+        assert!(looked_early, "{}: few classes, so that an early look may be worth it", cell.name);
     }
-    assert!(made.accuracy.is_some());
+    let fit = made.accuracy.as_ref().expect("fitted");
+    assert_eq!(made.basis.early_look, fit.wants_early_look());
     let again = Calibration::parse(&made.to_json().expect("writes")).expect("reads");
     assert_eq!(again, made);
 }
@@ -61,13 +69,13 @@ fn a_calibration_holds_samples_of_every_cell_and_is_the_same_after_it_was_stored
 fn cells_in_flight_are_those_made_one_by_one() {
     let model = model();
     let (made, protocol) = calibrated(&model);
+    let basis = basis_of_cells(&made);
     let labelled = OpenedData::new("labelled", pictures(160, |i| i % CLASSES), &model).expect("opens");
     let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(2) };
     let job = CalibrationJob { shifts: shifts(), ..CalibrationJob::new(setting, labelled.request()) };
     for (shift, in_flight) in job.shifts.iter().zip(&made.cells[1..]) {
         let request = job.shifted(shift).expect("a known shift");
-        let alone =
-            job.cell(request, &made.basis).make(&CleanImages::default(), &mut Ledger::default(), &mut Unwatched);
+        let alone = job.cell(request, &basis).make(&CleanImages::default(), &mut Ledger::default(), &mut Unwatched);
         let alone = Cell { seconds: in_flight.cell.seconds, ..alone.expect("looks") };
         assert_eq!(alone, in_flight.cell, "{}", shift.name);
     }
@@ -82,7 +90,8 @@ fn cells_of_two_devices_are_those_of_one() {
     let setting = Setting { model: &model, protocol: &protocol, device: devices[0] };
     let job = CalibrationJob { shifts: shifts(), ..CalibrationJob::new(setting, labelled.request()) };
     let mut ledger = Ledger::in_memory();
-    let further = job.further_cells(&made.basis).expect("known shifts");
+    let basis = basis_of_cells(&made);
+    let further = job.further_cells(&basis).expect("known shifts");
     let cells: Vec<_> = further.into_iter().map(|(_, _, cell)| cell).collect();
     make_cells(&devices, &cells, 1 << 20, &ledger, || Unwatched).expect("makes them");
     // Whichever device made a cell, a run on the first finds it.

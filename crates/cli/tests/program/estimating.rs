@@ -138,9 +138,9 @@ fn fits_of_an_earlier_calibration_are_made_again_from_its_cells() {
     let newest = fs::read_to_string(asset("calibration.json")).expect("an asset");
     let (earlier, out) = (scratch.path("earlier.json"), scratch.path("again.json"));
     let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
-    for format in [5, 6] {
+    for format in [5, 6, 7] {
         let version = format!("\"flipcast_calibration\": {format}");
-        let text = without_check(&newest).replacen("\"flipcast_calibration\": 7", &version, 1);
+        let text = without_check(&newest).replacen("\"flipcast_calibration\": 8", &version, 1);
         scratch.write("earlier.json", text.as_bytes());
         flipcast(&["calibrate", "refit", &earlier, "--out", &out]).expect(0, &[]).prints(&["combined", "written to"]);
         assert_eq!(read(&fs::read_to_string(&out).expect("written")), read(&newest));
@@ -171,7 +171,7 @@ fn a_calibration_of_another_model_is_refused() {
         ("6", "is 6, whose fits have another form: refit it"),
     ] {
         let version = format!("\"flipcast_calibration\": {version}");
-        let other = without_check(&newer).replacen("\"flipcast_calibration\": 7", &version, 1);
+        let other = without_check(&newer).replacen("\"flipcast_calibration\": 8", &version, 1);
         scratch.write("other.json", other.as_bytes());
         with(&scratch.path("other.json")).expect(2, &[message]);
     }
@@ -202,7 +202,7 @@ fn calibrate_writes_an_artefact_that_estimate_takes() {
     let calibrate = ["calibrate", "--model", &model, "--data", &data, "--protocol", "statistics", "--out", &out];
     flipcast(&calibrate).expect(0, &[]).prints(&["of 16 clean images right", "combined", "written to"]);
     let artefact: Value = serde_json::from_slice(&fs::read(&out).expect("written")).expect("JSON");
-    assert_eq!(artefact["flipcast_calibration"], json!(7));
+    assert_eq!(artefact["flipcast_calibration"], json!(8));
     let text = fs::read_to_string(&out).expect("written");
     let mut changed = artefact.clone();
     changed["seed"] = json!(7);
