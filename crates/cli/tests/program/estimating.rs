@@ -250,7 +250,7 @@ fn calibrate_tells_the_cost_first_and_its_progress_off_a_terminal() {
     let args = calibrate_args(&scratch.path("c.json"));
     let plain = [args.clone(), vec!["--progress".into(), "plain".into()]].concat();
     let told = run(&plain)
-        .expect(0, &["28 cells of 24 images: 6,720 predictions, about", "c.cells.jsonl", "calibrate: 1 of 28, clean"]);
+        .expect(0, &["28 cells of 24 images: 12,096 predictions, about", "c.cells.jsonl", "calibrate: 1 of 28, clean"]);
     let (cost, progress) = (told.stderr.find("predictions"), told.stderr.find("1 of 28"));
     assert!(cost < progress, "{}", told.stderr);
     let again = run(&args).expect(0, &["28 cells of 24 images, 28 of them known"]);
