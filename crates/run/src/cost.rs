@@ -3,7 +3,7 @@
 use crate::calibrate::{CalibrationJob, CleanCell};
 use crate::ledger::{Ledger, cell_protocol, scored_protocol};
 use crate::second_look::expected_images;
-use crate::{Cell, CellRequest, Device, FlipProtocol, Images, RunError, Unwatched, collect_flips, run_source};
+use crate::{Cell, CellRequest, FlipProtocol, Images, RunError, Unwatched, collect_flips, run_source};
 use std::time::Instant;
 
 /// Images of the batch that is measured.
@@ -80,10 +80,8 @@ fn measure_pace(job: &CalibrationJob) -> Result<Pace, RunError> {
         let flips = collect_flips(setting.model, &images, scope, &one_step, setting.device, &mut Unwatched)?;
         Ok(Pace { load, predict, adapt: started.elapsed().as_secs_f64() / flips.adaptation.seen.max(1) as f64 })
     };
-    if matches!(setting.device, Device::Cuda { .. }) {
-        // The first network on a GPU compiles kernels and chooses algorithms.
-        measure()?;
-    }
+    // The first network is made and touches its memory for the first time; on a GPU it also compiles kernels and chooses algorithms.
+    measure()?;
     measure()
 }
 
