@@ -81,15 +81,39 @@ pub struct AccuracyFit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Members {
-    /// Whether the first regression uses an early look.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    early_look: bool,
+    /// What the first regression looks at.
+    #[serde(default, skip_serializing_if = "Looks::are_two")]
+    looks: Looks,
     /// Accuracy of samples with any shares.
     any_shares: Regression,
     /// Accuracy of samples with usual shares.
     usual_shares: Regression,
     /// What transport says of random samples.
     transport: Regression,
+}
+
+/// What a regression for any shares looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Looks {
+    /// The source model and the second look.
+    #[default]
+    Two,
+    /// An early look as well.
+    WithEarly,
+}
+
+impl Looks {
+    fn are_two(&self) -> bool {
+        *self == Self::Two
+    }
+
+    fn features(self, signals: &Signals) -> Vec<f64> {
+        match self {
+            Self::Two => signals.features(),
+            Self::WithEarly => signals.features_with_early_look(),
+        }
+    }
 }
 
 /// When transport contradicts usual shares.
@@ -142,10 +166,10 @@ impl AccuracyFit {
     /// # Errors
     /// When there are fewer than two kinds of shift or too few samples.
     pub fn fit(samples: &[SignalSample], labelled_images: usize) -> Result<Self, EstimateError> {
-        let fit = Self::fit_look(samples, labelled_images, false)?;
+        let fit = Self::fit_look(samples, labelled_images, Looks::Two)?;
         let mut with_early_look = None;
         if samples.iter().all(|sample| sample.signals.early_cross.is_some()) {
-            let early = Self::fit_look(samples, labelled_images, true)?;
+            let early = Self::fit_look(samples, labelled_images, Looks::WithEarly)?;
             let sizes = [&early, &fit].map(|fit| fit.errors.mae(0).unwrap_or(0.0));
             with_early_look = (sizes[0] < (1.0 - WORTH_A_LOOK) * sizes[1]).then(|| Box::new(early));
         }
@@ -169,23 +193,23 @@ impl AccuracyFit {
     /// As [`AccuracyFit::fit`].
     pub fn fit_second(samples: &[SignalSample], labelled_images: usize) -> Result<Self, EstimateError> {
         let exchanged = |sample: &SignalSample| SignalSample { signals: sample.signals.of_second(), ..*sample };
-        Self::fit_look(&samples.iter().map(exchanged).collect::<Vec<_>>(), labelled_images, false)
+        Self::fit_look(&samples.iter().map(exchanged).collect::<Vec<_>>(), labelled_images, Looks::Two)
     }
 
     /// Learns from samples whose first look's accuracies are known.
-    fn fit_look(samples: &[SignalSample], labelled_images: usize, early_look: bool) -> Result<Self, EstimateError> {
+    fn fit_look(samples: &[SignalSample], labelled_images: usize, looks: Looks) -> Result<Self, EstimateError> {
         if samples.len() < FEWEST_SAMPLES {
             let (found, expected) = (samples.len(), FEWEST_SAMPLES);
             return Err(EstimateError::TooFew { what: "calibration samples", found, expected });
         }
-        let members = Members::fit(samples.iter(), early_look)?;
+        let members = Members::fit(samples.iter(), looks)?;
         let kinds = kinds_of(samples);
         if kinds.len() < 2 {
             return Err(EstimateError::TooFew { what: "kinds of shift", found: kinds.len(), expected: 2 });
         }
         let mut left_out = Vec::new();
         for &kind in &kinds {
-            let without = Members::fit(samples.iter().filter(|sample| sample.group != Some(kind)), early_look)?;
+            let without = Members::fit(samples.iter().filter(|sample| sample.group != Some(kind)), looks)?;
             let of_kind = samples.iter().filter(|sample| sample.group == Some(kind));
             left_out.extend(of_kind.map(|sample| LeftOut::look(&without, sample, kind)));
         }
@@ -271,10 +295,7 @@ impl AccuracyFit {
 }
 
 impl Members {
-    fn fit<'a>(
-        samples: impl Iterator<Item = &'a SignalSample> + Clone,
-        early_look: bool,
-    ) -> Result<Self, EstimateError> {
+    fn fit<'a>(samples: impl Iterator<Item = &'a SignalSample> + Clone, looks: Looks) -> Result<Self, EstimateError> {
         let usual = samples.clone().filter(|sample| sample.has_usual_shares());
         let sampled = samples.clone().filter(|sample| sample.shares == ClassShares::Sample);
         let accuracy = |sample: &SignalSample, features: Vec<f64>| {
@@ -286,14 +307,14 @@ impl Members {
                 weight: spread * spread / (KINDS_APART.powi(2) + spread / images),
             }
         };
-        let any_shares = |sample: &SignalSample| accuracy(sample, features_of_any_shares(&sample.signals, early_look));
+        let any_shares = |sample: &SignalSample| accuracy(sample, looks.features(&sample.signals));
         let usual_shares = |sample: &SignalSample| accuracy(sample, sample.signals.features_of_usual_shares());
         let transport = |sample: &SignalSample| {
             let signals = &sample.signals;
             Observed { features: signals.features_of_transport(), target: log_odds(signals.transport), weight: 1.0 }
         };
         Ok(Self {
-            early_look,
+            looks,
             any_shares: Regression::fit(&samples.map(any_shares).collect::<Vec<_>>())?,
             usual_shares: Regression::fit(&usual.map(usual_shares).collect::<Vec<_>>())?,
             transport: Regression::fit(&sampled.map(transport).collect::<Vec<_>>())?,
@@ -302,7 +323,7 @@ impl Members {
 
     fn opinions(&self, signals: &Signals, shares_look_usual: bool) -> Opinions {
         Opinions {
-            any_shares: share(self.any_shares.predict(&features_of_any_shares(signals, self.early_look))),
+            any_shares: share(self.any_shares.predict(&self.looks.features(signals))),
             usual_shares: share(self.usual_shares.predict(&signals.features_of_usual_shares())),
             shares_look_usual,
         }
@@ -312,10 +333,6 @@ impl Members {
     fn transport_residual(&self, signals: &Signals) -> f64 {
         log_odds(signals.transport) - self.transport.predict(&signals.features_of_transport())
     }
-}
-
-fn features_of_any_shares(signals: &Signals, early_look: bool) -> Vec<f64> {
-    if early_look { signals.features_with_early_look() } else { signals.features() }
 }
 
 /// A sample as members saw it that were fitted without its kind.
