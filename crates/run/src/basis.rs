@@ -46,17 +46,21 @@ pub struct Basis {
 }
 
 /// Networks of more classes hold up without an early look: which classes a batch holds matters less there.
-pub(crate) const FEW_CLASSES: usize = 20;
+const FEW_CLASSES: usize = 20;
+
+/// Whether cells of a calibration with decisions of so many classes have an early look.
+pub(crate) fn calibrates_with_early_look(model: &Model, classes: usize) -> bool {
+    model.graph().has_batch_norm() && classes <= FEW_CLASSES
+}
 
 impl Basis {
     /// Learns from the source model's pass over clean images, all of which need a label.
     pub fn fit(pass: &SourcePass, scope: &Scope, model: &Model, options: ScoreOptions) -> Result<Self, RunError> {
-        let has_batch_norm = model.graph().has_batch_norm();
-        let embedding_mean = (!has_batch_norm).then(|| {
+        let embedding_mean = (!model.graph().has_batch_norm()).then(|| {
             let all: Vec<usize> = (0..pass.indices.len()).collect();
             pass.embeddings.mean_of(&all)
         });
-        let early_look = has_batch_norm && pass.outputs.classes() <= FEW_CLASSES;
+        let early_look = calibrates_with_early_look(model, pass.outputs.classes());
         Ok(Self { embedding_mean, early_look, ..Self::from_outputs(&pass.outputs, &pass.answers(scope)?, options)? })
     }
 

@@ -41,7 +41,8 @@ pub fn measure_cost(job: &CalibrationJob, ledger: &Ledger) -> Result<Calibration
     let cells = job.cells() - known;
     // The probe is predicted before the first step and at every stop behind it.
     let probes = 1 + protocol.stops.iter().filter(|&&stop| stop > 0).count();
-    let probed = probes * protocol.probe_images.min(images) + expected_images(job.setting.model, images);
+    let probed = probes * protocol.probe_images.min(images)
+        + expected_images(job.setting.model, job.clean.scope.num_classes(), images);
     let step_images = protocol.batch_size.min(images);
     let steps = protocol.last_stop();
     let mut seconds = 0.0;

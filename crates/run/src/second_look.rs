@@ -1,6 +1,6 @@
 //! A second look at images: the same network under slightly other conditions.
 
-use crate::basis::{Basis, FEW_CLASSES};
+use crate::basis::{Basis, calibrates_with_early_look};
 use crate::head::head_of;
 use crate::images::Images;
 use crate::looks::{Look, Looks};
@@ -158,12 +158,12 @@ fn rows_of(outputs: &Outputs, rows: &[usize]) -> Result<Outputs, RunError> {
     Ok(Outputs::new(chosen, outputs.classes())?)
 }
 
-/// Predictions that the second look at a calibration cell of `images` images takes, samples and early looks included.
-pub(crate) fn expected_images(model: &Model, images: usize) -> usize {
+/// Predictions that the second look at a calibration cell of `images` images takes, samples and early looks included, where decisions have so many `classes`.
+pub(crate) fn expected_images(model: &Model, classes: usize, images: usize) -> usize {
     if !model.graph().has_batch_norm() {
         return 0;
     }
-    let looks = 1 + usize::from(model.num_classes() <= FEW_CLASSES);
+    let looks = 1 + usize::from(calibrates_with_early_look(model, classes));
     let sample: usize = SAMPLE_IMAGES.iter().map(|&n| n.min(images).min(PROBE)).sum();
     looks * (images.min(PROBE) + ClassShares::ALL.len() * sample / SAMPLE_IMAGES.len())
 }
