@@ -6,12 +6,18 @@ use crate::places::{cut, source_of, views};
 use flipcast_graph::{Activation, NodeId, NormId, NormKind, Step, ValueId};
 use flipcast_kernels as k;
 use flipcast_kernels::{Factors, Gather, LayerNorm, Sink};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 impl Network {
     pub(crate) fn run_forward(&mut self, batch: &[f32]) {
-        let plan = Arc::clone(&self.plan);
+        self.prepare_running_norms();
+        self.run_steps(0..self.plan.forward().len(), batch);
+    }
+
+    /// Makes the tables of norms that need nothing from the batch.
+    pub(crate) fn prepare_running_norms(&mut self) {
         for norm in 0..self.norms.len() {
             if self.norms[norm].slot.layer.kind == NormKind::Batch
                 && self.state.statistics_of(norm) == NormStatistics::Running
@@ -19,7 +25,13 @@ impl Network {
                 self.prepare_norm(norm);
             }
         }
-        for (index, step) in plan.forward().iter().enumerate() {
+    }
+
+    /// Runs some of the forward steps.
+    pub(crate) fn run_steps(&mut self, steps: Range<usize>, batch: &[f32]) {
+        let plan = Arc::clone(&self.plan);
+        for index in steps {
+            let step = &plan.forward()[index];
             let start = self.times.as_ref().map(|_| Instant::now());
             self.forward_step(step, batch);
             if let (Some(start), Some(times)) = (start, &mut self.times) {

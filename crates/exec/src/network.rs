@@ -3,7 +3,7 @@ use crate::norms::Norm;
 use crate::weights::PackedConvs;
 use crate::{Exactness, ExecError, Executor, Isa, Logits, NormMode};
 use flipcast_executor::{ExecutorState, StepTimes, checks, param};
-use flipcast_graph::{Activation, Graph, NormKind, Plan, PlanOptions, Purpose, Step};
+use flipcast_graph::{Activation, Graph, NormId, NormKind, Plan, PlanOptions, Purpose, Step};
 use flipcast_kernels::{Buffer, NormTables, Team, ThroughTables};
 use flipcast_tensor::{Batch, Tensor};
 use std::collections::HashMap;
@@ -91,6 +91,8 @@ pub struct Network {
     pub(crate) identity: Identity,
     pub(crate) state: ExecutorState,
     pub(crate) gradient: Vec<f32>,
+    /// What a second run of the last steps begins with.
+    pub(crate) kept: Vec<f32>,
     pub(crate) images: usize,
     pub(crate) times: Option<StepTimes>,
 }
@@ -172,6 +174,7 @@ impl Network {
             norms,
             identity: Identity { ones: vec![1.0; widest], zeros: vec![0.0; widest] },
             gradient: vec![0.0; state.affine().len()],
+            kept: Vec::new(),
             state,
             images: 0,
             times: None,
@@ -211,6 +214,22 @@ impl Network {
         self.times.as_ref()
     }
 
+    /// The logits of the last forward pass.
+    fn logits(&self) -> Logits<'_> {
+        Logits::new(&self.arena[self.stored_range(self.plan.logits())], self.num_classes())
+    }
+
+    /// The first forward step that differs between two norm modes: it gathers statistics in one of them alone, or mixes them otherwise.
+    fn parting(&self, modes: [NormMode; 2]) -> usize {
+        let norms = self.norms.len();
+        let differs = |norm: NormId| {
+            let [first, second] = modes.map(|mode| mode.of_norm(norm.index(), norms));
+            first != second
+        };
+        let steps = self.plan.forward();
+        steps.iter().position(|step| step.norm().is_some_and(differs)).unwrap_or(steps.len())
+    }
+
     /// The instruction set it runs on.
     pub fn isa(&self) -> Isa {
         self.team.isa()
@@ -238,11 +257,31 @@ impl Executor for Network {
         checks::check_images(batch)?;
         self.images = batch.images();
         self.run_forward(batch.values());
-        let classes = self.num_classes();
-        let logits = Logits::new(&self.arena[self.stored_range(self.plan.logits())], classes);
-        let logits = checks::check_logits(logits)?;
+        checks::check_logits(self.logits())?;
         self.state.ready = true;
-        Ok(logits)
+        Ok(self.logits())
+    }
+
+    fn forward_in_modes(&mut self, batch: &Batch, modes: [NormMode; 2]) -> Result<[Vec<f32>; 2], ExecError> {
+        for mode in modes {
+            self.set_norm_mode(mode)?;
+            checks::check_extents(&self.graph, &self.plan, mode, batch)?;
+        }
+        checks::check_images(batch)?;
+        self.images = batch.images();
+        let (parting, end) = (self.parting(modes), self.plan.forward().len());
+        self.set_norm_mode(modes[0])?;
+        self.prepare_running_norms();
+        self.run_steps(0..parting, batch.values());
+        self.keep_live(parting);
+        self.run_steps(parting..end, batch.values());
+        let first = checks::check_logits(self.logits())?.values().to_vec();
+        self.restore_live(parting);
+        self.set_norm_mode(modes[1])?;
+        self.prepare_running_norms();
+        self.run_steps(parting..end, batch.values());
+        let second = checks::check_logits(self.logits())?.values().to_vec();
+        Ok([first, second])
     }
 
     fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError> {

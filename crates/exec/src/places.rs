@@ -28,6 +28,25 @@ impl Network {
         }
     }
 
+    /// Copies what forward step `at` and later ones read of earlier ones, so that they can run once more.
+    pub(crate) fn keep_live(&mut self, at: usize) {
+        self.kept.clear();
+        for buffer in self.plan.live_before(at) {
+            self.kept.extend_from_slice(&self.arena[self.plan.range(buffer, self.images)]);
+        }
+    }
+
+    /// Puts back what [`Self::keep_live`] copied.
+    pub(crate) fn restore_live(&mut self, at: usize) {
+        let mut kept = self.kept.as_slice();
+        for buffer in self.plan.live_before(at) {
+            let range = self.plan.range(buffer, self.images);
+            let (values, rest) = kept.split_at(range.len());
+            self.arena[range].copy_from_slice(values);
+            kept = rest;
+        }
+    }
+
     pub(crate) fn gradient_range(&self, buffer: BufferId) -> Range<usize> {
         self.plan.range(buffer, self.images)
     }

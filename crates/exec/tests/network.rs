@@ -43,6 +43,34 @@ fn results_do_not_depend_on_the_number_of_threads_bit_for_bit() {
 }
 
 #[test]
+fn two_modes_at_once_are_two_passes_bit_for_bit() {
+    let early = NormMode::Early { share: 0.5 };
+    let mixed = NormMode::Mixed { source_weight: 0.3 };
+    let pairs = [[early, NormMode::Batch], [NormMode::Batch, early], [NormMode::Running, mixed], [early, early]];
+    for case in cases() {
+        let batch = case.batch();
+        for purpose in [Purpose::Predict, Purpose::Adapt] {
+            for modes in pairs {
+                let mut alone = |mode| {
+                    let mut net = network(&case, |options| options.purpose = purpose);
+                    net.set_norm_mode(mode).unwrap();
+                    net.forward(&batch).unwrap().values().to_vec()
+                };
+                let expected = modes.map(&mut alone);
+                let mut net = network(&case, |options| options.purpose = purpose);
+                // Twice, so that what an earlier call kept would show.
+                for _ in 0..2 {
+                    let found = net.forward_in_modes(&batch, modes).unwrap();
+                    assert_eq!(found, expected, "{} {modes:?}", case.name);
+                    assert_eq!(net.norm_mode(), modes[1]);
+                }
+                assert!(net.backward(&vec![0.0; expected[0].len()]).is_err(), "{}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_smaller_last_batch_works_and_equals_a_network_planned_for_it() {
     for case in cases() {
         let small = images(&case.batch(), case.batch_size - 1);

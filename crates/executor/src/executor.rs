@@ -7,6 +7,20 @@ pub trait Executor: Send {
     /// Runs the batch, which may be smaller than planned, and keeps what `backward` needs.
     fn forward(&mut self, batch: &Batch) -> Result<Logits<'_>, ExecError>;
 
+    /// The logits of the batch in each of two norm modes, of which the network is left in the second. No backward pass follows.
+    ///
+    /// As provided, these are two forward passes. An executor that overrides this runs once what both modes have in common and
+    /// gives the same bits.
+    fn forward_in_modes(&mut self, batch: &Batch, modes: [NormMode; 2]) -> Result<[Vec<f32>; 2], ExecError> {
+        let mut logits = [Vec::new(), Vec::new()];
+        for (logits, mode) in logits.iter_mut().zip(modes) {
+            self.set_norm_mode(mode)?;
+            logits.extend_from_slice(self.forward(batch)?.values());
+        }
+        self.state_mut().ready = false;
+        Ok(logits)
+    }
+
     /// The gradient of every norm's scale and shift, in the order of the affine table, from that of the logits of the
     /// last forward pass. May be called once per forward pass.
     fn backward(&mut self, logit_gradient: &[f32]) -> Result<&[f32], ExecError>;

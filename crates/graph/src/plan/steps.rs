@@ -138,6 +138,15 @@ pub enum Step {
 }
 
 impl Step {
+    /// The norm whose statistics the step gathers.
+    pub fn norm(&self) -> Option<NormId> {
+        match *self {
+            Self::Conv { statistics, .. } => statistics,
+            Self::Statistics { norm, .. } => Some(norm),
+            _ => None,
+        }
+    }
+
     /// Node, source and target of a step of a transformer's layer without a matrix; `None` for other steps.
     pub fn token_place(&self) -> Option<(NodeId, ValueId, ValueId)> {
         match self {

@@ -177,6 +177,12 @@ impl Plan {
         plan.offset..plan.offset + plan.per_image * images
     }
 
+    /// Buffers that forward step `at` or a later one reads, and an earlier one wrote.
+    pub fn live_before(&self, at: usize) -> impl Iterator<Item = BufferId> {
+        let buffers = self.buffers.iter().enumerate();
+        buffers.filter(move |(_, life)| life.first < at && at <= life.last).map(|(index, _)| BufferId(index))
+    }
+
     /// Floats in the arena.
     pub fn arena_len(&self) -> usize {
         self.arena_len
