@@ -2,7 +2,7 @@
 
 use crate::calibrate::{CalibrationJob, CleanCell};
 use crate::ledger::{Ledger, cell_protocol, scored_protocol};
-use crate::second_look::expected_images;
+use crate::second_look::expected_looks;
 use crate::{Cell, CellRequest, FlipProtocol, Images, RunError, Unwatched, collect_flips, run_source};
 use std::time::Instant;
 
@@ -41,17 +41,18 @@ pub fn measure_cost(job: &CalibrationJob, ledger: &Ledger) -> Result<Calibration
     let cells = job.cells() - known;
     // The probe is predicted before the first step and at every stop behind it.
     let probes = 1 + protocol.stops.iter().filter(|&&stop| stop > 0).count();
-    let probed = probes * protocol.probe_images.min(images)
-        + expected_images(job.setting.model, job.clean.scope.num_classes(), images);
+    let probed = probes * protocol.probe_images.min(images);
+    let looks = expected_looks(job.setting.model, job.clean.scope.num_classes(), images);
     let step_images = protocol.batch_size.min(images);
     let steps = protocol.last_stop();
     let mut seconds = 0.0;
     if cells > 0 {
         let pace = measure_pace(job)?;
-        let (read, probed, adapted) = (images as f64, probed as f64, (steps * step_images) as f64);
-        seconds = cells as f64 * (read * (pace.load + pace.predict) + probed * pace.predict + adapted * pace.adapt);
+        let (read, passed) = (images as f64, (images + probed) as f64 + looks.passes);
+        let adapted = (steps * step_images) as f64;
+        seconds = cells as f64 * (read * pace.load + passed * pace.predict + adapted * pace.adapt);
     }
-    let predictions = cells * (images + probed);
+    let predictions = cells * (images + probed + looks.predictions);
     Ok(CalibrationCost { cells, known, images, predictions, steps: cells * steps, step_images, seconds })
 }
 

@@ -11,6 +11,7 @@ use flipcast_exec::{Executor, NormMode};
 use flipcast_graph::Purpose;
 use flipcast_ground::SplitMix64;
 use flipcast_models::Model;
+use flipcast_tensor::Batch;
 
 /// Images that are looked at twice, at most.
 pub(crate) const PROBE: usize = 1000;
@@ -92,7 +93,11 @@ impl<'a> SecondLook<'a> {
     /// Looks at all images. Which of many are looked at twice is drawn by `seed`, so that the order in which they are stored
     /// plays no part.
     pub(crate) fn whole(&mut self, seed: u64) -> Result<Looks, RunError> {
-        let mut rows: Vec<usize> = (0..self.images).collect();
+        self.stored_as((0..self.images).collect(), seed)
+    }
+
+    /// Looks at all images as if they were stored in the order of `rows`.
+    pub(crate) fn stored_as(&mut self, mut rows: Vec<usize>, seed: u64) -> Result<Looks, RunError> {
         SplitMix64::new(seed).shuffle(&mut rows);
         let in_batches = matches!(self.condition, Condition::BatchStatistics { .. });
         Ok(Looks { whole: self.look(rows)?, samples: Vec::new(), labels: None, in_batches })
@@ -126,12 +131,14 @@ impl<'a> SecondLook<'a> {
         let second = match &mut self.condition {
             Condition::BatchStatistics { net, images, source, scope } => {
                 let order: Vec<usize> = probe.iter().map(|&row| source.indices[row]).collect();
-                if self.early {
-                    net.set_norm_mode(NormMode::Early { share: EARLY_SHARE })?;
-                    early = Some(scope.project(predict_in_batches(&mut **net, images, order.clone())?)?);
-                    net.set_norm_mode(NormMode::Batch)?;
-                }
-                scope.project(predict_in_batches(&mut **net, images, order)?)?
+                let logits = if self.early {
+                    let [first, second] = predict_twice(&mut **net, images, order)?;
+                    early = Some(scope.project(first)?);
+                    second
+                } else {
+                    predict_in_batches(&mut **net, images, order)?
+                };
+                scope.project(logits)?
             }
             Condition::Recentred { head, clean_mean, source, scope } => {
                 let here = source.embeddings.mean_of(&rows);
@@ -158,14 +165,27 @@ fn rows_of(outputs: &Outputs, rows: &[usize]) -> Result<Outputs, RunError> {
     Ok(Outputs::new(chosen, outputs.classes())?)
 }
 
-/// Predictions that the second look at a calibration cell of `images` images takes, samples and early looks included, where decisions have so many `classes`.
-pub(crate) fn expected_images(model: &Model, classes: usize, images: usize) -> usize {
+/// What looks at a calibration cell beside the first will take.
+#[derive(Default)]
+pub(crate) struct ExpectedLooks {
+    /// Predictions of single images.
+    pub predictions: usize,
+    /// As many predictions of the whole network take as long.
+    pub passes: f64,
+}
+
+/// What second and early looks at a calibration cell of `images` images take, samples included, where decisions have so many `classes`.
+pub(crate) fn expected_looks(model: &Model, classes: usize, images: usize) -> ExpectedLooks {
     if !model.graph().has_batch_norm() {
-        return 0;
+        return ExpectedLooks::default();
     }
-    let looks = 1 + usize::from(calibrates_with_early_look(model, classes));
     let sample: usize = SAMPLE_IMAGES.iter().map(|&n| n.min(images).min(PROBE)).sum();
-    looks * (images.min(PROBE) + ClassShares::ALL.len() * sample / SAMPLE_IMAGES.len())
+    let seen = images.min(PROBE) + ClassShares::ALL.len() * sample / SAMPLE_IMAGES.len();
+    // An early look runs the norms in which it differs from the second; where an executor runs the others twice, it takes longer.
+    match calibrates_with_early_look(model, classes) {
+        true => ExpectedLooks { predictions: 2 * seen, passes: seen as f64 * (2.0 - f64::from(EARLY_SHARE)) },
+        false => ExpectedLooks { predictions: seen, passes: seen as f64 },
+    }
 }
 
 /// The network whose norms use the statistics of the batch, for the second look at some of `images` images.
@@ -175,12 +195,39 @@ pub(crate) fn batch_statistics_network(setting: &Setting, images: usize) -> Resu
     Ok(net)
 }
 
-/// Logits of the images with these indices in the dataset, in batches of equal size: a short last one is filled with the images before it.
+/// Logits of the images with these indices in the dataset, in batches of equal size.
 pub(crate) fn predict_in_batches(
     net: &mut dyn Executor,
     images: &Images,
-    mut order: Vec<usize>,
+    order: Vec<usize>,
 ) -> Result<Vec<f32>, RunError> {
+    let rows = order.len();
+    let mut logits = Vec::new();
+    for_batches(images, order, |batch| Ok(logits.extend_from_slice(net.forward(batch)?.values())))?;
+    logits.truncate(rows * net.num_classes());
+    Ok(logits)
+}
+
+/// Logits of an early look and of the second look, as [`predict_in_batches`] gives them. The first norms, which both have in common, may be run once.
+fn predict_twice(net: &mut dyn Executor, images: &Images, order: Vec<usize>) -> Result<[Vec<f32>; 2], RunError> {
+    let rows = order.len();
+    let modes = [NormMode::Early { share: EARLY_SHARE }, NormMode::Batch];
+    let mut looks = [Vec::new(), Vec::new()];
+    for_batches(images, order, |batch| {
+        let logits = net.forward_in_modes(batch, modes)?;
+        looks.iter_mut().zip(logits).for_each(|(look, logits)| look.extend(logits));
+        Ok(())
+    })?;
+    looks.iter_mut().for_each(|logits| logits.truncate(rows * net.num_classes()));
+    Ok(looks)
+}
+
+/// Hands over the images with these indices in the dataset in batches of equal size: a short last one is filled with the images before it.
+fn for_batches(
+    images: &Images,
+    mut order: Vec<usize>,
+    mut predict: impl FnMut(&Batch) -> Result<(), RunError>,
+) -> Result<(), RunError> {
     let rows = order.len();
     let batch = BATCH.min(rows);
     let last = rows % batch;
@@ -189,11 +236,9 @@ pub(crate) fn predict_in_batches(
         order.extend_from_within(full - (batch - last)..full);
     }
     let mut pass = images.pass_over(&order, batch)?;
-    let mut logits = Vec::new();
     while let Some(loaded) = pass.next_batch()? {
-        logits.extend_from_slice(net.forward(&loaded.batch)?.values());
+        predict(&loaded.batch)?;
         pass.recycle(loaded.batch);
     }
-    logits.truncate(logits.len() / order.len() * rows);
-    Ok(logits)
+    Ok(())
 }
