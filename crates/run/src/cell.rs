@@ -117,6 +117,31 @@ impl<'a> Setting<'a> {
         Ok(looks.measure(&source.outputs.scaled(basis.temperature.value))?.samples)
     }
 
+    /// What would be seen of labelled images if they were stored in each of these orders, for studies of streams. The first look does not depend on the order and is made once.
+    pub fn samples_in_orders(
+        &self,
+        request: &CellRequest,
+        basis: &Basis,
+        orders: &[Vec<usize>],
+        watcher: &mut dyn Watcher,
+    ) -> Result<(SourcePass, Vec<CellSample>), RunError> {
+        let memory = ImageMemory::new(request.memory_limit);
+        let images = self.open_images(request, &CleanImages::default(), &memory)?;
+        let source = run_source(self.model, &images, request.scope, self.device, watcher)?;
+        let labels = source.answers(request.scope)?;
+        let (accuracy, warm) = (source.outputs.accuracy(&labels)?, source.outputs.scaled(basis.temperature.value));
+        let mut second_look = SecondLook::new(self, &images, &source, request.scope, basis)?;
+        let mut samples = Vec::with_capacity(orders.len());
+        for order in orders {
+            let looks = second_look.stored_as(order.clone(), self.protocol.seed)?;
+            let second_accuracy = looks.whole.second_accuracy(&labels)?;
+            let signals = looks.measure(&warm)?.signals;
+            samples.push(CellSample { shares: ClassShares::Sample, signals, accuracy, second_accuracy });
+        }
+        drop(second_look);
+        Ok((source, samples))
+    }
+
     /// Opens the images of `request` and looks at them.
     pub fn observe(&self, request: &CellRequest, watcher: &mut dyn Watcher) -> Result<Observation, RunError> {
         let memory = ImageMemory::new(request.memory_limit);

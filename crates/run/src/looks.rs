@@ -84,7 +84,7 @@ impl Looks {
 
 impl Look {
     /// Accuracy of the second look, all rows of the source pass having these `labels`.
-    fn second_accuracy(&self, labels: &[usize]) -> Result<f64, RunError> {
+    pub(crate) fn second_accuracy(&self, labels: &[usize]) -> Result<f64, RunError> {
         let labels: Vec<usize> = self.rows[..self.second.images()].iter().map(|&row| labels[row]).collect();
         Ok(self.second.accuracy(&labels)?)
     }

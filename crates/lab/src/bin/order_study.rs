@@ -1,6 +1,6 @@
 //! Whether estimates depend on the order in which images come.
 //!
-//! The same 1,000 random images, clean and under every corruption at severity 3, come in random order, sorted by class and in bursts of eight, and are looked at by the calls of `flipcast estimate`. The images are those that `production_study` tests on, and the
+//! The same 1,000 random images, clean and under every corruption at severity 3, come in random order, sorted by class and in bursts of eight, and are looked at as `flipcast estimate` does; the first look is the same for all three and is made once. The images are those that `production_study` tests on, and the
 //! fits are made from the signals that it kept. One line of CSV for every cell, on standard output, with the columns of `production_study`:
 //!
 //! ```text
@@ -15,7 +15,7 @@ use flipcast::corrupt::registry::names;
 use flipcast::estimate::comes_in_bursts;
 use flipcast::images::dataset::Subset;
 use flipcast::run::{Basis, HELD_OUT, Images, ScoreOptions, SourcePass, corrupted, run_source};
-use flipcast::{CellRequest, Dataset, FlipProtocol, Ledger, Setting, Unwatched};
+use flipcast::{CellRequest, Dataset, FlipProtocol, Setting, Unwatched};
 use flipcast_ground::SplitMix64;
 use flipcast_lab::{KeptSignals, StudyArguments, StudyLine};
 use std::error::Error;
@@ -29,6 +29,10 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const SEVERITY: u8 = 3;
 const IMAGES: usize = 1000;
 const MEMORY: usize = 8 << 30;
+/// What the three orders are called.
+const NAMES: [&str; 3] = ["random", "sorted", "bursts"];
+/// Neighbours that stay together in bursts.
+const BURST: usize = 8;
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -64,80 +68,54 @@ fn main() -> Outcome<()> {
         shifts.extend(tested.map(|name| (format!("{prefix}{name}"), Some(format!("{prefix}{name}:{SEVERITY}")))));
     }
     let test = half(second)?;
+    let mut random = SplitMix64::new(seed ^ 0x5EED);
+    let mut drawn: Vec<usize> = (0..test.len()).collect();
+    random.shuffle(&mut drawn);
+    drawn.truncate(IMAGES);
+    let mut stored = drawn.clone();
+    stored.sort_unstable();
+    let classes = stored.iter().map(|&index| test.label(index)?.class().ok_or("an image without a class".into()));
+    let classes = classes.collect::<Outcome<Vec<u32>>>()?;
+    let by_chance = drawn.iter().map(|index| stored.partition_point(|earlier| earlier < index)).collect();
+    let orders = orders(by_chance, &classes, random);
+    let dataset = Arc::new(Subset::new(test, stored)?);
+    let request = CellRequest { dataset, memory_limit: MEMORY, ..opened.request() };
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", StudyLine::HEADER)?;
     for (shift, spec) in shifts {
-        for order in Order::ALL {
-            let dataset = order.arrange(&test, seed)?;
-            let request = CellRequest { dataset, data: shift.clone(), memory_limit: MEMORY, ..opened.request() };
-            let request = match &spec {
-                Some(spec) => corrupted(&request, spec)?,
-                None => request,
-            };
-            let bursts = comes_in_bursts(&look(&request)?.outputs.classes_predicted(), model.num_classes())?;
-            let cell = setting.cell("estimate", &request, &basis, &mut Ledger::default(), &mut Unwatched)?;
-            let (Some(signals), Some(truth)) = (cell.signals, cell.accuracy) else {
-                return Err("a cell without signals or labels".into());
-            };
-            let second_truth = cell.adapted_accuracy.filter(|_| begins_from_second);
+        let cell = CellRequest { data: shift.clone(), ..request.clone() };
+        let cell = match &spec {
+            Some(spec) => corrupted(&cell, spec)?,
+            None => cell,
+        };
+        let (source, samples) = setting.samples_in_orders(&cell, &basis, &orders, &mut Unwatched)?;
+        let predicted = source.outputs.classes_predicted();
+        for ((order, rows), sample) in NAMES.iter().zip(&orders).zip(samples) {
+            let sequence: Vec<usize> = rows.iter().map(|&row| predicted[row]).collect();
             let line = StudyLine {
                 seed,
                 shift: &shift,
                 severity: if spec.is_some() { SEVERITY } else { 0 },
-                shares: "sample",
-                order: order.name(),
-                signals: &signals,
-                truths: [truth, second_truth.unwrap_or(f64::NAN)],
-                bursts,
+                shares: sample.shares.name(),
+                order,
+                signals: &sample.signals,
+                truths: [sample.accuracy, if begins_from_second { sample.second_accuracy } else { f64::NAN }],
+                bursts: comes_in_bursts(&sequence, model.num_classes())?,
             };
             writeln!(out, "{}", line.text(&fit, &adapted_fit))?;
-            out.flush()?;
         }
+        out.flush()?;
         eprintln!("{shift}");
     }
     Ok(())
 }
 
-/// In which order images come.
-#[derive(Clone, Copy, PartialEq)]
-enum Order {
-    Random,
-    Sorted,
-    Bursts,
-}
-
-impl Order {
-    const ALL: [Self; 3] = [Self::Random, Self::Sorted, Self::Bursts];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::Sorted => "sorted",
-            Self::Bursts => "bursts",
-        }
-    }
-
-    /// The same random images of `dataset` in this order.
-    fn arrange(self, dataset: &Arc<dyn Dataset>, seed: u64) -> Outcome<Arc<dyn Dataset>> {
-        let mut random = SplitMix64::new(seed ^ 0x5EED);
-        let mut indices: Vec<usize> = (0..dataset.len()).collect();
-        random.shuffle(&mut indices);
-        indices.truncate(IMAGES);
-        let mut keyed = Vec::new();
-        for index in indices {
-            let class = dataset.label(index)?.class().ok_or("an image without a class")?;
-            keyed.push((class, index));
-        }
-        if self != Self::Random {
-            keyed.sort_unstable();
-        }
-        if self == Self::Bursts {
-            // Eight neighbours stay together.
-            let mut bursts: Vec<Vec<(u32, usize)>> = keyed.chunks(8).map(<[_]>::to_vec).collect();
-            random.shuffle(&mut bursts);
-            keyed = bursts.concat();
-        }
-        let indices = keyed.into_iter().map(|(_, index)| index).collect();
-        Ok(Arc::new(Subset::new(dataset.clone(), indices)?))
-    }
+/// The rows of images of these `classes` in an order of chance, sorted by class, and in bursts.
+fn orders(by_chance: Vec<usize>, classes: &[u32], mut random: SplitMix64) -> [Vec<usize>; 3] {
+    let mut sorted: Vec<usize> = (0..classes.len()).collect();
+    sorted.sort_by_key(|&row| classes[row]);
+    let mut bursts: Vec<&[usize]> = sorted.chunks(BURST).collect();
+    random.shuffle(&mut bursts);
+    let bursts = bursts.concat();
+    [by_chance, sorted, bursts]
 }
