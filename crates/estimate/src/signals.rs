@@ -1,5 +1,6 @@
 //! A few numbers that tell the accuracy on a set of images whatever the classes' shares in it.
 
+use crate::outputs::check_classes;
 use crate::{EstimateError, Outputs, SubsetCot};
 use serde::{Deserialize, Serialize};
 
@@ -128,22 +129,23 @@ impl Signals {
         })
     }
 
-    /// The same with an early look at the first of `rows`, of which `source` was the first look.
+    /// The same with what an early look answers for the first of `rows`, of which `source` was the first look.
     ///
     /// # Errors
-    /// When `early` has no image, more than there are rows, or other classes.
-    pub fn with_early_look(self, source: &Outputs, rows: &[usize], early: &Outputs) -> Result<Self, EstimateError> {
-        if early.classes() != source.classes() || early.images() == 0 || early.images() > rows.len() {
-            let (found, expected) = (early.images() * early.classes(), rows.len() * source.classes());
-            return Err(EstimateError::Length { what: "logits of the early look", found, expected });
+    /// When there is no answer, more of them than rows, or one that is no class.
+    pub fn with_early_look(self, source: &Outputs, rows: &[usize], answers: &[usize]) -> Result<Self, EstimateError> {
+        if answers.is_empty() || answers.len() > rows.len() {
+            let (found, expected) = (answers.len(), rows.len());
+            return Err(EstimateError::Length { what: "answers of the early look", found, expected });
         }
+        check_classes("answer of the early look", answers, answers.len(), source.classes())?;
         let mut probs = Vec::with_capacity(source.classes());
         let mut sum = 0.0;
-        for (&row, answer) in rows.iter().zip(early.classes_predicted()) {
+        for (&row, &answer) in rows.iter().zip(answers) {
             source.probs_into(row, &mut probs);
             sum += probs[answer];
         }
-        Ok(Self { early_cross: Some(sum / early.images() as f64), ..self })
+        Ok(Self { early_cross: Some(sum / answers.len() as f64), ..self })
     }
 
     /// The same with the looks exchanged: what tells the accuracy of the second look, beside which the source model is the other one.
@@ -270,12 +272,13 @@ mod tests {
         let (a, b) = (3f32.ln(), 2f32.ln());
         let source = Outputs::new(vec![a, 0.0, 0.0, b], 2).unwrap();
         let seen = signals(&[a, 0.0, 0.0, b], &[0.0, b, 0.0, a], &[0, 1]);
-        let early = Outputs::new(vec![0.0, 1.0], 2).unwrap();
-        let found = seen.with_early_look(&source, &[1, 0], &early).unwrap();
+        let found = seen.with_early_look(&source, &[1, 0], &[1]).unwrap();
         assert!((found.early_cross.unwrap() - 2.0 / 3.0).abs() < 1e-6);
         assert_eq!(Signals { early_cross: None, ..found }, seen);
         assert_eq!(found.features_with_early_look().len(), found.features().len() + 2);
-        assert!(seen.with_early_look(&source, &[], &early).is_err());
+        assert!(seen.with_early_look(&source, &[], &[1]).is_err());
+        assert!(seen.with_early_look(&source, &[1, 0], &[]).is_err());
+        assert!(seen.with_early_look(&source, &[1, 0], &[2]).is_err());
     }
 
     #[test]

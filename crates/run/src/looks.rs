@@ -11,8 +11,8 @@ pub(crate) struct Look {
     pub rows: Vec<usize>,
     /// Its outputs, at the temperature of clean images.
     pub second: Outputs,
-    /// Those of an early look at the same images, if there was one.
-    pub early: Option<Outputs>,
+    /// What an early look at the same images answers, if there was one.
+    pub early: Option<Vec<usize>>,
 }
 
 /// Second looks at a cell, from which nothing was measured yet: networks look one after the other, while signals of many looks can be measured at once.

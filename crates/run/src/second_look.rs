@@ -17,6 +17,8 @@ use flipcast_tensor::Batch;
 pub(crate) const PROBE: usize = 1000;
 /// Share of the norms that take the statistics of the batch in an early look: settled on calibration samples of two networks (`studies/production/third_look.md`).
 const EARLY_SHARE: f32 = 0.7;
+/// The norm modes of an early look and of the second look.
+pub(crate) const EARLY_AND_SECOND: [NormMode; 2] = [NormMode::Early { share: EARLY_SHARE }, NormMode::Batch];
 /// Images that share batch statistics.
 pub(crate) const BATCH: usize = FLIP_BATCH;
 /// Sizes of samples, in turn; the last is all images.
@@ -131,14 +133,9 @@ impl<'a> SecondLook<'a> {
         let second = match &mut self.condition {
             Condition::BatchStatistics { net, images, source, scope } => {
                 let order: Vec<usize> = probe.iter().map(|&row| source.indices[row]).collect();
-                let logits = if self.early {
-                    let [first, second] = predict_twice(&mut **net, images, order)?;
-                    early = Some(scope.project(first)?);
-                    second
-                } else {
-                    predict_in_batches(&mut **net, images, order)?
-                };
-                scope.project(logits)?
+                let (second, answers) = look_in_batches(&mut **net, images, scope, order, self.early)?;
+                early = answers;
+                second
             }
             Condition::Recentred { head, clean_mean, source, scope } => {
                 let here = source.embeddings.mean_of(&rows);
@@ -154,8 +151,7 @@ impl<'a> SecondLook<'a> {
             Condition::Given(second) => rows_of(second, &rows)?,
             Condition::Nothing(source) => rows_of(source, probe)?,
         };
-        let second = second.scaled(self.temperature);
-        Ok(Look { early: early.map(|early| early.scaled(self.temperature)), second, rows })
+        Ok(Look { early, second: second.scaled(self.temperature), rows })
     }
 }
 
@@ -195,31 +191,34 @@ pub(crate) fn batch_statistics_network(setting: &Setting, images: usize) -> Resu
     Ok(net)
 }
 
-/// Logits of the images with these indices in the dataset, in batches of equal size.
-pub(crate) fn predict_in_batches(
+/// Looks at the images with these indices in the dataset under the statistics of batches of equal size. With an `early` look, what that one answers too; the first norms, which
+/// both have in common, may be run once.
+pub(crate) fn look_in_batches(
     net: &mut dyn Executor,
     images: &Images,
+    scope: &Scope,
     order: Vec<usize>,
-) -> Result<Vec<f32>, RunError> {
+    early: bool,
+) -> Result<(Outputs, Option<Vec<usize>>), RunError> {
     let rows = order.len();
-    let mut logits = Vec::new();
-    for_batches(images, order, |batch| Ok(logits.extend_from_slice(net.forward(batch)?.values())))?;
-    logits.truncate(rows * net.num_classes());
-    Ok(logits)
-}
-
-/// Logits of an early look and of the second look, as [`predict_in_batches`] gives them. The first norms, which both have in common, may be run once.
-fn predict_twice(net: &mut dyn Executor, images: &Images, order: Vec<usize>) -> Result<[Vec<f32>; 2], RunError> {
-    let rows = order.len();
-    let modes = [NormMode::Early { share: EARLY_SHARE }, NormMode::Batch];
-    let mut looks = [Vec::new(), Vec::new()];
+    let (mut first, mut second) = (Vec::new(), Vec::new());
     for_batches(images, order, |batch| {
-        let logits = net.forward_in_modes(batch, modes)?;
-        looks.iter_mut().zip(logits).for_each(|(look, logits)| look.extend(logits));
+        if early {
+            let [of_early, of_second] = net.forward_in_modes(batch, EARLY_AND_SECOND)?;
+            first.extend(of_early);
+            second.extend(of_second);
+        } else {
+            second.extend_from_slice(net.forward(batch)?.values());
+        }
         Ok(())
     })?;
-    looks.iter_mut().for_each(|logits| logits.truncate(rows * net.num_classes()));
-    Ok(looks)
+    // The last batch was filled with images that were seen before.
+    let outputs = |mut logits: Vec<f32>| {
+        logits.truncate(rows * net.num_classes());
+        scope.project(logits)
+    };
+    let answers = if early { Some(outputs(first)?.classes_predicted()) } else { None };
+    Ok((outputs(second)?, answers))
 }
 
 /// Hands over the images with these indices in the dataset in batches of equal size: a short last one is filled with the images before it.

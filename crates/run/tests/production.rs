@@ -173,6 +173,8 @@ fn parts(
 fn joined_parts_see_what_one_run_sees() {
     let model = model();
     let (made, protocol) = calibrated(&model);
+    // With an early look, whether this calibration gains from one or not.
+    let made = Calibration { basis: basis_of_cells(&made), ..made };
     let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
     let data = OpenedData::new("new", pictures(150, |i| i % CLASSES), &model).expect("opens");
     let whole = setting.cell("estimate", &data.request(), &made.basis, &mut Ledger::default(), &mut Unwatched);
@@ -199,6 +201,8 @@ fn joined_parts_see_what_one_run_sees() {
         // The rows are summed in another order.
         assert!((joined.confidence - alone.confidence).abs() < 1e-12);
         assert!((joined.cross - alone.cross).abs() < 0.05, "{joined:?} {alone:?}");
+        let early = joined.early_cross.zip(alone.early_cross).expect("looked early");
+        assert!((early.0 - early.1).abs() < 0.05, "{joined:?} {alone:?}");
         assert!((joined.transport - alone.transport).abs() < 1e-12);
         assert_eq!(joined.images, alone.images);
         assert!(merged.cell.source.contains_key("statistics_flips") && !merged.estimates.adapted.is_empty());

@@ -38,8 +38,16 @@ struct Header {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum SecondHeader {
-    BatchStatistics { rows: usize, below: Option<u64> },
-    Recentred { shift: Vec<f32> },
+    BatchStatistics {
+        rows: usize,
+        /// Whether as many answers of an early look are behind all other arrays; never in format 1.
+        #[serde(default)]
+        early: bool,
+        below: Option<u64>,
+    },
+    Recentred {
+        shift: Vec<f32>,
+    },
     Nothing,
 }
 
@@ -66,14 +74,15 @@ impl Part {
             for numbers in [&self.sample.keys, &self.sample.indices] {
                 numbers.iter().try_for_each(|number| out.write_all(&number.to_le_bytes()))?;
             }
-            let second: &[f32] = match &self.second {
-                SecondRows::BatchStatistics { logits, .. } => logits,
-                SecondRows::Recentred { .. } | SecondRows::Nothing => &[],
+            let (second, early): (&[f32], Option<&Vec<u64>>) = match &self.second {
+                SecondRows::BatchStatistics { logits, early, .. } => (logits, early.as_ref()),
+                SecondRows::Recentred { .. } | SecondRows::Nothing => (&[], None),
             };
             let adapted = self.adapted.as_ref().map_or(&[] as &[f32], |adapted| &adapted.logits);
             for values in [&self.sample.logits, second, adapted] {
                 values.iter().try_for_each(|value| out.write_all(&value.to_le_bytes()))?;
             }
+            early.into_iter().flatten().try_for_each(|answer| out.write_all(&answer.to_le_bytes()))?;
             let Hashed { file, hash } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.write_all(&hash.finalize())
         })
@@ -93,9 +102,11 @@ impl Part {
             rows: self.sample.keys.len(),
             sample_below: self.sample.below,
             second: match &self.second {
-                SecondRows::BatchStatistics { logits, below } => {
-                    SecondHeader::BatchStatistics { rows: logits.len() / classes, below: *below }
-                }
+                SecondRows::BatchStatistics { logits, early, below } => SecondHeader::BatchStatistics {
+                    rows: logits.len() / classes,
+                    early: early.is_some(),
+                    below: *below,
+                },
                 SecondRows::Recentred { shift } => SecondHeader::Recentred { shift: shift.clone() },
                 SecondRows::Nothing => SecondHeader::Nothing,
             },
@@ -135,9 +146,9 @@ fn read(bytes: &[u8]) -> Result<Part, String> {
     let (header, rest) = rest.split_at_checked(length).ok_or_else(short)?;
     let header = read_header(header)?;
     let classes = header.sums.answers.len();
-    let second_rows = match header.second {
-        SecondHeader::BatchStatistics { rows, .. } => rows,
-        SecondHeader::Recentred { .. } | SecondHeader::Nothing => 0,
+    let (second_rows, has_early) = match header.second {
+        SecondHeader::BatchStatistics { rows, early, .. } => (rows, early),
+        SecondHeader::Recentred { .. } | SecondHeader::Nothing => (0, false),
     };
     let adapted_rows = header.adapted.as_ref().map_or(0, |adapted| adapted.rows);
     let mut rest = Arrays(rest);
@@ -146,6 +157,7 @@ fn read(bytes: &[u8]) -> Result<Part, String> {
     let logits = rest.values(header.rows, classes)?;
     let second = rest.values(second_rows, classes)?;
     let adapted = rest.values(adapted_rows, classes)?;
+    let early = if has_early { Some(rest.numbers(second_rows)?) } else { None };
     if !rest.0.is_empty() {
         return Err(format!("{} bytes more than its header says are in it", rest.0.len()));
     }
@@ -158,7 +170,7 @@ fn read(bytes: &[u8]) -> Result<Part, String> {
         sums: header.sums,
         sample: SampleRows { keys, indices, logits, classes, below: header.sample_below },
         second: match header.second {
-            SecondHeader::BatchStatistics { below, .. } => SecondRows::BatchStatistics { logits: second, below },
+            SecondHeader::BatchStatistics { below, .. } => SecondRows::BatchStatistics { logits: second, early, below },
             SecondHeader::Recentred { shift } => SecondRows::Recentred { shift },
             SecondHeader::Nothing => SecondRows::Nothing,
         },
@@ -172,9 +184,9 @@ fn read(bytes: &[u8]) -> Result<Part, String> {
 fn read_header(text: &[u8]) -> Result<Header, String> {
     let value: serde_json::Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let format = value.get("flipcast_part").and_then(serde_json::Value::as_u64);
-    if format != Some(u64::from(PART_FORMAT)) {
+    if !format.is_some_and(|format| (1..=u64::from(PART_FORMAT)).contains(&format)) {
         let found = format.map_or_else(|| "missing".to_owned(), |format| format.to_string());
-        return Err(format!("its format is {found}, expected {PART_FORMAT}"));
+        return Err(format!("its format is {found}, expected 1 to {PART_FORMAT}"));
     }
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
@@ -189,9 +201,10 @@ impl Part {
             None => rows == keys.len(),
         };
         let second_fits = match &self.second {
-            SecondRows::BatchStatistics { logits, below } => {
+            SecondRows::BatchStatistics { logits, early, below } => {
                 let looked = logits.len() / classes.max(1);
-                looked <= rows && parted(&self.sample.keys, looked, *below)
+                let answers_fit = early.as_ref().is_none_or(|early| early.iter().all(|&class| class < classes as u64));
+                looked <= rows && parted(&self.sample.keys, looked, *below) && answers_fit
             }
             SecondRows::Recentred { shift } => shift.len() == classes,
             SecondRows::Nothing => true,

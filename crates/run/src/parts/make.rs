@@ -8,7 +8,7 @@ use crate::head::head_of;
 use crate::image_memory::ImageMemory;
 use crate::images::Images;
 use crate::ledger::scored_protocol;
-use crate::second_look::{BATCH, PROBE, batch_statistics_network, predict_in_batches};
+use crate::second_look::{BATCH, PROBE, batch_statistics_network, look_in_batches};
 use crate::source_pass::{accuracy, predict_source};
 use crate::{Calibration, RunError, Scope, Watcher, collect_flips};
 use flipcast_estimate::Anchor;
@@ -80,7 +80,7 @@ impl Setting<'_> {
     ) -> Result<Part, RunError> {
         let classes = scope.num_classes();
         let second = if self.model.graph().has_batch_norm() {
-            SecondRows::BatchStatistics { logits: Vec::new(), below: None }
+            SecondRows::unseen(calibration.basis.early_look, None)
         } else {
             recentred(self, calibration, scope, calibration.basis.embedding_mean.clone())?
         };
@@ -312,10 +312,12 @@ impl Look<'_> {
         let order: Vec<usize> = first.filter(|(row, _)| pass.is_read[*row]).map(|(_, &place)| place).collect();
         let below = list.below(list.looked_at);
         if order.is_empty() {
-            return Ok(SecondRows::BatchStatistics { logits: Vec::new(), below });
+            return Ok(SecondRows::unseen(self.calibration.basis.early_look, below));
         }
         let mut net = batch_statistics_network(self.setting, self.images.len())?;
-        let logits = predict_in_batches(&mut *net, self.images, order)?;
-        Ok(SecondRows::BatchStatistics { logits: self.scope.project(logits)?.logits().to_vec(), below })
+        let early = self.calibration.basis.early_look;
+        let (second, answers) = look_in_batches(&mut *net, self.images, self.scope, order, early)?;
+        let early = answers.map(|answers| answers.into_iter().map(|class| class as u64).collect());
+        Ok(SecondRows::BatchStatistics { logits: second.logits().to_vec(), early, below })
     }
 }

@@ -167,21 +167,22 @@ impl JoinedSample {
         Ok(Self { outputs: Outputs::new(logits, classes)?, by_key, keys })
     }
 
-    /// The second look at the first images by key; `images` were read in all.
-    fn second(&self, parts: &[&Part], images: u64) -> Result<Option<Outputs>, RunError> {
+    /// The second look at the first images by key, and what an early look answers for them; `images` were read in all.
+    fn second(&self, parts: &[&Part], images: u64) -> Result<Option<SecondOutputs>, RunError> {
         let classes = self.outputs.classes();
         let probe = &self.by_key[..self.by_key.len().min(PROBE)];
-        let mut logits = Vec::new();
+        let (mut logits, mut early) = (Vec::new(), Vec::new());
         match &parts[0].second {
             SecondRows::BatchStatistics { .. } => {
-                let looks: Vec<(&[f32], Option<u64>)> = parts.iter().map(|part| batch_statistics(part)).collect();
-                let below = looks.iter().filter_map(|(_, below)| *below).min();
+                let looks: Vec<BatchLook> = parts.iter().map(|part| BatchLook::of(part)).collect();
+                let below = looks.iter().filter_map(|look| look.below).min();
                 let looked = below.map_or(self.keys.len(), |below| self.keys.partition_point(|&key| key < below));
                 for &(_, [part, row]) in probe.iter().take(looked) {
-                    let rows = looks.get(part).and_then(|(logits, _)| logits.get(row * classes..(row + 1) * classes));
+                    let look = &looks[part];
                     // A file's check has made sure that images below its bound were looked at.
-                    let Some(row) = rows else { break };
-                    logits.extend_from_slice(row);
+                    let Some(row_logits) = look.logits.get(row * classes..(row + 1) * classes) else { break };
+                    logits.extend_from_slice(row_logits);
+                    early.extend(look.early.get(row).map(|&class| class as usize));
                 }
             }
             SecondRows::Recentred { .. } => {
@@ -202,15 +203,36 @@ impl JoinedSample {
         if logits.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Outputs::new(logits, classes)?))
+        let outputs = Outputs::new(logits, classes)?;
+        // Parts of format 1 have no early look.
+        let early = Some(early).filter(|early| early.len() == outputs.images());
+        Ok(Some(SecondOutputs { outputs, early }))
     }
 }
 
-/// The second look of a part under batch statistics, and the key up to which it went: nowhere, where it was none of the kind.
-fn batch_statistics(part: &Part) -> (&[f32], Option<u64>) {
-    match &part.second {
-        SecondRows::BatchStatistics { logits, below } => (logits, *below),
-        SecondRows::Recentred { .. } | SecondRows::Nothing => (&[], Some(0)),
+/// The second look at the first images by key.
+struct SecondOutputs {
+    outputs: Outputs,
+    /// What an early look answers for each of them, if there was one.
+    early: Option<Vec<usize>>,
+}
+
+/// The second look of a part under batch statistics: nothing, where it was none of the kind.
+struct BatchLook<'a> {
+    logits: &'a [f32],
+    early: &'a [u64],
+    /// The key up to which it went.
+    below: Option<u64>,
+}
+
+impl<'a> BatchLook<'a> {
+    fn of(part: &'a Part) -> Self {
+        match &part.second {
+            SecondRows::BatchStatistics { logits, early, below } => {
+                Self { logits, early: early.as_deref().unwrap_or_default(), below: *below }
+            }
+            SecondRows::Recentred { .. } | SecondRows::Nothing => Self { logits: &[], early: &[], below: Some(0) },
+        }
     }
 }
 
@@ -219,7 +241,7 @@ fn cell(
     parts: &[&Part],
     sums: &Sums,
     sample: &JoinedSample,
-    second: Option<Outputs>,
+    second: Option<SecondOutputs>,
     basis: &Basis,
 ) -> Result<(Cell, usize), RunError> {
     let adapted = parts.iter().find_map(|part| part.adapted.as_ref());
@@ -233,13 +255,17 @@ fn cell(
         }
         _ => BTreeMap::new(),
     };
-    let looked_twice = second.as_ref().map_or(0, Outputs::images);
+    let looked_twice = second.as_ref().map_or(0, |second| second.outputs.images());
     let signals = match second {
-        Some(second) => {
+        Some(SecondOutputs { outputs, early }) => {
             let temperature = basis.temperature.value;
             let warm = sample.outputs.scaled(temperature);
             let rows: Vec<usize> = sample.by_key.iter().map(|(row, _)| *row).collect();
-            Some(Signals::measure(&warm, &rows, &second.scaled(temperature), &SubsetCot::new(&warm))?)
+            let seen = Signals::measure(&warm, &rows, &outputs.scaled(temperature), &SubsetCot::new(&warm))?;
+            Some(match early {
+                Some(answers) => seen.with_early_look(&warm, &rows, &answers)?,
+                None => seen,
+            })
         }
         None => None,
     };

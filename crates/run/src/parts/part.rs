@@ -6,7 +6,7 @@ use flipcast_record::results::{Adaptation, Seconds};
 use serde::{Deserialize, Serialize};
 
 /// The format this version writes.
-pub const PART_FORMAT: u32 = 1;
+pub const PART_FORMAT: u32 = 2;
 
 /// What was seen of one shard of the images: enough to estimate the accuracy on all images once every shard has been looked at.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,8 +63,8 @@ pub(super) struct SampleRows {
 /// The second look at the first images of the sample.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum SecondRows {
-    /// Under the statistics of the batch: logits of so many images of the sample. `below` is as in [`SampleRows`].
-    BatchStatistics { logits: Vec<f32>, below: Option<u64> },
+    /// Under the statistics of the batch: logits of so many images of the sample, and what an early look answers for them. `below` is as in [`SampleRows`].
+    BatchStatistics { logits: Vec<f32>, early: Option<Vec<u64>>, below: Option<u64> },
     /// What embeddings moved to the mean of clean ones add to all logits. Linear in the embeddings, so that shifts of shards average to that of the whole.
     Recentred { shift: Vec<f32> },
     /// The network has no second look.
@@ -98,6 +98,13 @@ pub(super) struct AdaptedSummary {
 pub(super) struct Anchors {
     pub classes: Vec<usize>,
     pub confidences: Vec<f64>,
+}
+
+impl SecondRows {
+    /// Of no image.
+    pub fn unseen(early: bool, below: Option<u64>) -> Self {
+        Self::BatchStatistics { logits: Vec::new(), early: early.then(Vec::new), below }
+    }
 }
 
 impl Part {
