@@ -6,9 +6,9 @@ use crate::images;
 use crate::model::{Model, ModelCalibration, parse_device};
 use crate::plain::to_python;
 use flipcast::estimate::FLIP_BATCH;
-use flipcast::run::monitor::{Monitor as Inner, MonitorBasis, MonitorConfig, MonitorError};
+use flipcast::run::monitor::{BatchLook, BatchLooks, Monitor as Inner, MonitorBasis, MonitorConfig, MonitorError};
 use flipcast::run::{PooledNetwork, RunError, Scope};
-use flipcast::{Batch, Device, NormMode, Outputs, Purpose};
+use flipcast::{Batch, Device, Outputs, Purpose};
 use pyo3::prelude::*;
 use std::error::Error;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ struct Watched {
 struct Network {
     source: PooledNetwork,
     /// With the statistics of the batch, where there are batch norms.
-    second: Option<PooledNetwork>,
+    second: Option<BatchLooks>,
     /// Whether the monitor asks for embeddings instead.
     embeds: bool,
     /// Values of the images since the last number that [`FLIP_BATCH`] divides, if all of them came by here.
@@ -65,18 +65,14 @@ impl Network {
     fn new(
         model: &flipcast::Model,
         calibration: &flipcast::Calibration,
-        embeds: bool,
+        basis: &MonitorBasis,
         device: Device,
     ) -> Result<Self, RunError> {
         let preprocess = model.require_preprocess()?;
         calibration.check_fits(model, preprocess, &Scope::new(model.num_classes(), None))?;
         let source = device.network(model, Purpose::Predict, FLIP_BATCH)?;
-        let mut second = None;
-        if model.graph().has_batch_norm() {
-            let mut net = device.network(model, Purpose::Predict, FLIP_BATCH)?;
-            net.set_norm_mode(NormMode::Batch)?;
-            second = Some(net);
-        }
+        let second = BatchLooks::new(model, device, basis)?;
+        let embeds = basis.embedding_dims().is_some();
         Ok(Self { source, second, embeds, waiting: Vec::new() })
     }
 
@@ -113,10 +109,12 @@ impl Network {
             self.waiting.extend_from_slice(values);
             if place + images == FLIP_BATCH && self.waiting.len() == FLIP_BATCH * size {
                 let whole = part(FLIP_BATCH, std::mem::take(&mut self.waiting));
-                let logits = second.forward(&whole)?;
-                let outputs = Outputs::new(logits.values().to_vec(), logits.classes())?;
+                let BatchLook { second, early } = second.look(&whole)?;
                 let images: Vec<u64> = (numbers.end - FLIP_BATCH as u64..numbers.end).collect();
-                monitor.look_again(&images, &outputs)?;
+                if let Some(early) = early {
+                    monitor.look_early(&images, &Outputs::new(early, outputs.classes())?)?;
+                }
+                monitor.look_again(&images, &Outputs::new(second, outputs.classes())?)?;
             }
         }
         Ok((first, monitor.state().images()))
@@ -154,13 +152,14 @@ impl Monitor {
             ..MonitorConfig::default()
         };
         let (basis, watched) = match (&calibration, model) {
-            (AnyCalibration::Outputs(calibration), None) => (MonitorBasis::from_outputs(&calibration.inner), None),
+            (AnyCalibration::Outputs(calibration), None) => {
+                (MonitorBasis::from_outputs(&calibration.inner).map_err(|error| raise(py, &error))?, None)
+            }
             (AnyCalibration::Model(calibration), Some(model)) => {
                 let (model, device) = (Arc::clone(&model.inner), parse_device(py, device, precision, threads)?);
                 let calibration = &calibration.inner;
-                let basis = MonitorBasis::new(calibration, &model);
-                let embeds = basis.as_ref().is_ok_and(|basis| basis.embedding_dims().is_some());
-                let network = py.detach(|| Network::new(&model, calibration, embeds, device));
+                let basis = MonitorBasis::new(calibration, &model).map_err(|error| raise(py, &error))?;
+                let network = py.detach(|| Network::new(&model, calibration, &basis, device));
                 let network = Mutex::new(network.map_err(|error| raise(py, &error))?);
                 (basis, Some(Watched { model, device, network }))
             }
@@ -173,7 +172,7 @@ impl Monitor {
                 return Err(refuse(py, "the calibration belongs to a network, but no model is given", hint));
             }
         };
-        let basis = Arc::new(basis.map_err(|error| raise(py, &error))?);
+        let basis = Arc::new(basis);
         let inner = Inner::new(Arc::clone(&basis), config).map_err(|error| raise(py, &error))?;
         Ok(Self { basis, watched, inner: Mutex::new(inner) })
     }

@@ -9,6 +9,7 @@ use crate::store::Write;
 use crate::streams::{StreamError, Streams};
 use crate::{Log, ServeError};
 use flipcast_ground::argmax;
+use flipcast_run::monitor::BatchLook;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -281,10 +282,13 @@ impl Engine {
                     }
                     match looked_at {
                         Ok(None) => {}
-                        Ok(Some(LookedAt { logits: second, adapted: batch })) => {
+                        Ok(Some(LookedAt { look, adapted: batch })) => {
                             images_until(place + 1, &mut events);
                             let first = image + 1 - BATCH as u64;
-                            events.extend(second.map(|logits| Event::SecondLook { first, logits }));
+                            if let Some(BatchLook { second, early }) = look {
+                                events.extend(early.map(|logits| Event::EarlyLook { first, logits }));
+                                events.push(Event::SecondLook { first, logits: second });
+                            }
                             if let Some(AdaptedBatch { classes, logits, counted, write, on_disk: written }) = batch {
                                 events.push(Event::Adapted { counted });
                                 events.extend(logits.map(|logits| Event::AdaptedLook { first, logits }));

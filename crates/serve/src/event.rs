@@ -23,6 +23,13 @@ pub enum Event {
         /// Logits under the statistics of the batch.
         logits: Vec<f32>,
     },
+    /// An early look at a batch, beside the second look.
+    EarlyLook {
+        /// Its first image; the others follow.
+        first: u64,
+        /// Logits under the statistics of the batch in the first norms alone.
+        logits: Vec<f32>,
+    },
     /// The adapted network saw a batch.
     Adapted {
         /// What is counted of it.
@@ -64,6 +71,7 @@ pub enum Event {
 enum Head {
     Images { request: Option<u64>, time: f64 },
     SecondLook { first: u64 },
+    EarlyLook { first: u64 },
     Adapted { counted: AdaptedCounts },
     AdaptedLook { first: u64 },
     Embedded { images: u64 },
@@ -78,6 +86,7 @@ impl Event {
         let (head, logits): (Head, &[f32]) = match self {
             Self::Images { request, time, logits } => (Head::Images { request: *request, time: *time }, logits),
             Self::SecondLook { first, logits } => (Head::SecondLook { first: *first }, logits),
+            Self::EarlyLook { first, logits } => (Head::EarlyLook { first: *first }, logits),
             Self::Adapted { counted } => (Head::Adapted { counted: counted.clone() }, &[]),
             Self::AdaptedLook { first, logits } => (Head::AdaptedLook { first: *first }, logits),
             Self::Embedded { images, sum } => (Head::Embedded { images: *images }, sum),
@@ -107,6 +116,7 @@ impl Event {
         Ok(match head {
             Head::Images { request, time } => Self::Images { request, time, logits },
             Head::SecondLook { first } => Self::SecondLook { first, logits },
+            Head::EarlyLook { first } => Self::EarlyLook { first, logits },
             Head::Adapted { counted } => Self::Adapted { counted },
             Head::AdaptedLook { first } => Self::AdaptedLook { first, logits },
             Head::Embedded { images } => Self::Embedded { images, sum: logits },
@@ -126,6 +136,7 @@ mod tests {
         let events = [
             Event::Images { request: Some(u64::MAX), time: 1.5, logits: vec![0.25, -3.0] },
             Event::SecondLook { first: 64, logits: vec![1.0] },
+            Event::EarlyLook { first: 64, logits: vec![2.0] },
             Event::Adapted { counted: AdaptedCounts { images: 64, resets: 1, ..AdaptedCounts::default() } },
             Event::AdaptedLook { first: 64, logits: vec![0.5, 1.0] },
             Event::Embedded { images: 3, sum: vec![0.5, 1.0] },

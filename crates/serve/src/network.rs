@@ -4,9 +4,10 @@ use crate::ServeError;
 use crate::adaptation::{AdaptedBatch, Adapting};
 use crate::prepared::{Preparation, Prepared};
 use flipcast_estimate::FLIP_BATCH;
-use flipcast_exec::{NormMode, Purpose};
+use flipcast_exec::Purpose;
 use flipcast_ground::with_causes;
 use flipcast_models::Model;
+use flipcast_run::monitor::{BatchLook, BatchLooks, MonitorBasis};
 use flipcast_run::{Device, PooledNetwork};
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ const WAITING_BYTES: usize = 256 << 20;
 pub struct Network {
     source: PooledNetwork,
     /// The network with the statistics of the batch, where it has batch norms.
-    second: Option<PooledNetwork>,
+    second: Option<BatchLooks>,
     /// Whether embeddings stand in for it.
     pub embeds: bool,
     preparation: Preparation,
@@ -33,28 +34,24 @@ pub struct Network {
 
 /// A batch of a stream, looked at again.
 pub struct LookedAt {
-    /// Logits under the statistics of the batch, where there are any.
-    pub logits: Option<Vec<f32>>,
+    /// Under the statistics of the batch, where the network has any.
+    pub look: Option<BatchLook>,
     /// What the adapted network makes of it.
     pub adapted: Option<AdaptedBatch>,
 }
 
 impl Network {
-    /// `model` on `device`, and the one that adapts, if any. With `embeds`, it tells embeddings.
+    /// `model` on `device`, and the one that adapts, if any. It tells embeddings where `basis` needs them.
     pub fn new(
         model: &Model,
         device: Device,
         preparation: Preparation,
         adapting: Option<Adapting>,
-        embeds: bool,
+        basis: &MonitorBasis,
     ) -> Result<Self, ServeError> {
         let source = device.network(model, Purpose::Predict, BATCH)?;
-        let mut second = None;
-        if model.graph().has_batch_norm() {
-            let mut net = device.network(model, Purpose::Predict, BATCH)?;
-            net.set_norm_mode(NormMode::Batch).map_err(flipcast_run::RunError::from)?;
-            second = Some(net);
-        }
+        let second = BatchLooks::new(model, device, basis)?;
+        let embeds = basis.embedding_dims().is_some();
         let (waiting, spare) = (HashMap::new(), Vec::new());
         Ok(Self { source, second, embeds, preparation, adapting, spare, waiting, waiting_bytes: 0 })
     }
@@ -117,11 +114,11 @@ impl Network {
         self.waiting_bytes -= images.iter().map(|(image, _)| image.size()).sum::<usize>();
         let memory = std::mem::take(&mut self.spare);
         let batch = self.preparation.batch(images.iter().map(|(image, _)| image), memory);
-        let second = self.second.as_mut().map(|second| second.forward(&batch).map(|logits| logits.values().to_vec()));
-        let logits = second.transpose().map_err(|error| with_causes(&error))?;
+        let look = self.second.as_mut().map(|second| second.look(&batch)).transpose();
+        let look = look.map_err(|error| with_causes(&error))?;
         let classes: Vec<usize> = images.iter().map(|(_, class)| *class).collect();
         let adapted = self.adapting.as_mut().map(|adapting| adapting.step(stream, &batch, &classes)).transpose()?;
         self.spare = batch.into_memory().values;
-        Ok(Some(LookedAt { logits, adapted }))
+        Ok(Some(LookedAt { look, adapted }))
     }
 }

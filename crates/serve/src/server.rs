@@ -106,7 +106,7 @@ impl Server {
                 if let Some(adapting) = &adapting {
                     log.info("adapting", &[("bytes_per_stream", adapting.stream_bytes().into())]);
                 }
-                Some(Network::new(model, *device, preparation.clone(), adapting, basis.embedding_dims().is_some())?)
+                Some(Network::new(model, *device, preparation.clone(), adapting, &basis)?)
             }
             _ => None,
         };

@@ -345,15 +345,16 @@ impl Entry {
                     self.requests.pop_front();
                 }
             }
-            Event::SecondLook { first, logits } => {
+            Event::SecondLook { first, logits }
+            | Event::EarlyLook { first, logits }
+            | Event::AdaptedLook { first, logits } => {
                 let outputs = Outputs::new(logits.clone(), classes)?;
                 let images: Vec<u64> = (0..outputs.images() as u64).map(|i| first.saturating_add(i)).collect();
-                self.monitor.look_again(&images, &outputs)?;
-            }
-            Event::AdaptedLook { first, logits } => {
-                let outputs = Outputs::new(logits.clone(), classes)?;
-                let images: Vec<u64> = (0..outputs.images() as u64).map(|i| first.saturating_add(i)).collect();
-                self.monitor.look_adapted(&images, &outputs)?;
+                match event {
+                    Event::EarlyLook { .. } => self.monitor.look_early(&images, &outputs)?,
+                    Event::AdaptedLook { .. } => self.monitor.look_adapted(&images, &outputs)?,
+                    _ => self.monitor.look_again(&images, &outputs)?,
+                }
             }
             Event::Embedded { images, sum } => self.monitor.add_embeddings(*images, sum)?,
             Event::Adapted { counted } => self.adapted.get_or_insert_default().add(counted),

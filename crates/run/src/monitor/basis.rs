@@ -61,6 +61,11 @@ impl MonitorBasis {
         Ok(Self { recentring, gain, class_names, ..parts })
     }
 
+    /// Whether estimates gain from an early look at every batch.
+    pub fn wants_early_look(&self) -> bool {
+        self.accuracy.wants_early_look()
+    }
+
     /// From a calibration of outputs alone.
     pub fn from_outputs(calibration: &OutputsCalibration) -> Result<Self, MonitorError> {
         let OutputsCalibration { basis, accuracy, shift, cells, looks, .. } = calibration;

@@ -2,11 +2,12 @@
 //!
 //! A [`Monitor`] takes the outputs of a classifier batch by batch, with the time as an argument, so that the same calls give the
 //! same state. It holds no network and no image: whoever has them calls [`Monitor::update`] with the source model's outputs and
-//! [`Monitor::look_again`] with those of the second look; for a network without batch norms, [`Monitor::add_embeddings`] takes its place. What an adapted network
-//! predicts goes to [`Monitor::look_adapted`].
+//! [`Monitor::look_again`] with those of the second look, which [`BatchLooks`] makes; for a network without batch norms, [`Monitor::add_embeddings`] takes its place.
+//! Where estimates gain from an early look, its outputs go to [`Monitor::look_early`]; what an adapted network predicts goes to [`Monitor::look_adapted`].
 
 mod alarm;
 mod basis;
+mod batch_looks;
 mod config;
 mod error;
 mod judge;
@@ -20,6 +21,7 @@ mod window;
 
 pub use alarm::{Alarm, AlarmKind, Evidence};
 pub use basis::MonitorBasis;
+pub use batch_looks::{BatchLook, BatchLooks};
 pub use config::MonitorConfig;
 pub use error::MonitorError;
 pub use judge::TestReport;

@@ -8,6 +8,9 @@ pub(super) struct Row {
     pub source: Logits,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second: Option<Logits>,
+    /// What an early look answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early: Option<u32>,
 }
 
 /// A row of logits, stored as the hexadecimal digits of their bytes: exact, and a third of the decimal numbers.

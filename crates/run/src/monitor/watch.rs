@@ -141,6 +141,20 @@ impl Monitor {
         Ok(())
     }
 
+    /// Takes the outputs of an early look at `images`, where the calibration gains from one ([`MonitorBasis::wants_early_look`]). Images of windows that are closed no longer count.
+    ///
+    /// # Errors
+    /// When there is not one row of outputs per image, or it has another number of classes.
+    pub fn look_early(&mut self, images: &[u64], outputs: &Outputs) -> Result<(), MonitorError> {
+        self.check_rows(images, outputs)?;
+        for (image, answer) in images.iter().zip(outputs.classes_predicted()) {
+            if let Some(row) = self.state.rows.get_mut(image) {
+                row.early = Some(answer as u32);
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses outputs that are not one row per image.
     fn check_rows(&self, images: &[u64], outputs: &Outputs) -> Result<(), MonitorError> {
         let (found, expected) = (outputs.classes(), self.basis.classes());
@@ -211,7 +225,7 @@ impl Monitor {
 
     fn add(&mut self, arrival: &Arrival, logits: &[f32]) {
         let state = &mut self.state;
-        state.rows.insert(arrival.image, Row { source: Logits(logits.to_vec()), second: None });
+        state.rows.insert(arrival.image, Row { source: Logits(logits.to_vec()), second: None, early: None });
         state.images += 1;
         state.last_time = arrival.time;
         let mut left_out = Vec::new();

@@ -413,7 +413,11 @@ impl OpenWindow {
         let (before, now) = (warm.classes_predicted(), second.classes_predicted());
         let flips = before.iter().zip(&now).filter(|(before, now)| before != now).count() as f64 / now.len() as f64;
         let all: Vec<usize> = (0..warm.images()).collect();
-        let signals = Signals::measure(&warm, &all, &second, &SubsetCot::new(&warm))?;
+        let mut signals = Signals::measure(&warm, &all, &second, &SubsetCot::new(&warm))?;
+        let early: Option<Vec<usize>> = twice.iter().map(|row| row.early.map(|answer| answer as usize)).collect();
+        if let Some(answers) = early.filter(|answers| !answers.is_empty()) {
+            signals = signals.with_early_look(&warm, &all, &answers)?;
+        }
         Ok(Some(Measured { signals, flips }))
     }
 }

@@ -145,6 +145,7 @@ async fn record(app: &Arc<App>, stream: String, events: Vec<Event>) -> Result<Ve
                 Event::Reset
                 | Event::Images { .. }
                 | Event::SecondLook { .. }
+                | Event::EarlyLook { .. }
                 | Event::Adapted { .. }
                 | Event::AdaptedLook { .. }
                 | Event::Embedded { .. } => {}
