@@ -11,6 +11,8 @@ use flipcast_run::{
     Part, PartError, PartPlan, RunError, Setting, Unwatched, calibrate, make_cells, merge_parts,
 };
 
+use sha2::{Digest, Sha256};
+
 const CLASSES: usize = 4;
 
 fn model() -> Model {
@@ -209,6 +211,32 @@ fn joined_parts_see_what_one_run_sees() {
         let mean = merged.cell.source["ac"].value;
         assert!((merged.sums.mean_confidence() - mean).abs() < 1e-12);
     }
+}
+
+#[test]
+fn a_part_of_the_first_format_is_read_as_one_without_an_early_look() {
+    let model = model();
+    let (made, protocol) = calibrated(&model);
+    let made = Calibration { basis: Basis { early_look: false, ..made.basis.clone() }, ..made };
+    let setting = Setting { model: &model, protocol: &protocol, device: Device::cpu(1) };
+    let data = OpenedData::new("new", pictures(40, |i| i % CLASSES), &model).expect("opens");
+    let (_, part) = parts(&setting, &made, &data, 1, 1000).expect("looks").remove(0);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("part");
+    part.save(&path).expect("writes");
+    // A line that says what it is, the header's length and the header, arrays, a checksum.
+    let bytes = std::fs::read(&path).expect("reads");
+    let (before, rest) = bytes.split_at(b"flipcast part\n".len());
+    let (length, rest) = rest.split_first_chunk::<8>().expect("a length");
+    let (header, rest) = rest.split_at(u64::from_le_bytes(*length) as usize);
+    let header = std::str::from_utf8(header).expect("JSON");
+    let old = header.replace("\"flipcast_part\":2", "\"flipcast_part\":1").replace("\"early\":false,", "");
+    assert_ne!(old.len(), header.len(), "{header}");
+    let mut older = [before, &(old.len() as u64).to_le_bytes(), old.as_bytes(), &rest[..rest.len() - 32]].concat();
+    let checksum = Sha256::digest(&older);
+    older.extend_from_slice(&checksum);
+    std::fs::write(&path, older).expect("writes");
+    assert_eq!(Part::load(&path).expect("reads"), part);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
-use crate::{LabelledOutputs, OutputsCalibration, ScoreOptions, Unwatched};
-use flipcast_estimate::{GainFit, GainSample, GainSignals, Outputs};
+use crate::{LabelledOutputs, LooksAtImages, OutputsCalibration, ScoreOptions, Unwatched};
+use flipcast_estimate::{AccuracyFit, ClassShares, GainFit, GainSample, GainSignals, Outputs, SignalSample, Signals};
 use flipcast_ground::SplitMix64;
 use std::sync::{Arc, OnceLock};
 
@@ -273,4 +273,56 @@ fn embeddings_of_another_network_are_refused() {
     let mut watched = monitor(MonitorConfig::default());
     let refused = watched.add_embeddings(1, &[0.0; 3]);
     assert!(matches!(refused, Err(MonitorError::Embedding { found: 3, expected: 0 })), "{refused:?}");
+}
+
+/// A basis whose fit looks at an early look too: there the second look tells little.
+fn early_basis() -> Arc<MonitorBasis> {
+    let clean = basis().clean.unwrap();
+    let mut random = SplitMix64::new(11);
+    let share = |odds: f64| 1.0 / (1.0 + (-odds).exp());
+    let sample = |number: usize| {
+        let accuracy = 0.1 + 0.8 * random.uniform();
+        let odds = (accuracy / (1.0 - accuracy)).ln();
+        let cross = share(odds + random.normal());
+        let early_cross = Some(share(odds + 0.1 * random.normal()));
+        let signals = Signals { images: 500, looked_at: 500, cross, reverse: cross, early_cross, ..clean };
+        SignalSample { signals, accuracy, group: Some(number % 12), shares: ClassShares::Sample }
+    };
+    let samples: Vec<SignalSample> = (0..240).map(sample).collect();
+    let accuracy = AccuracyFit::fit(&samples, 2000).unwrap();
+    Arc::new(MonitorBasis { accuracy, looks: LooksAtImages::Twice, ..(*basis()).clone() })
+}
+
+#[test]
+fn an_early_look_counts_once_a_whole_window_has_it() {
+    let basis = early_basis();
+    assert!(basis.wants_early_look());
+    let config = MonitorConfig { window_images: 128, ..Default::default() };
+    let truth = labels(128, 90);
+    let (source, second) = (outputs(&truth, 1.0, 91), outputs(&truth, 1.2, 92));
+    // What an early look answers for the first of two batches, or for both.
+    let watch = |early: &[&Outputs]| {
+        let mut watched = Monitor::new(basis.clone(), config.clone()).unwrap();
+        let batch = |all: &Outputs, at: usize| {
+            Outputs::new(all.logits()[at * 64 * CLASSES..(at + 1) * 64 * CLASSES].to_vec(), CLASSES).unwrap()
+        };
+        for at in 0..2 {
+            let images: Vec<u64> = watched.update(&batch(&source, at), at as f64).unwrap().collect();
+            if let Some(all) = early.get(at) {
+                watched.look_early(&images, &batch(all, at)).unwrap();
+            }
+            watched.look_again(&images, &batch(&second, at)).unwrap();
+            watched = Monitor::load(watched.basis.clone(), config.clone(), &watched.save().unwrap()).unwrap();
+        }
+        watched.close_windows(1e9).unwrap();
+        watched.last_window(WindowKind::Count).unwrap().estimate.clone().unwrap().accuracy
+    };
+    let (agrees, differs) = (source.clone(), outputs(&labels(128, 93), 1.0, 94));
+    let without = watch(&[]);
+    assert_eq!(watch(&[&agrees]), without, "half a window has none");
+    let (sure, doubtful) = (watch(&[&agrees, &agrees]), watch(&[&differs, &differs]));
+    assert!(sure > doubtful + 0.1, "{sure} {doubtful} {without}");
+
+    let mut watched = Monitor::new(basis.clone(), config).unwrap();
+    assert!(matches!(watched.look_early(&[1, 2], &outputs(&[0], 1.0, 1)), Err(MonitorError::SecondLook { .. })));
 }
