@@ -40,6 +40,14 @@ pub enum RecordError {
         /// The newest format this version knows.
         known: u32,
     },
+    /// A file of something else.
+    #[error("`{path}` is no record file: it begins with `{found}`, but records begin with `{{\"format\":`")]
+    NoRecords {
+        /// The file.
+        path: PathBuf,
+        /// Its first bytes.
+        found: String,
+    },
     /// A line that is no record.
     #[error("line {line} of `{path}` is no record")]
     Malformed {
@@ -103,6 +111,9 @@ impl Hint for RecordError {
         let hint = match self {
             Self::InUse { .. } => "wait for the other run, or use another record file",
             Self::Newer { .. } => "use the newer flipcast that wrote it, or another record file",
+            Self::NoRecords { .. } => {
+                "give a file that runs were recorded in, or a new name to record in; this one is left as it is"
+            }
             Self::Malformed { .. } | Self::OtherKey { .. } | Self::Changed { .. } => {
                 "the line was changed after it was written; remove it or restore the file"
             }

@@ -98,3 +98,17 @@ fn keys_and_files_that_are_not_there_are_refused() {
     flipcast(&["runs", "list", &scratch.path("changed.jsonl")])
         .expect(2, &["line 1", "has checksum", "hint: the line was changed"]);
 }
+
+#[test]
+fn a_file_of_something_else_is_refused_and_left_as_it_is() {
+    let scratch = Scratch::with_pictures("runs-foreign", 32);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    let notes = scratch.path("notes.txt");
+    scratch.write("notes.txt", b"my notes");
+    let refused = ["notes.txt` is no record file: it begins with `my notes`", "left as it is"];
+    flipcast(&["adapt", "--model", &model, "--data", &scratch.path("data"), "--method", "bn", "--record", &notes])
+        .expect(2, &refused);
+    flipcast(&["runs", "list", &notes]).expect(2, &refused);
+    flipcast(&["report", &notes, "--out", &scratch.path("report.html")]).expect(2, &refused);
+    assert_eq!(fs::read_to_string(&notes).expect("there"), "my notes");
+}
