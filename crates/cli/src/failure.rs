@@ -13,9 +13,9 @@ use flipcast_images::preprocess::PreprocessError;
 use flipcast_models::ModelError;
 use flipcast_record::RecordError;
 use flipcast_record::predictions::PredictionError;
-use flipcast_run::RunError;
 use flipcast_run::adapt::AffineError;
 use flipcast_run::open::{LabelMatchError, OpenError};
+use flipcast_run::{LabelFileError, PartError, RunError};
 use std::error::Error;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -94,7 +94,13 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 
 /// Whether the disk, and not what the user asked for, stopped a write.
 fn cannot_write(cause: &(dyn Error + 'static)) -> bool {
-    let source = if let Some(WriteError::Io { source, .. }) = cause.downcast_ref() {
+    let source = if let Some(DataError::Write { source, .. }) = cause.downcast_ref() {
+        source
+    } else if let Some(LabelFileError::Write { source, .. }) = cause.downcast_ref() {
+        source
+    } else if let Some(PartError::Write { source, .. }) = cause.downcast_ref() {
+        source
+    } else if let Some(WriteError::Io { source, .. }) = cause.downcast_ref() {
         source
     } else if let Some(SettingsError::Io { source, .. }) = cause.downcast_ref() {
         source

@@ -1,4 +1,4 @@
-use flipcast_ground::Hint;
+use flipcast_ground::{Hint, write_hint};
 use std::path::PathBuf;
 
 /// Why a record file could not be read or written.
@@ -117,10 +117,8 @@ impl Hint for RecordError {
             Self::Malformed { .. } | Self::OtherKey { .. } | Self::Changed { .. } => {
                 "the line was changed after it was written; remove it or restore the file"
             }
-            Self::Write { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                "the disk is full; make room and run the same command again"
-            }
-            Self::Read { .. } | Self::Write { .. } | Self::TooLong { .. } | Self::NotJson { .. } => return None,
+            Self::Write { source, .. } => return write_hint(source),
+            Self::Read { .. } | Self::TooLong { .. } | Self::NotJson { .. } => return None,
         };
         Some(hint.to_owned())
     }

@@ -207,13 +207,26 @@ pub fn run(args: &Args) -> Result<()> {
     let outcome = run_job(job, &mut live)
         .with_context(|| format!("cannot adapt `{}` to `{}` with `{}`", model.name(), spec, method.name()))?;
     let (elapsed, logits) = live.finish();
-    if let (Some(path), Some(logits)) = (&args.logits_out, logits) {
-        write_npy(path, &logits, model.num_classes())?;
-    }
     let summary = outcome.summary;
-    if let Some(path) = &args.save_affine {
-        save_affine(path, &model, &outcome.affine)?;
-    }
+    let keep = || -> Result<()> {
+        if let Some(store) = &mut store
+            && summary.ending != Ending::Interrupted
+            && !store.contains(&key)
+        {
+            let timing = Timing { created: now(), seconds: elapsed.as_secs_f64() };
+            let record = RunRecord::new(protocol.clone(), serde_json::to_value(&summary)?, timing);
+            store.append(record.with_data(spec))?;
+        }
+        if let (Some(path), Some(logits)) = (&args.logits_out, logits) {
+            write_npy(path, &logits, model.num_classes())?;
+        }
+        if let Some(path) = &args.save_affine {
+            save_affine(path, &model, &outcome.affine)?;
+        }
+        Ok(())
+    };
+    // The result is told even where there is no room for it.
+    let kept = keep();
     let finished = Finished {
         model: model.name(),
         data: spec,
@@ -222,18 +235,11 @@ pub fn run(args: &Args) -> Result<()> {
         summary: &summary,
         seconds: Some(elapsed.as_secs_f64()),
         out: outcome.partial_predictions.as_deref().or(args.out.as_deref()),
-        affine: args.save_affine.as_deref(),
-        record: args.record.as_deref(),
+        affine: args.save_affine.as_deref().filter(|_| kept.is_ok()),
+        record: args.record.as_deref().filter(|_| kept.is_ok()),
     };
-    if let Some(store) = &mut store
-        && summary.ending != Ending::Interrupted
-        && !store.contains(&key)
-    {
-        let timing = Timing { created: now(), seconds: elapsed.as_secs_f64() };
-        let record = RunRecord::new(protocol.clone(), serde_json::to_value(&summary)?, timing);
-        store.append(record.with_data(spec))?;
-    }
     print(&finished.render(args.json)?)?;
+    kept?;
     if !args.progress.quiet {
         text::note_starved(&summary, method.name());
     }

@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use flipcast_estimate::{Estimate, Flag};
 use flipcast_ground::nearest_quoted;
+use flipcast_images::dataset::DataError;
 use flipcast_images::table::write_npy;
 use flipcast_run::{
     Calibration, Cell, CellEstimates, CellJob, CleanImages, EstimateSource, Estimates, FlipProtocol, ImageGuesses,
@@ -207,14 +208,15 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
         },
         |(number, spec, job, observed)| {
             telling.cell(spec, number, images.len());
-            let make = || -> Result<String> {
+            let make = || -> Result<(String, Result<(), DataError>)> {
                 job.score(observed, &mut kept)?;
                 let request = &job.request;
                 let (cell, estimates) = setting.estimate(source, request, args.shown.level, &mut kept, &mut telling)?;
                 let mut guesses = ImageGuesses::new(&setting, request, temperature);
+                let mut kept_logits = Ok(());
                 if let Some(path) = &args.logits_out {
                     let outputs = guesses.outputs(&mut telling)?;
-                    write_npy(path, outputs.logits(), outputs.classes())?;
+                    kept_logits = write_npy(path, outputs.logits(), outputs.classes());
                 }
                 let names = || request.scope.alternative_names(&model);
                 let told =
@@ -222,12 +224,14 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
                 if args.shown.json {
                     let mut object = to_json(spec, &cell, &estimates, &protocol, args.shown.level)?;
                     told.add_to(&mut object);
-                    return Ok(object.to_string() + "\n");
+                    return Ok((object.to_string() + "\n", kept_logits));
                 }
-                Ok(to_text(spec, &cell, &estimates, &told, &args.shown))
+                Ok((to_text(spec, &cell, &estimates, &told, &args.shown), kept_logits))
             };
-            let text = make().with_context(|| failed(spec))?;
-            telling.print(&text)
+            let (text, kept_logits) = make().with_context(|| failed(spec))?;
+            telling.print(&text)?;
+            // The estimates are told even where there is no room for the logits.
+            Ok(kept_logits?)
         },
     );
     done.map(drop)

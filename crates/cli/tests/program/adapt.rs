@@ -176,8 +176,12 @@ fn a_full_disk_is_the_environment_s_fault() {
         std::os::unix::fs::symlink("/dev/full", &path).expect("writable");
         adapt(&scratch, &model, "tent", &[flag, &path]).expect(3, &["cannot write `", name, "hint: the disk is full"]);
     }
-    adapt(&scratch, &model, "tent", &["--record", "/dev/full"])
-        .expect(3, &["cannot write `/dev/full`", "hint: the disk is full"]);
+    // What the run found is told all the same.
+    for flag in ["--record", "--logits-out", "--save-affine"] {
+        adapt(&scratch, &model, "tent", &[flag, "/dev/full"])
+            .expect(3, &["cannot write `/dev/full`", "hint: the disk is full"])
+            .prints(&["accuracy ", "adapting"]);
+    }
 }
 
 /// Starts a run without end whose predictions go to `out`, and waits until some are there.

@@ -95,6 +95,19 @@ fn labels_that_do_not_fit_are_refused_with_what_is_wrong() {
     estimate(&scratch, &two).expect(2, &["--data is given 2 times"]);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_no_read_error() {
+    let scratch = Scratch::new("estimate-full");
+    let full = ["cannot write `/dev/full`", "hint: the disk is full"];
+    estimate(&scratch, &["--logits-out", "/dev/full"]).expect(3, &full).prints(&["source model", "combined"]);
+    estimate(&scratch, &["--ask", "10", "--ask-out", "/dev/full"]).expect(3, &full);
+    let (model, calibration) =
+        (format!("{ASSETS}/resnet20.fashion_mnist.safetensors"), format!("{ASSETS}/calibration.json"));
+    let fixed = ["estimate", "--model", &model, "--calibration", &calibration, "--data", ASSETS, "--limit", "60"];
+    flipcast(&[&fixed[..], &["--shard", "2/2", "--part", "/dev/full"]].concat()).expect(3, &full);
+}
+
 #[test]
 fn labels_of_the_data_are_used_on_request_and_classes_are_shown() {
     let scratch = Scratch::new("by-class");
