@@ -3,6 +3,7 @@
 use crate::commands::corrupt::SettingsError;
 use crate::commands::serve;
 use crate::interrupt::{self, Interrupted};
+use crate::output::tell;
 use flipcast_corrupt::write::WriteError;
 use flipcast_cuda::CudaError;
 use flipcast_exec::ExecError;
@@ -45,22 +46,22 @@ pub struct Advised {
 
 /// Prints an error with its causes and hints, and gives its exit code.
 pub fn report(error: &anyhow::Error) -> u8 {
-    eprintln!("error: {error}");
+    tell(&format!("error: {error}"));
     for cause in error.chain().skip(1) {
-        eprintln!("  caused by: {cause}");
+        tell(&format!("  caused by: {cause}"));
     }
     for cause in error.chain() {
         if let Some(LoadError::BadImages { bad, count }) = cause.downcast_ref() {
             for image in bad.iter().take(MAX_NAMED) {
-                eprintln!("  unusable: `{}`: {}", image.id, with_causes(&image.cause));
+                tell(&format!("  unusable: `{}`: {}", image.id, with_causes(&image.cause)));
             }
             if *count > MAX_NAMED {
-                eprintln!("  and {} more", count - MAX_NAMED);
+                tell(&format!("  and {} more", count - MAX_NAMED));
             }
         }
     }
     for hint in hints(error) {
-        eprintln!("  hint: {hint}");
+        tell(&format!("  hint: {hint}"));
     }
     exit_code(error)
 }

@@ -3,7 +3,7 @@ use crate::commands::scoring::check_writable;
 use crate::commands::{DeviceArgs, thread_count};
 use crate::failure::{Advised as WithHint, Fired};
 use crate::interrupt::{Interrupted, StopRequest};
-use crate::output::print;
+use crate::output::{print, tell};
 use crate::progress::ProgressArgs;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
@@ -257,11 +257,11 @@ fn method(args: &Args, model: &Model) -> Result<MethodConfig> {
     let cannot = || format!("cannot adapt `{}` with `{}`", model.name(), method.name());
     method.check_network(&table).with_context(cannot)?;
     if !args.progress.quiet && Norms::of(&table) != Norms::Batch && method.param_rule().is_some() {
-        eprintln!(
+        tell(&format!(
             "note: `{}` has no batch norm, hence no running statistics: predictions do not depend on the rest of a batch, and the learning rate is \
              the one for such networks unless --recipe or --lr says otherwise",
             model.name()
-        );
+        ));
     }
     Ok(method)
 }
@@ -344,7 +344,7 @@ fn print_recorded(args: &Args, record: &RunRecord) -> Result<()> {
     let summary: AdaptSummary = serde_json::from_value(record.result.clone())
         .with_context(|| format!("cannot understand the recorded result `{}`", record.key))?;
     if !args.progress.quiet {
-        eprintln!("note: this run is recorded as {}; it was not repeated", record.key);
+        tell(&format!("note: this run is recorded as {}; it was not repeated", record.key));
     }
     let settings = &record.protocol.get("method").and_then(|m| m.get("settings"));
     let method = settings.and_then(|s| s.get("method")?.as_str());

@@ -1,7 +1,7 @@
 use crate::commands::numbers::parse_count;
 use crate::commands::thread_count;
 use crate::failure::Advised;
-use crate::output::print;
+use crate::output::{print, tell};
 use crate::progress::{ProgressArgs, duration};
 use crate::table::grouped;
 use anyhow::{Context, Result, bail, ensure};
@@ -125,7 +125,7 @@ pub fn run(args: &Args) -> Result<()> {
     let source = clean_images(args, resize_crop.rule()?, args.limit, seed)?;
     note_size(&source, set)?;
     if layout == Layout::Npy && !source.is_labelled() {
-        eprintln!("note: not every image has a label, so that `labels.npy` is not written");
+        tell("note: not every image has a label, so that `labels.npy` is not written");
     }
     let layout_name = match layout {
         Layout::Folder => "folder",
@@ -141,11 +141,11 @@ pub fn run(args: &Args) -> Result<()> {
     );
     let refused = || format!("cannot write to `{}`", args.out.display());
     settings.claim(&args.out).with_context(refused)?;
-    eprintln!(
+    tell(&format!(
         "clean images: {}, resize and crop: {resize_crop}, corruptions of {set}: {}, seed: {seed}",
         grouped(source.len()),
         count_names(&specs)
-    );
+    ));
     let progress = args.progress.line("writing");
     let options = WriteOptions { threads, on_progress: &|now| progress.update(now.done, now.skipped, now.total) };
     let written = match layout {
@@ -287,7 +287,7 @@ fn note_size(source: &Source, set: CorruptionSet) -> Result<()> {
         .with_context(|| format!("cannot read `{}`", source.relative_path(0)))?;
     let (width, height) = (first.width(), first.height());
     if (width, height) != (side, side) {
-        eprintln!("note: the first image is {width} x {height} pixels, but {set} was made for {side} x {side}");
+        tell(&format!("note: the first image is {width} x {height} pixels, but {set} was made for {side} x {side}"));
     }
     Ok(())
 }

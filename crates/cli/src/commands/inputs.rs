@@ -2,6 +2,7 @@
 
 use super::numbers::parse_count;
 use crate::failure::Advised;
+use crate::output::tell;
 use anyhow::Result;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -45,7 +46,7 @@ impl ModelArgs {
         };
         let model = request.open()?;
         for note in model.notes() {
-            eprintln!("note: {note}");
+            tell(&format!("note: {note}"));
         }
         Ok(model)
     }
@@ -216,7 +217,7 @@ impl DataArgs {
     pub fn open(&self, spec: &str, model: &Model, seed: u64) -> Result<OpenedData, OpenError> {
         let opened = self.request(spec, seed).open(model)?;
         for note in opened.notes() {
-            eprintln!("note: `{spec}`: {note}");
+            tell(&format!("note: `{spec}`: {note}"));
         }
         Ok(opened)
     }

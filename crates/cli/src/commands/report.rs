@@ -3,7 +3,7 @@
 use super::places::check_there;
 use super::scoring::check_writable;
 use crate::failure::Advised;
-use crate::output::print;
+use crate::output::{print, tell};
 use crate::table::grouped;
 use anyhow::Result;
 use clap::ValueEnum;
@@ -134,6 +134,6 @@ pub(super) fn load(runs: &[PathBuf]) -> Result<Study> {
 /// Says on stderr what of the records is not shown.
 pub(super) fn tell_unshown(study: &Study) {
     for note in study.notes() {
-        eprintln!("not shown: {note}");
+        tell(&format!("not shown: {note}"));
     }
 }

@@ -129,6 +129,32 @@ fn a_missing_calibration_is_told_with_its_neighbours() {
     flipcast(&advise).expect(2, &["`paper-resnet50` is one of the paper's fits", "`flipcast calibrate`"]);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn an_error_stream_that_takes_nothing_changes_no_exit_code() {
+    let scratch = Scratch::with_pictures("stderr-full", 32);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    let (data, record) = (scratch.path("data"), scratch.path("runs.jsonl"));
+    let (tree, bad) = (scratch.path("tree"), scratch.path("bad"));
+    scratch.write("bad/cat/torn.jpg", b"no picture");
+    let adapt = ["adapt", "--model", &model, "--method", "bn", "--progress", "always", "--data"];
+    let recorded = [&adapt[..], &[&data, "--record", &record]].concat();
+    let corrupt = ["corrupt", "--data", &data, "--out", &tree, "--set", "imagenet-c", "--corruption", "fog"];
+    // The second call of the same run has a note, and corruptions for 224 pixels have another.
+    let calls: [(&[&str], i32); 5] = [
+        (&recorded, 0),
+        (&recorded, 0),
+        (&[&adapt[..], &[&bad]].concat(), 2),
+        (&[&corrupt[..], &["--resize-crop", "none", "--severity", "1"]].concat(), 0),
+        (&["runs", "list", "absent.jsonl"], 2),
+    ];
+    for (args, code) in calls {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("there on Linux");
+        let program = Command::new(env!("CARGO_BIN_EXE_flipcast")).args(args).stderr(full).output();
+        assert_eq!(program.expect("the program starts").status.code(), Some(code), "{args:?}");
+    }
+}
+
 #[test]
 fn completions_are_printed_for_every_shell() {
     for shell in ["bash", "zsh", "fish"] {

@@ -4,7 +4,7 @@ use super::settings::Settings;
 use super::{Args, clean_images, corruptor, written_line};
 use crate::commands::thread_count;
 use crate::failure::Advised;
-use crate::output::print;
+use crate::output::{print, tell};
 use crate::table::grouped;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
@@ -109,13 +109,13 @@ pub fn run(args: &Args) -> Result<()> {
     let images = (source.len(), source.names_digest());
     let settings = Settings::new("ccc", "shards", images, "none".to_owned(), seed, frost);
     settings.claim(&folder).with_context(refused)?;
-    eprintln!("clean images: {}, stream: {}, images: {}", grouped(source.len()), plan.name(), grouped(total));
+    tell(&format!("clean images: {}, stream: {}, images: {}", grouped(source.len()), plan.name(), grouped(total)));
     if source.len() < plan.speed.images() {
-        eprintln!(
+        tell(&format!(
             "note: fewer clean images than the {} of a cell, so that every cell shows {}",
             plan.speed.images(),
             source.len()
-        );
+        ));
     }
     let progress = args.progress.line("writing");
     let options = WriteOptions { threads, on_progress: &|now| progress.update(now.done, now.skipped, now.total) };

@@ -4,6 +4,7 @@ use crate::commands::inputs::DataArgs;
 use crate::commands::numbers::parse_count;
 use crate::commands::scoring::{CellProgress, check_writable};
 use crate::failure::Advised;
+use crate::output::tell;
 use crate::table::{counted, percent, render};
 use anyhow::{Context, Result};
 use flipcast_estimate::{Estimate, join_with_labels};
@@ -75,12 +76,12 @@ impl LabelArgs {
             let file =
                 LabelFile::load(path).with_context(|| format!("cannot use the labels in `{}`", path.display()))?;
             if file.left_out() > 0 {
-                eprintln!(
+                tell(&format!(
                     "note: `{}`: {} without a label before the last one that has one; the estimate holds if chance alone \
                      left them out",
                     path.display(),
                     counted(file.left_out(), "image")
-                );
+                ));
             }
             anyhow::Ok(file)
         };
@@ -103,7 +104,7 @@ impl LabelJob<'_> {
         if let (Some(labels), Some(path)) = (self.args.ask, &self.args.ask_out) {
             let asked = guesses.choose_images(labels, self.seed, watcher)?;
             write_asked(path, &asked)?;
-            eprintln!("{} to label written to `{}`", counted(asked.len(), "image"), path.display());
+            tell(&format!("{} to label written to `{}`", counted(asked.len(), "image"), path.display()));
         }
         let labels = match (&self.file, self.args.use_labels) {
             (Some(file), _) => Some(LabelSource::File(file)),
