@@ -1,5 +1,5 @@
+use crate::commands::files::Files;
 use crate::commands::inputs::{BadImages, DataArgs, ModelArgs, PreprocessArgs};
-use crate::commands::scoring::check_writable;
 use crate::commands::{DeviceArgs, thread_count};
 use crate::failure::{Advised as WithHint, Fired};
 use crate::interrupt::{Interrupted, StopRequest};
@@ -139,10 +139,7 @@ enum GuardChoice {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    // What cannot be written at the end should be noticed at the start.
-    for path in [&args.out, &args.save_affine, &args.logits_out].into_iter().flatten() {
-        check_writable(path)?;
-    }
+    files(args).check()?;
     let format = args.out.as_deref().map(Format::of).transpose()?;
     let threads = thread_count(args.threads)?;
     let device = args.device.device(threads)?;
@@ -244,6 +241,17 @@ pub fn run(args: &Args) -> Result<()> {
         text::note_starved(&summary, method.name());
     }
     end_of(&summary, outcome.partial_predictions.as_deref(), stop.signal().unwrap_or_default())
+}
+
+/// What is read and written.
+fn files(args: &Args) -> Files<'_> {
+    let files = Files::default().reads_model(&args.model).reads_data(args.images.data.iter().chain(&args.clean));
+    let files = files.reads("the calibration", args.calibration.as_deref()).reads("the advice", args.advice.as_deref());
+    let files = files.reads("the adapted vector", args.affine.as_deref());
+    let files = files.writes("--save-affine", "affine.safetensors", args.save_affine.as_deref());
+    let files = files.writes("--logits-out", "logits.npy", args.logits_out.as_deref());
+    let files = files.writes("--out", "predictions.csv", args.out.as_deref());
+    files.writes("--record", "runs.jsonl", args.record.as_deref())
 }
 
 /// The method asked for, with the norm layers asked for.

@@ -1,8 +1,9 @@
 //! `flipcast advise`: should this model be adapted to these images, how, and for how long?
 
 use super::estimate::check_calibration;
+use super::files::Files;
 use super::inputs::{DataArgs, ModelArgs, PreprocessArgs};
-use super::scoring::{ScoringArgs, check_level, check_writable};
+use super::scoring::{ScoringArgs, check_level};
 use super::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
@@ -67,10 +68,13 @@ pub fn run(args: &Args) -> Result<()> {
     args.scoring.end_on_interrupt()?;
     check_level(args.level)?;
     check_calibration(&args.calibration)?;
-    if let Some(out) = &args.out {
+    if args.out.is_some() {
         args.images.only()?;
-        check_writable(out)?;
     }
+    let files = Files::default().reads_model(&args.model).reads_data(&args.images.data);
+    let files = files.reads("the calibration", Some(&args.calibration));
+    let files = files.writes("--out", "advice.json", args.out.as_deref());
+    files.writes("--record", "runs.jsonl", args.scoring.record.as_deref()).check()?;
     let calibration = Calibration::load(&args.calibration)?;
     let Some(fit) = &calibration.advice else {
         return Err(Advised {

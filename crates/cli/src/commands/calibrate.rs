@@ -1,9 +1,10 @@
 //! `flipcast calibrate`: labelled clean images become the artefact that estimates need.
 
+use super::files::Files;
 use super::inputs::{DataArgs, ModelArgs, PreprocessArgs};
 use super::models::restored_text;
 use super::outputs::LabelledLogitsArgs;
-use super::scoring::{ScoringArgs, check_writable, flip_protocol, parse_marginal};
+use super::scoring::{ScoringArgs, flip_protocol, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
 use crate::output::{print, tell};
@@ -14,7 +15,7 @@ use clap::Subcommand;
 use flipcast_corrupt::Storage;
 use flipcast_estimate::AccuracyFit;
 use flipcast_ground::is_special;
-use flipcast_models::{Model, ModelCard, RestoredNorms};
+use flipcast_models::{Model, RestoredNorms};
 use flipcast_record::write_atomically;
 use flipcast_run::advise::learn_advice;
 use flipcast_run::open::{LabelRule, OpenedData};
@@ -128,7 +129,8 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Makes the fits of an earlier calibration again.
 fn refit(RefitArgs { earlier, out }: &RefitArgs) -> Result<()> {
-    check_writable(out)?;
+    let files = Files::default().reads("the calibration", Some(earlier));
+    files.writes("--out", "calibration.json", Some(out)).check()?;
     let calibration = Calibration::refit(earlier)?;
     write_atomically(out, calibration.to_json()?.as_bytes())?;
     let Calibration { model, basis, source, accuracy, .. } = &calibration;
@@ -161,8 +163,9 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     let protocol = if args.quick { "statistics" } else { &args.protocol };
     // A misspelt name should not wait for the weights.
     FlipProtocol::named(protocol)?;
-    check_writable(&args.out)?;
-    check_not_the_models(&args.out, model_args.weight_file())?;
+    let files = Files::default().reads_model(model_args).reads_data(images.data.iter().chain(&args.also));
+    let files = files.writes("--out", "calibration.json", Some(&args.out));
+    files.writes("--record", "cells.jsonl", scoring.record.as_deref()).check()?;
     let model = model_args.open(&args.preprocess)?;
     if images.labels == LabelRule::None {
         return Err(Advised {
@@ -292,33 +295,6 @@ fn restore_folded(
     write_atomically(&place, &norms.to_bytes())?;
     tell(&restored_text(&norms, &place));
     Ok(model.with_restored_norms(&norms)?)
-}
-
-/// Refuses to write over the model's own files.
-fn check_not_the_models(out: &Path, weights: &Path) -> Result<()> {
-    let out = place(out);
-    let what = if out == place(weights) {
-        "the weight file"
-    } else if out == place(&ModelCard::place_beside(weights)) {
-        "the place of the model card of"
-    } else {
-        return Ok(());
-    };
-    let name = weights.with_extension("calibration.json");
-    Err(Advised {
-        problem: format!("--out `{}` is {what} `{}`", out.display(), weights.display()),
-        hint: format!("choose another name, such as `--out {}`", name.display()),
-    }
-    .into())
-}
-
-/// The path with its folder made plain, so that two spellings of one file are equal.
-fn place(path: &Path) -> PathBuf {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match (folder.canonicalize(), path.file_name()) {
-        (Ok(folder), Some(name)) => folder.join(name),
-        _ => path.to_owned(),
-    }
 }
 
 /// What is to be done and how long it takes, before it begins.

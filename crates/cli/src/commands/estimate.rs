@@ -6,9 +6,10 @@ mod shard;
 
 use self::labels::{LabelArgs, Told};
 use self::shard::ShardArgs;
+use super::files::Files;
 use super::inputs::{DataArgs, ModelArgs, PreprocessArgs};
 use super::outputs::{self, LogitsArgs};
-use super::scoring::{ScoringArgs, check_level, check_writable, parse_marginal};
+use super::scoring::{ScoringArgs, check_level, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
@@ -103,12 +104,23 @@ pub fn run(args: &Args) -> Result<()> {
         return merge::run(args);
     }
     let calibration = args.calibration.as_deref().context("--calibration is required")?;
+    files(args).check()?;
     match (&args.model, &args.images, &args.outputs.logits, args.shards.asked()) {
         (_, _, Some(logits), _) => estimate_outputs(args, calibration, logits),
         (Some(model), Some(images), None, Some(shard)) => shard::run(args, calibration, model, images, shard),
         (Some(model), Some(images), None, None) => estimate_network(args, calibration, model, images),
         _ => bail!("neither --logits nor --model and --data are given"),
     }
+}
+
+/// What is read and written.
+fn files(args: &Args) -> Files<'_> {
+    let files = Files::default().reads("the calibration", args.calibration.as_deref());
+    let files = args.model.iter().fold(files, Files::reads_model);
+    let files = files.reads_data(args.images.iter().flat_map(|images| &images.data));
+    let files = args.shards.add_to(args.few_labels.add_to(args.outputs.add_to(files)));
+    let files = files.writes("--logits-out", "logits.npy", args.logits_out.as_deref());
+    files.writes("--record", "runs.jsonl", args.scoring.record.as_deref())
 }
 
 /// Estimates from a file of logits.
@@ -139,9 +151,8 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
             Some(Calibration::load(artefact)?)
         }
     };
-    if let Some(path) = &args.logits_out {
+    if args.logits_out.is_some() {
         data.only()?;
-        check_writable(path)?;
     }
     let labels = args.few_labels.job(data, calibration.is_some(), args.scoring.seed)?;
     let protocol = match &calibration {

@@ -156,6 +156,48 @@ fn an_error_stream_that_takes_nothing_changes_no_exit_code() {
 }
 
 #[test]
+fn no_command_writes_over_a_file_that_it_reads_or_writes() {
+    let scratch = Scratch::with_pictures("overwritten", 32);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    for name in ["c.json", "clean.npy", "truth.npy", "a.safetensors", "l.csv"] {
+        scratch.write(name, name.as_bytes());
+    }
+    let (data, clean) = (scratch.path("data"), scratch.path("clean.npy"));
+    let path = |name: &str| scratch.path(name);
+    let (calibration, truth, vector, labels) =
+        (path("c.json"), path("truth.npy"), path("a.safetensors"), path("l.csv"));
+    let (card, dotted, new) = (path("tiny.json"), path("data/../clean.npy"), path("new"));
+    let before = scratch.files(".");
+    let adapt = ["adapt", "--model", &model, "--method", "bn", "--data"];
+    let estimate = ["estimate", "--model", &model, "--data", &data, "--calibration", &calibration];
+    let from_logits = ["calibrate", "--logits", &clean, "--truth", &truth, "--out"];
+    let on_images = ["calibrate", "--model", &model, "--data", &data, "--out"];
+    let advise = ["advise", "--model", &model, "--data", &data, "--calibration", &calibration, "--out"];
+    let commands: [(&[&str], &[&str], &str); 13] = [
+        (&adapt, &[&data, "--save-affine", &model], "which is the weight file"),
+        (&adapt, &[&data, "--logits-out", &card], "which is the place of the model card of"),
+        (&adapt, &[&data, "--affine", &vector, "--save-affine", &vector], "which is the adapted vector"),
+        (&adapt, &[&clean, "--logits-out", &dotted], "which is the data"),
+        (&adapt, &[&format!("{clean}@fog:3"), "--logits-out", &clean], "which is the data"),
+        (&adapt, &[&data, "--out", &new, "--record", &new], "and so is `--out`"),
+        (&estimate, &["--logits-out", &calibration], "which is the calibration"),
+        (&estimate, &["--logits-out", &new, "--ask", "10", "--ask-out", &new], "and so is `--ask-out`"),
+        (&estimate, &["--ask", "10", "--ask-out", &labels, "--labelled", &labels], "which is the file of labels"),
+        (&from_logits, &[&clean], "which is the logits"),
+        (&on_images, &[&clean, "--also", &clean], "which is the data"),
+        (&on_images, &[&new, "--record", &new], "and so is `--out`"),
+        (&advise, &[&calibration], "which is the calibration"),
+    ];
+    for (command, more, problem) in commands {
+        flipcast(&[command, more].concat()).expect(2, &[problem, "hint: give another name, such as `--"]);
+    }
+    assert_eq!(scratch.files("."), before);
+    // What is no plain file holds nothing that could be lost.
+    let nowhere = ["--logits-out", "/dev/null", "--save-affine", "/dev/null"];
+    flipcast(&[&adapt, &[data.as_str()][..], &nowhere].concat()).expect(0, &[]);
+}
+
+#[test]
 fn completions_are_printed_for_every_shell() {
     for shell in ["bash", "zsh", "fish"] {
         flipcast(&["completions", shell]).expect(0, &[]).prints(&["flipcast", "calibrate", "progress"]);

@@ -1,8 +1,9 @@
 //! `flipcast estimate` with a few labels, and the tables by class.
 
+use crate::commands::files::Files;
 use crate::commands::inputs::DataArgs;
 use crate::commands::numbers::parse_count;
-use crate::commands::scoring::{CellProgress, check_writable};
+use crate::commands::scoring::CellProgress;
 use crate::failure::Advised;
 use crate::output::tell;
 use crate::table::{counted, percent, render};
@@ -56,13 +57,16 @@ pub struct Told {
 }
 
 impl LabelArgs {
+    /// `files` with those of labels.
+    pub fn add_to<'a>(&'a self, files: Files<'a>) -> Files<'a> {
+        let files = files.reads("the file of labels", self.labelled.as_deref());
+        files.writes("--ask-out", "ask.csv", self.ask_out.as_deref())
+    }
+
     /// Reads the labels and refuses what cannot be done.
     pub fn job(&self, data: &DataArgs, has_calibration: bool, seed: u64) -> Result<LabelJob<'_>> {
         if self.labelled.is_some() || self.ask.is_some() {
             data.only()?;
-        }
-        if let Some(path) = &self.ask_out {
-            check_writable(path)?;
         }
         if self.by_class && !has_calibration {
             return Err(Advised {
