@@ -14,7 +14,7 @@ use flipcast_run::{
     write_asked,
 };
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Classes and confusions that a table shows; `--json` has all.
 const SHOWN: usize = 10;
@@ -68,6 +68,9 @@ impl LabelArgs {
         if self.labelled.is_some() || self.ask.is_some() {
             data.only()?;
         }
+        if let Some(path) = &self.ask_out {
+            refuse_labels(path)?;
+        }
         if self.by_class && !has_calibration {
             return Err(Advised {
                 problem: "--by-class needs a calibration of this model, but one of the paper's fits is given"
@@ -91,6 +94,22 @@ impl LabelArgs {
         };
         Ok(LabelJob { args: self, file: self.labelled.as_ref().map(read).transpose()?, seed })
     }
+}
+
+/// Refuses to ask in a file that somebody has filled in, or that holds something else: labels are work that nobody does twice.
+fn refuse_labels(path: &Path) -> Result<()> {
+    let holds_something = path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
+    let found = match holds_something.then(|| LabelFile::load(path)) {
+        None => return Ok(()),
+        Some(Ok(file)) if file.labels() == 0 => return Ok(()),
+        Some(Ok(file)) => counted(file.labels(), "label"),
+        Some(Err(_)) => "something else than images to label".to_owned(),
+    };
+    Err(Advised {
+        problem: format!("`--ask-out` is `{}`, which holds {found} and would be overwritten", path.display()),
+        hint: "give another name, or remove the file first; `--labelled FILE` uses labels".to_owned(),
+    }
+    .into())
 }
 
 impl LabelJob<'_> {
