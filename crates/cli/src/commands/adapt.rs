@@ -194,7 +194,7 @@ pub fn run(args: &Args) -> Result<()> {
     let recorded = store.as_ref().and_then(|store| store.get(&key));
     let writes = args.out.is_some() || args.save_affine.is_some() || args.logits_out.is_some();
     if let Some(record) = recorded.filter(|_| !writes) {
-        return print_recorded(args, record);
+        return print_recorded(args, model.name(), record);
     }
     if let (Some(path), Some(format)) = (&args.out, format) {
         job.predictions = Some(PredictionWriter::create(path, format)?);
@@ -348,7 +348,7 @@ fn clean_batches(args: &Args, model: &Model, method: &MethodConfig) -> Result<Ve
     Ok(batches)
 }
 
-fn print_recorded(args: &Args, record: &RunRecord) -> Result<()> {
+fn print_recorded(args: &Args, model: &str, record: &RunRecord) -> Result<()> {
     let summary: AdaptSummary = serde_json::from_value(record.result.clone())
         .with_context(|| format!("cannot understand the recorded result `{}`", record.key))?;
     if !args.progress.quiet {
@@ -357,7 +357,7 @@ fn print_recorded(args: &Args, record: &RunRecord) -> Result<()> {
     let settings = &record.protocol.get("method").and_then(|m| m.get("settings"));
     let method = settings.and_then(|s| s.get("method")?.as_str());
     let finished = Finished {
-        model: &args.model.model,
+        model,
         data: args.images.only()?,
         method: method.unwrap_or_default(),
         key: &record.key,
