@@ -1,6 +1,7 @@
 use crate::commands::numbers::parse_count;
 use crate::commands::thread_count;
 use crate::failure::Advised;
+use crate::interrupt::end_on_signal;
 use crate::output::{print, tell};
 use crate::progress::{ProgressArgs, duration};
 use crate::table::grouped;
@@ -141,6 +142,7 @@ pub fn run(args: &Args) -> Result<()> {
     );
     let refused = || format!("cannot write to `{}`", args.out.display());
     settings.claim(&args.out).with_context(refused)?;
+    end_on_interrupt(&args.out)?;
     tell(&format!(
         "clean images: {}, resize and crop: {resize_crop}, corruptions of {set}: {}, seed: {seed}",
         grouped(source.len()),
@@ -160,6 +162,11 @@ pub fn run(args: &Args) -> Result<()> {
     drop(progress);
     let written = written.with_context(refused)?;
     print(&written_line(&args.out, written, elapsed))
+}
+
+/// Makes Ctrl-C end the program with a word on what is kept.
+fn end_on_interrupt(folder: &Path) -> Result<()> {
+    end_on_signal(format!("finished files are kept in `{}`; the same command goes on from there", folder.display()))
 }
 
 /// What is said at the end.
