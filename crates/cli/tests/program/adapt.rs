@@ -167,6 +167,17 @@ fn weights_that_are_no_numbers_are_refused() {
     adapt(&scratch, &scratch.path("nan.safetensors"), "tent", &[]).expect(2, &["holds NaN", "expected finite values"]);
 }
 
+#[test]
+fn a_run_without_a_single_prediction_leaves_no_file() {
+    let (scratch, model) = scene("adapt-unreadable");
+    for below in ["cat/a", "cat/b", "dog/a", "dog/c"] {
+        scratch.write(&format!("data/{below}.jpg"), b"no picture");
+    }
+    let out = scratch.path("out.csv");
+    adapt(&scratch, &model, "bn", &["--out", &out]).expect(2, &["unusable"]);
+    assert!(!fs::exists(&out).expect("readable") && !fs::exists(format!("{out}.partial")).expect("readable"));
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_the_environment_s_fault() {
