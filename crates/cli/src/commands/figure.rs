@@ -97,7 +97,7 @@ fn check_figure(name: &str) -> Result<()> {
 fn list() -> Result<()> {
     let rows: Vec<Vec<String>> = FIGURES
         .iter()
-        .map(|figure| [figure.name, figure.summary, figure.command].map(str::to_owned).to_vec())
+        .map(|figure| vec![figure.name.to_owned(), figure.summary.to_owned(), figure.commands.join(", ")])
         .collect();
     print(&render(&["figure", "shows", "records from"], &rows))
 }
