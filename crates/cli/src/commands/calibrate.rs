@@ -353,12 +353,12 @@ fn summary(name: &str, basis: &Basis, fits: Option<&Fits>, accuracy: Option<&Acc
     match accuracy {
         Some(fit) => {
             let errors = fit.errors();
-            let mae = |least: usize| errors.mae(least).map_or_else(|| "-".to_owned(), points);
+            let all = errors.mae(0).map_or_else(|| "-".to_owned(), points);
+            let large =
+                errors.mae(1000).map_or_else(String::new, |mae| format!(" ({} from 1,000 images on)", points(mae)));
             text += &format!(
-                "\nthe combined estimate errs by {} points on {} with other class shares and sizes ({} from 1,000 images on), kinds of shift unseen\n",
-                mae(0),
+                "\nthe combined estimate errs by {all} points on {} with other class shares and sizes{large}, kinds of shift unseen\n",
                 counted(errors.samples(), "sample"),
-                mae(1000),
             );
         }
         None => {
