@@ -3,7 +3,7 @@ use crate::commands::inputs::{BadImages, DataArgs, ModelArgs, PreprocessArgs};
 use crate::commands::{DeviceArgs, thread_count};
 use crate::failure::{Advised as WithHint, Fired};
 use crate::interrupt::{Interrupted, StopRequest};
-use crate::output::{print, tell};
+use crate::output::print;
 use crate::progress::ProgressArgs;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
@@ -144,8 +144,8 @@ pub fn run(args: &Args) -> Result<()> {
     let threads = thread_count(args.threads)?;
     let device = args.device.device(threads)?;
     let spec = args.images.only()?;
-    let model = args.model.open(&args.preprocess)?;
-    let data = args.images.open(spec, &model, args.seed)?;
+    let model = args.model.open(&args.preprocess, &args.progress)?;
+    let data = args.images.open(spec, &model, args.seed, &args.progress)?;
     let Advised { method, anchored, arbiter } = match args.method.as_str() {
         "auto" => auto::follow_advice(args, &model, &data, device)?,
         _ => {
@@ -264,8 +264,8 @@ fn method(args: &Args, model: &Model) -> Result<MethodConfig> {
     }
     let cannot = || format!("cannot adapt `{}` with `{}`", model.name(), method.name());
     method.check_network(&table).with_context(cannot)?;
-    if !args.progress.quiet && Norms::of(&table) != Norms::Batch && method.param_rule().is_some() {
-        tell(&format!(
+    if Norms::of(&table) != Norms::Batch && method.param_rule().is_some() {
+        args.progress.note(&format!(
             "note: `{}` has no batch norm, hence no running statistics: predictions do not depend on the rest of a batch, and the learning rate is \
              the one for such networks unless --recipe or --lr says otherwise",
             model.name()
@@ -351,9 +351,7 @@ fn clean_batches(args: &Args, model: &Model, method: &MethodConfig) -> Result<Ve
 fn print_recorded(args: &Args, model: &str, record: &RunRecord) -> Result<()> {
     let summary: AdaptSummary = serde_json::from_value(record.result.clone())
         .with_context(|| format!("cannot understand the recorded result `{}`", record.key))?;
-    if !args.progress.quiet {
-        tell(&format!("note: this run is recorded as {}; it was not repeated", record.key));
-    }
+    args.progress.note(&format!("note: this run is recorded as {}; it was not repeated", record.key));
     let settings = &record.protocol.get("method").and_then(|m| m.get("settings"));
     let method = settings.and_then(|s| s.get("method")?.as_str());
     let finished = Finished {

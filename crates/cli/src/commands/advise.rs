@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         .into());
     };
-    let model = args.model.open(&args.preprocess)?;
+    let model = args.model.open(&args.preprocess, &args.scoring.progress)?;
     let setting = Setting { model: &model, protocol: &calibration.protocol, device };
     let mut ledger = args.scoring.ledger()?;
     let options = AdviceOptions {
@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> Result<()> {
         level: args.level,
     };
     let mut watcher = args.scoring.watcher("advise");
-    let datasets = args.images.open_all(&model, args.scoring.seed)?;
+    let datasets = args.images.open_all(&model, &args.scoring)?;
     for (number, (spec, data)) in datasets.iter().enumerate() {
         watcher.cell(spec, number, datasets.len());
         calibration.check_fits(&model, &data.preprocess, &data.scope)?;

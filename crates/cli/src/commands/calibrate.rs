@@ -7,7 +7,7 @@ use super::outputs::LabelledLogitsArgs;
 use super::scoring::{ScoringArgs, flip_protocol, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
-use crate::output::{print, tell};
+use crate::output::print;
 use crate::progress::duration;
 use crate::table::{counted, grouped, render};
 use anyhow::{Context, Result, bail};
@@ -166,7 +166,7 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     let files = Files::default().reads_model(model_args).reads_data(images.data.iter().chain(&args.also));
     let files = files.writes("--out", "calibration.json", Some(&args.out));
     files.writes("--record", "cells.jsonl", scoring.record.as_deref()).check()?;
-    let model = model_args.open(&args.preprocess)?;
+    let model = model_args.open(&args.preprocess, &scoring.progress)?;
     if images.labels == LabelRule::None {
         return Err(Advised {
             problem: "a calibration compares predictions with labels, but `--labels none` ignores them".to_owned(),
@@ -174,7 +174,7 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
         }
         .into());
     }
-    let data = images.open(images.only()?, &model, scoring.seed)?;
+    let data = images.open(images.only()?, &model, scoring.seed, &scoring.progress)?;
     if data.spec.corruption.is_some() {
         return Err(Advised {
             problem: format!("--data is `{}`, with a corruption, but a calibration is made on clean images", data.spec),
@@ -194,8 +194,11 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
         .into());
     }
     let protocol = flip_protocol(protocol, &model, scoring.seed)?;
-    let others: Vec<_> =
-        args.also.iter().map(|data| images.open(data, &model, scoring.seed)).collect::<Result<_, _>>()?;
+    let others: Vec<_> = args
+        .also
+        .iter()
+        .map(|data| images.open(data, &model, scoring.seed, &scoring.progress))
+        .collect::<Result<_, _>>()?;
     let job = CalibrationJob {
         shifts: CalibrationShift::parse_list(&args.shifts)?,
         others: others.iter().map(|data| scoring.request(data)).collect(),
@@ -210,9 +213,7 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     let cannot = || format!("cannot calibrate `{}` on `{}`", model.name(), data.spec);
     let mut ledger = scoring.ledger()?;
     let cost = measure_cost(&job, &ledger).with_context(cannot)?;
-    if !scoring.progress.quiet {
-        tell(&describe_cost(&cost, scoring.record.as_deref()));
-    }
+    scoring.progress.note(&describe_cost(&cost, scoring.record.as_deref()));
     if devices.len() > 1 {
         if scoring.record.is_none() {
             // What the devices make is looked up again below.
@@ -293,7 +294,7 @@ fn restore_folded(
     let options = RestoreOptions { layers: None, images: RESTORE_IMAGES, seed: scoring.seed, threads, crop };
     let norms = restore_norms(&model, clean, options, &mut scoring.watcher("restore"))?;
     write_atomically(&place, &norms.to_bytes())?;
-    tell(&restored_text(&norms, &place));
+    scoring.progress.note(&restored_text(&norms, &place));
     Ok(model.with_restored_norms(&norms)?)
 }
 

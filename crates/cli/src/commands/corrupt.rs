@@ -2,7 +2,7 @@ use crate::commands::numbers::parse_count;
 use crate::commands::thread_count;
 use crate::failure::Advised;
 use crate::interrupt::end_on_signal;
-use crate::output::{print, tell};
+use crate::output::print;
 use crate::progress::{ProgressArgs, duration};
 use crate::table::grouped;
 use anyhow::{Context, Result, bail, ensure};
@@ -124,9 +124,9 @@ pub fn run(args: &Args) -> Result<()> {
     let (corruptor, frost) = corruptor(args, seed)?;
     let resize_crop = args.resize_crop.unwrap_or_else(|| ResizeCrop::of(set));
     let source = clean_images(args, resize_crop.rule()?, args.limit, seed)?;
-    note_size(&source, set)?;
+    note_size(&source, set, &args.progress)?;
     if layout == Layout::Npy && !source.is_labelled() {
-        tell("note: not every image has a label, so that `labels.npy` is not written");
+        args.progress.note("note: not every image has a label, so that `labels.npy` is not written");
     }
     let layout_name = match layout {
         Layout::Folder => "folder",
@@ -143,7 +143,7 @@ pub fn run(args: &Args) -> Result<()> {
     let refused = || format!("cannot write to `{}`", args.out.display());
     settings.claim(&args.out).with_context(refused)?;
     end_on_interrupt(&args.out)?;
-    tell(&format!(
+    args.progress.note(&format!(
         "clean images: {}, resize and crop: {resize_crop}, corruptions of {set}: {}, seed: {seed}",
         grouped(source.len()),
         count_names(&specs)
@@ -281,7 +281,7 @@ fn refuse_inside(data: &Path, out: &Path) -> Result<()> {
 }
 
 /// Says so when the constants were made for another size than the images have.
-fn note_size(source: &Source, set: CorruptionSet) -> Result<()> {
+fn note_size(source: &Source, set: CorruptionSet, progress: &ProgressArgs) -> Result<()> {
     let side = match set {
         CorruptionSet::ImageNetC | CorruptionSet::ImageNetCBar => 224,
         CorruptionSet::TinyImageNetC => 64,
@@ -294,7 +294,9 @@ fn note_size(source: &Source, set: CorruptionSet) -> Result<()> {
         .with_context(|| format!("cannot read `{}`", source.relative_path(0)))?;
     let (width, height) = (first.width(), first.height());
     if (width, height) != (side, side) {
-        tell(&format!("note: the first image is {width} x {height} pixels, but {set} was made for {side} x {side}"));
+        progress.note(&format!(
+            "note: the first image is {width} x {height} pixels, but {set} was made for {side} x {side}"
+        ));
     }
     Ok(())
 }

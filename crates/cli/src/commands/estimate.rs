@@ -154,13 +154,13 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
     if args.logits_out.is_some() {
         data.only()?;
     }
-    let labels = args.few_labels.job(data, calibration.is_some(), args.scoring.seed)?;
+    let labels = args.few_labels.job(data, calibration.is_some(), &args.scoring)?;
     let protocol = match &calibration {
         Some(calibration) => calibration.protocol.clone(),
         None => FlipProtocol::named(args.protocol.as_deref().unwrap_or("code"))?,
     };
     check_protocol(args.protocol.as_deref(), &protocol)?;
-    let model = model.open(&args.preprocess)?;
+    let model = model.open(&args.preprocess, &args.scoring.progress)?;
     if let Some(fit) = published {
         fit.check(&model)?;
     }
@@ -173,7 +173,7 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
         None => Ledger::in_memory(),
     };
     let setting = Setting { model: &model, protocol: &protocol, device: devices[0] };
-    let images = data.open_all(&model, args.scoring.seed)?;
+    let images = data.open_all(&model, &args.scoring)?;
     let source = match (&calibration, published) {
         (Some(calibration), _) => EstimateSource::Calibration(calibration, marginal.as_ref()),
         (None, published) => {

@@ -103,7 +103,8 @@ fn labels_are_not_asked_for_in_a_file_that_holds_some() {
     // A file of images that nobody labelled yet, or an empty one, is replaced.
     scratch.write("ask.csv", b"");
     for _ in 0..2 {
-        asking().expect(0, &[]);
+        let asked = asking().expect(0, &[]);
+        assert_eq!(asked.stderr, "", "--quiet leaves out what is no result");
     }
     let asked = fs::read_to_string(&ask).expect("written");
     for (text, found) in [

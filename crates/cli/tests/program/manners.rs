@@ -117,6 +117,26 @@ fn progress_is_told_as_asked_for() {
 }
 
 #[test]
+fn quiet_leaves_out_every_note() {
+    let scratch = Scratch::with_pictures("quiet", 32);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    // Notes about the model and the images, and what is told of the run.
+    scratch.write("tiny.json", b"{\"somebody\": \"else's\"}");
+    scratch.write("data/cat/z.heic", b"not read");
+    let (data, out) = (scratch.path("data"), scratch.path("out"));
+    let adapt = ["adapt", "--model", &model, "--data", &data, "--method", "bn"];
+    let adapt = [&adapt[..], &["--mean", "0.5", "--std", "0.25", "--crop", "32", "--resize", "none"]].concat();
+    let corrupt = ["corrupt", "--data", &data, "--out", &out, "--set", "imagenet-c", "--corruption", "fog"];
+    let corrupt = [&corrupt[..], &["--resize-crop", "none", "--severity", "1"]].concat();
+    for command in [&adapt, &corrupt] {
+        let told = flipcast(command).expect(0, &[]);
+        assert!(told.stderr.contains("note: "), "{}", told.stderr);
+        let quiet = flipcast(&[&command[..], &["--quiet"]].concat()).expect(0, &[]);
+        assert_eq!(quiet.stderr, "");
+    }
+}
+
+#[test]
 fn a_missing_calibration_is_told_with_its_neighbours() {
     let scratch = Scratch::new("calibration-typo");
     scratch.write("resnet.json", b"{}");

@@ -4,7 +4,7 @@ use super::settings::Settings;
 use super::{Args, clean_images, corruptor, end_on_interrupt, written_line};
 use crate::commands::thread_count;
 use crate::failure::Advised;
-use crate::output::{print, tell};
+use crate::output::print;
 use crate::table::grouped;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
@@ -110,9 +110,14 @@ pub fn run(args: &Args) -> Result<()> {
     let settings = Settings::new("ccc", "shards", images, "none".to_owned(), seed, frost);
     settings.claim(&folder).with_context(refused)?;
     end_on_interrupt(&folder)?;
-    tell(&format!("clean images: {}, stream: {}, images: {}", grouped(source.len()), plan.name(), grouped(total)));
+    args.progress.note(&format!(
+        "clean images: {}, stream: {}, images: {}",
+        grouped(source.len()),
+        plan.name(),
+        grouped(total)
+    ));
     if source.len() < plan.speed.images() {
-        tell(&format!(
+        args.progress.note(&format!(
             "note: fewer clean images than the {} of a cell, so that every cell shows {}",
             plan.speed.images(),
             source.len()

@@ -3,9 +3,8 @@
 use crate::commands::files::Files;
 use crate::commands::inputs::DataArgs;
 use crate::commands::numbers::parse_count;
-use crate::commands::scoring::CellProgress;
+use crate::commands::scoring::{CellProgress, ScoringArgs};
 use crate::failure::Advised;
-use crate::output::tell;
 use crate::table::{counted, percent, render};
 use anyhow::{Context, Result};
 use flipcast_estimate::{Estimate, join_with_labels};
@@ -44,7 +43,7 @@ pub struct LabelArgs {
 pub struct LabelJob<'a> {
     args: &'a LabelArgs,
     file: Option<LabelFile>,
-    seed: u64,
+    scoring: &'a ScoringArgs,
 }
 
 /// What a few labels and the classes tell about one dataset.
@@ -64,7 +63,7 @@ impl LabelArgs {
     }
 
     /// Reads the labels and refuses what cannot be done.
-    pub fn job(&self, data: &DataArgs, has_calibration: bool, seed: u64) -> Result<LabelJob<'_>> {
+    pub fn job<'a>(&'a self, data: &DataArgs, has_calibration: bool, scoring: &'a ScoringArgs) -> Result<LabelJob<'a>> {
         if self.labelled.is_some() || self.ask.is_some() {
             data.only()?;
         }
@@ -83,7 +82,7 @@ impl LabelArgs {
             let file =
                 LabelFile::load(path).with_context(|| format!("cannot use the labels in `{}`", path.display()))?;
             if file.left_out() > 0 {
-                tell(&format!(
+                scoring.progress.note(&format!(
                     "note: `{}`: {} without a label before the last one that has one; the estimate holds if chance alone \
                      left them out",
                     path.display(),
@@ -92,7 +91,7 @@ impl LabelArgs {
             }
             anyhow::Ok(file)
         };
-        Ok(LabelJob { args: self, file: self.labelled.as_ref().map(read).transpose()?, seed })
+        Ok(LabelJob { args: self, file: self.labelled.as_ref().map(read).transpose()?, scoring })
     }
 }
 
@@ -125,13 +124,17 @@ impl LabelJob<'_> {
     ) -> Result<Told> {
         let mut told = Told::default();
         if let (Some(labels), Some(path)) = (self.args.ask, &self.args.ask_out) {
-            let asked = guesses.choose_images(labels, self.seed, watcher)?;
+            let asked = guesses.choose_images(labels, self.scoring.seed, watcher)?;
             write_asked(path, &asked)?;
-            tell(&format!("{} to label written to `{}`", counted(asked.len(), "image"), path.display()));
+            self.scoring.progress.note(&format!(
+                "{} to label written to `{}`",
+                counted(asked.len(), "image"),
+                path.display()
+            ));
         }
         let labels = match (&self.file, self.args.use_labels) {
             (Some(file), _) => Some(LabelSource::File(file)),
-            (None, Some(labels)) => Some(LabelSource::Known { labels, seed: self.seed }),
+            (None, Some(labels)) => Some(LabelSource::Known { labels, seed: self.scoring.seed }),
             (None, None) => None,
         };
         if let Some(labels) = labels {

@@ -54,8 +54,8 @@ pub fn run(args: &Args, artefact: &Path, model: &ModelArgs, data: &DataArgs, ask
     let calibration = Calibration::load(artefact)?;
     check_protocol(args.protocol.as_deref(), &calibration.protocol)?;
     let spec = data.only()?;
-    let model = model.open(&args.preprocess)?;
-    let opened = data.open(spec, &model, args.scoring.seed)?;
+    let model = model.open(&args.preprocess, &args.scoring.progress)?;
+    let opened = data.open(spec, &model, args.scoring.seed, &args.scoring.progress)?;
     calibration.check_fits(&model, &opened.preprocess, &opened.scope)?;
     let setting = Setting { model: &model, protocol: &calibration.protocol, device };
     let mut watcher = args.scoring.watcher("estimate");
