@@ -210,6 +210,7 @@ fn a_full_disk_is_an_error_that_names_the_file() {
     assert!(matches!(&error, RecordError::Write { path, .. } if path == full));
     assert!(error.hint().is_some_and(|hint| hint.contains("full")));
     assert!(!store.contains(&record(1).key));
+    assert!(RecordStore::open(full).is_ok(), "a device is nobody's alone");
     let error = write_atomically(full, b"text").expect_err("no room");
     assert!(matches!(&error, RecordError::Write { path, .. } if path == full));
 }
