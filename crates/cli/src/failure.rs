@@ -3,6 +3,7 @@
 use crate::commands::corrupt::SettingsError;
 use crate::commands::serve;
 use crate::interrupt::{self, Interrupted};
+use crate::output::tell;
 use flipcast_corrupt::write::WriteError;
 use flipcast_cuda::CudaError;
 use flipcast_exec::ExecError;
@@ -13,9 +14,9 @@ use flipcast_images::preprocess::PreprocessError;
 use flipcast_models::ModelError;
 use flipcast_record::RecordError;
 use flipcast_record::predictions::PredictionError;
-use flipcast_run::RunError;
 use flipcast_run::adapt::AffineError;
 use flipcast_run::open::{LabelMatchError, OpenError};
+use flipcast_run::{LabelFileError, PartError, RunError};
 use std::error::Error;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -45,22 +46,22 @@ pub struct Advised {
 
 /// Prints an error with its causes and hints, and gives its exit code.
 pub fn report(error: &anyhow::Error) -> u8 {
-    eprintln!("error: {error}");
+    tell(&format!("error: {error}"));
     for cause in error.chain().skip(1) {
-        eprintln!("  caused by: {cause}");
+        tell(&format!("  caused by: {cause}"));
     }
     for cause in error.chain() {
         if let Some(LoadError::BadImages { bad, count }) = cause.downcast_ref() {
             for image in bad.iter().take(MAX_NAMED) {
-                eprintln!("  unusable: `{}`: {}", image.id, with_causes(&image.cause));
+                tell(&format!("  unusable: `{}`: {}", image.id, with_causes(&image.cause)));
             }
             if *count > MAX_NAMED {
-                eprintln!("  and {} more", count - MAX_NAMED);
+                tell(&format!("  and {} more", count - MAX_NAMED));
             }
         }
     }
     for hint in hints(error) {
-        eprintln!("  hint: {hint}");
+        tell(&format!("  hint: {hint}"));
     }
     exit_code(error)
 }
@@ -94,7 +95,13 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 
 /// Whether the disk, and not what the user asked for, stopped a write.
 fn cannot_write(cause: &(dyn Error + 'static)) -> bool {
-    let source = if let Some(WriteError::Io { source, .. }) = cause.downcast_ref() {
+    let source = if let Some(DataError::Write { source, .. }) = cause.downcast_ref() {
+        source
+    } else if let Some(LabelFileError::Write { source, .. }) = cause.downcast_ref() {
+        source
+    } else if let Some(PartError::Write { source, .. }) = cause.downcast_ref() {
+        source
+    } else if let Some(WriteError::Io { source, .. }) = cause.downcast_ref() {
         source
     } else if let Some(SettingsError::Io { source, .. }) = cause.downcast_ref() {
         source

@@ -3,6 +3,8 @@
 //! Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a check fired, 2 bad input, 3 environment,
 //! 130 and 143 ended by Ctrl-C and by `kill`.
 #![forbid(unsafe_code)]
+// The macros panic where nobody reads any more; `output` has what does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod commands;
 mod failure;

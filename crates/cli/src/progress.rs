@@ -32,7 +32,7 @@ pub enum ProgressMode {
 }
 
 /// Progress: flatten into a command's arguments.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct ProgressArgs {
     /// How progress is shown on stderr
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_value = "auto", default_missing_value = "always")]
@@ -46,6 +46,13 @@ impl ProgressArgs {
     /// How it is shown.
     pub fn mode(&self) -> ProgressMode {
         if self.quiet { ProgressMode::Never } else { self.progress }
+    }
+
+    /// Tells a note on stderr, where notes are wanted.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            tell(text);
+        }
     }
 
     /// A line about `what`, which stands in front of the counts.

@@ -36,6 +36,16 @@ pub fn write_whole_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result
     Ok(())
 }
 
+/// What helps where a write failed with `error`, if anything does.
+pub fn write_hint(error: &io::Error) -> Option<String> {
+    let text = match error.kind() {
+        io::ErrorKind::StorageFull => "the disk is full; make room and run the same command again",
+        io::ErrorKind::QuotaExceeded => "the quota is used up; make room and run the same command again",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
 /// Whether `path` exists and is neither a file nor a folder.
 pub fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())

@@ -15,7 +15,7 @@ mod shard;
 mod shell;
 mod split_mix;
 
-pub use files::{is_special, write_whole, write_whole_with};
+pub use files::{is_special, write_hint, write_whole, write_whole_with};
 pub use hint::{Hint, with_causes};
 pub use nearest::{nearest_names, nearest_quoted};
 pub use numbers::{grouped, percent};

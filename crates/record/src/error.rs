@@ -1,4 +1,4 @@
-use flipcast_ground::Hint;
+use flipcast_ground::{Hint, write_hint};
 use std::path::PathBuf;
 
 /// Why a record file could not be read or written.
@@ -39,6 +39,14 @@ pub enum RecordError {
         found: u64,
         /// The newest format this version knows.
         known: u32,
+    },
+    /// A file of something else.
+    #[error("`{path}` is no record file: it begins with `{found}`, but records begin with `{{\"format\":`")]
+    NoRecords {
+        /// The file.
+        path: PathBuf,
+        /// Its first bytes.
+        found: String,
     },
     /// A line that is no record.
     #[error("line {line} of `{path}` is no record")]
@@ -103,13 +111,14 @@ impl Hint for RecordError {
         let hint = match self {
             Self::InUse { .. } => "wait for the other run, or use another record file",
             Self::Newer { .. } => "use the newer flipcast that wrote it, or another record file",
+            Self::NoRecords { .. } => {
+                "give a file that runs were recorded in, or a new name to record in; this one is left as it is"
+            }
             Self::Malformed { .. } | Self::OtherKey { .. } | Self::Changed { .. } => {
                 "the line was changed after it was written; remove it or restore the file"
             }
-            Self::Write { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                "the disk is full; make room and run the same command again"
-            }
-            Self::Read { .. } | Self::Write { .. } | Self::TooLong { .. } | Self::NotJson { .. } => return None,
+            Self::Write { source, .. } => return write_hint(source),
+            Self::Read { .. } | Self::TooLong { .. } | Self::NotJson { .. } => return None,
         };
         Some(hint.to_owned())
     }

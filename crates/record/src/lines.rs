@@ -12,6 +12,10 @@ use std::path::Path;
 const MAX_FILE: u64 = 1 << 30;
 /// Longest line that is read.
 const MAX_LINE: usize = 16 << 20;
+/// How every record begins, whatever its format.
+const START: &[u8] = br#"{"format":"#;
+/// Bytes of a foreign file that are shown.
+const SHOWN: usize = 24;
 
 /// What a record file holds.
 #[derive(Debug, Default)]
@@ -70,9 +74,14 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Contents, RecordError> {
         match read_line(path, number, text) {
             Ok(record) => contents.records.push(record),
             // Only the last line can lack its end.
-            Err(RecordError::Malformed { .. } | RecordError::TooLong { .. }) if !ended => {
+            Err(RecordError::Malformed { .. } | RecordError::TooLong { .. }) if !ended && is_torn(number, text) => {
                 refuse_newer(path, number, cut_off_format(text))?;
                 break;
+            }
+            Err(RecordError::Malformed { .. } | RecordError::TooLong { .. })
+                if number == 1 && !text.starts_with(START) =>
+            {
+                return Err(RecordError::NoRecords { path: path.to_owned(), found: beginning(text) });
             }
             Err(error) => return Err(error),
         }
@@ -111,6 +120,19 @@ fn read_line(path: &Path, number: usize, text: &[u8]) -> Result<RunRecord, Recor
     Ok(record)
 }
 
+/// Whether a last line without its end is what a run that was stopped left of a record. Anything else belongs to somebody else, and is not ours to cut.
+fn is_torn(number: usize, text: &[u8]) -> bool {
+    // Where the power failed, the length of a record may be on disk before its bytes.
+    let zeros = || number > 1 && text.iter().all(|&byte| byte == 0);
+    text.starts_with(START) || START.starts_with(text) || zeros()
+}
+
+/// The first bytes of a line that is no record, to be shown.
+fn beginning(text: &[u8]) -> String {
+    let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN)]);
+    shown.escape_debug().to_string()
+}
+
 fn refuse_newer(path: &Path, line: usize, format: Option<u64>) -> Result<(), RecordError> {
     match format {
         Some(found) if found > u64::from(FORMAT) => {
@@ -122,7 +144,7 @@ fn refuse_newer(path: &Path, line: usize, format: Option<u64>) -> Result<(), Rec
 
 /// The format of a record that was cut off, if that much is there.
 fn cut_off_format(text: &[u8]) -> Option<u64> {
-    let rest = text.strip_prefix(br#"{"format":"#)?;
+    let rest = text.strip_prefix(START)?;
     let end = rest.iter().position(|&byte| byte == b',')?;
     std::str::from_utf8(&rest[..end]).ok()?.trim().parse().ok()
 }

@@ -1,6 +1,7 @@
 use crate::atomic::sync_folder;
 use crate::lines::read_records;
 use crate::{RecordError, Records, RunRecord};
+use flipcast_ground::is_special;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -47,12 +48,15 @@ impl RecordStore {
         let write_error = |source| RecordError::Write { path: path.to_owned(), source };
         let is_new = !path.exists();
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(write_error)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(RecordError::InUse { path: path.to_owned() });
+        // What is no plain file, such as `/dev/null`, keeps nothing that two runs could spoil.
+        if !is_special(path) {
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Err(RecordError::InUse { path: path.to_owned() });
+                }
+                Err(TryLockError::Error(source)) => return Err(write_error(source)),
             }
-            Err(TryLockError::Error(source)) => return Err(write_error(source)),
         }
         let contents = read_records(path, &mut file)?;
         let length = file.metadata().map_err(write_error)?.len();

@@ -120,6 +120,17 @@ fn a_run_that_stops_leaves_whole_rows_under_the_partial_name() {
 }
 
 #[test]
+fn a_run_that_stops_before_its_first_row_leaves_no_file() {
+    let scratch = Scratch::new("no-rows");
+    for (name, format) in [("a.csv", Format::Csv), ("a.jsonl", Format::Jsonl), ("a.parquet", Format::Parquet)] {
+        let writer = PredictionWriter::create(&scratch.0.join(name), format).expect("writable");
+        assert!(writer.partial_path().exists());
+        drop(writer);
+    }
+    assert_eq!(fs::read_dir(&scratch.0).expect("there").count(), 0);
+}
+
+#[test]
 fn two_writers_notice_each_other() {
     let scratch = Scratch::new("two-writers");
     let path = scratch.0.join("out.csv");

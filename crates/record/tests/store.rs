@@ -131,6 +131,56 @@ fn a_malformed_line_in_the_middle_is_an_error_with_its_number() {
 }
 
 #[test]
+fn a_foreign_file_is_refused_and_left_as_it_is() {
+    let scratch = Scratch::new("foreign");
+    let path = scratch.path("notes.txt");
+    let foreign: [&[u8]; 8] = [
+        b"my notes",
+        b"my notes\nof two days\n",
+        br#"{"flipcast_calibration": 9, "basis": {}}"#,
+        b"{\n  \"format\": 1\n}\n",
+        b"\0\0\0",
+        b"\n",
+        b"\x98\x01\0\0\0\0\0\0{\"conv1.weight\": {}}",
+        b"42",
+    ];
+    for text in foreign {
+        fs::write(&path, text).expect("writable");
+        for refused in [RecordStore::open(&path).map(drop), Records::load(&path).map(drop)] {
+            let error = refused.expect_err("no records");
+            assert!(matches!(error, RecordError::NoRecords { .. }), "{text:?}: {error}");
+            assert!(error.hint().is_some_and(|hint| !hint.contains("remove")));
+        }
+        assert_eq!(fs::read(&path).expect("readable"), text);
+    }
+    let long = vec![b'x'; (16 << 20) + 1];
+    fs::write(&path, &long).expect("writable");
+    assert!(matches!(RecordStore::open(&path), Err(RecordError::NoRecords { .. })));
+    assert_eq!(fs::metadata(&path).expect("there").len(), long.len() as u64);
+}
+
+#[test]
+fn behind_records_only_what_began_as_one_is_cut() {
+    let scratch = Scratch::new("foreign-tail");
+    let path = scratch.path("runs.jsonl");
+    write(&path, 0..1);
+    let whole = fs::read(&path).expect("readable");
+    let with = |tail: &[u8]| fs::write(&path, [&whole, tail].concat()).expect("writable");
+    for tail in [&b"my notes"[..], b"{\"kind\":", b"\0\0note"] {
+        with(tail);
+        let error = RecordStore::open(&path).expect_err("a foreign line");
+        assert!(matches!(error, RecordError::Malformed { line: 2, .. }), "{tail:?}: {error}");
+        assert_eq!(fs::read(&path).expect("readable"), [&whole, tail].concat());
+    }
+    // After a power failure the record's bytes may be zeros.
+    for tail in [&b"{"[..], b"{\"format\":2,\"ke", b"\0\0\0"] {
+        with(tail);
+        assert_eq!(RecordStore::open(&path).expect("opens").records().len(), 1, "{tail:?}");
+        assert_eq!(fs::read(&path).expect("readable"), whole);
+    }
+}
+
+#[test]
 fn a_changed_protocol_does_not_fit_its_key() {
     let scratch = Scratch::new("changed");
     let path = scratch.path("runs.jsonl");
@@ -160,6 +210,7 @@ fn a_full_disk_is_an_error_that_names_the_file() {
     assert!(matches!(&error, RecordError::Write { path, .. } if path == full));
     assert!(error.hint().is_some_and(|hint| hint.contains("full")));
     assert!(!store.contains(&record(1).key));
+    assert!(RecordStore::open(full).is_ok(), "a device is nobody's alone");
     let error = write_atomically(full, b"text").expect_err("no room");
     assert!(matches!(&error, RecordError::Write { path, .. } if path == full));
 }

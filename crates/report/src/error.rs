@@ -62,8 +62,8 @@ pub enum ReportError {
     EmptyFigure {
         /// The figure.
         name: &'static str,
-        /// Which command writes such records.
-        command: &'static str,
+        /// Which commands write such records.
+        commands: &'static [&'static str],
     },
     /// A frame that is not there.
     #[error("frame {found} was asked for, but `{name}` has {frames}")]
@@ -120,7 +120,10 @@ impl Hint for ReportError {
                 let nearest = nearest_quoted(name, FIGURES.iter().map(|figure| figure.name));
                 Some(format!("the nearest are {nearest}"))
             }
-            Self::EmptyFigure { command, .. } => Some(format!("`{command}` writes such records")),
+            Self::EmptyFigure { commands, .. } => Some(match commands {
+                [command] => format!("`{command}` writes such records"),
+                several => format!("`{}` write such records", several.join("` and `")),
+            }),
             Self::Items { .. } => Some("give the text file that lists a paper's tables and figures".to_owned()),
             Self::Folder { .. }
             | Self::ItemsText { .. }

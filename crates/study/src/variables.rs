@@ -1,7 +1,7 @@
 //! `${NAME}` in the paths of a plan.
 
 use crate::Plan;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Folders by name.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +10,11 @@ pub struct Variables {
 }
 
 impl Variables {
+    /// The names that `plan` has: those in its paths, and those it gives a value to.
+    pub fn names(plan: &Plan) -> BTreeSet<&str> {
+        plan.templates().flat_map(names).chain(plan.data.keys().map(String::as_str)).collect()
+    }
+
     /// The values of `plan`, replaced by those of the environment, replaced by those `set`.
     pub fn new(plan: &Plan, set: &[(String, String)]) -> Self {
         let mut values = plan.data.clone();

@@ -1,5 +1,5 @@
+use crate::commands::files::Files;
 use crate::commands::inputs::{BadImages, DataArgs, ModelArgs, PreprocessArgs};
-use crate::commands::scoring::check_writable;
 use crate::commands::{DeviceArgs, thread_count};
 use crate::failure::{Advised as WithHint, Fired};
 use crate::interrupt::{Interrupted, StopRequest};
@@ -139,16 +139,13 @@ enum GuardChoice {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    // What cannot be written at the end should be noticed at the start.
-    for path in [&args.out, &args.save_affine, &args.logits_out].into_iter().flatten() {
-        check_writable(path)?;
-    }
+    files(args).check()?;
     let format = args.out.as_deref().map(Format::of).transpose()?;
     let threads = thread_count(args.threads)?;
     let device = args.device.device(threads)?;
     let spec = args.images.only()?;
-    let model = args.model.open(&args.preprocess)?;
-    let data = args.images.open(spec, &model, args.seed)?;
+    let model = args.model.open(&args.preprocess, &args.progress)?;
+    let data = args.images.open(spec, &model, args.seed, &args.progress)?;
     let Advised { method, anchored, arbiter } = match args.method.as_str() {
         "auto" => auto::follow_advice(args, &model, &data, device)?,
         _ => {
@@ -197,7 +194,7 @@ pub fn run(args: &Args) -> Result<()> {
     let recorded = store.as_ref().and_then(|store| store.get(&key));
     let writes = args.out.is_some() || args.save_affine.is_some() || args.logits_out.is_some();
     if let Some(record) = recorded.filter(|_| !writes) {
-        return print_recorded(args, record);
+        return print_recorded(args, model.name(), record);
     }
     if let (Some(path), Some(format)) = (&args.out, format) {
         job.predictions = Some(PredictionWriter::create(path, format)?);
@@ -207,13 +204,26 @@ pub fn run(args: &Args) -> Result<()> {
     let outcome = run_job(job, &mut live)
         .with_context(|| format!("cannot adapt `{}` to `{}` with `{}`", model.name(), spec, method.name()))?;
     let (elapsed, logits) = live.finish();
-    if let (Some(path), Some(logits)) = (&args.logits_out, logits) {
-        write_npy(path, &logits, model.num_classes())?;
-    }
     let summary = outcome.summary;
-    if let Some(path) = &args.save_affine {
-        save_affine(path, &model, &outcome.affine)?;
-    }
+    let keep = || -> Result<()> {
+        if let Some(store) = &mut store
+            && summary.ending != Ending::Interrupted
+            && !store.contains(&key)
+        {
+            let timing = Timing { created: now(), seconds: elapsed.as_secs_f64() };
+            let record = RunRecord::new(protocol.clone(), serde_json::to_value(&summary)?, timing);
+            store.append(record.with_data(spec))?;
+        }
+        if let (Some(path), Some(logits)) = (&args.logits_out, logits) {
+            write_npy(path, &logits, model.num_classes())?;
+        }
+        if let Some(path) = &args.save_affine {
+            save_affine(path, &model, &outcome.affine)?;
+        }
+        Ok(())
+    };
+    // The result is told even where there is no room for it.
+    let kept = keep();
     let finished = Finished {
         model: model.name(),
         data: spec,
@@ -222,22 +232,26 @@ pub fn run(args: &Args) -> Result<()> {
         summary: &summary,
         seconds: Some(elapsed.as_secs_f64()),
         out: outcome.partial_predictions.as_deref().or(args.out.as_deref()),
-        affine: args.save_affine.as_deref(),
-        record: args.record.as_deref(),
+        affine: args.save_affine.as_deref().filter(|_| kept.is_ok()),
+        record: args.record.as_deref().filter(|_| kept.is_ok()),
     };
-    if let Some(store) = &mut store
-        && summary.ending != Ending::Interrupted
-        && !store.contains(&key)
-    {
-        let timing = Timing { created: now(), seconds: elapsed.as_secs_f64() };
-        let record = RunRecord::new(protocol.clone(), serde_json::to_value(&summary)?, timing);
-        store.append(record.with_data(spec))?;
-    }
     print(&finished.render(args.json)?)?;
+    kept?;
     if !args.progress.quiet {
         text::note_starved(&summary, method.name());
     }
     end_of(&summary, outcome.partial_predictions.as_deref(), stop.signal().unwrap_or_default())
+}
+
+/// What is read and written.
+fn files(args: &Args) -> Files<'_> {
+    let files = Files::default().reads_model(&args.model).reads_data(args.images.data.iter().chain(&args.clean));
+    let files = files.reads("the calibration", args.calibration.as_deref()).reads("the advice", args.advice.as_deref());
+    let files = files.reads("the adapted vector", args.affine.as_deref());
+    let files = files.writes("--save-affine", "affine.safetensors", args.save_affine.as_deref());
+    let files = files.writes("--logits-out", "logits.npy", args.logits_out.as_deref());
+    let files = files.writes("--out", "predictions.csv", args.out.as_deref());
+    files.writes("--record", "runs.jsonl", args.record.as_deref())
 }
 
 /// The method asked for, with the norm layers asked for.
@@ -250,12 +264,12 @@ fn method(args: &Args, model: &Model) -> Result<MethodConfig> {
     }
     let cannot = || format!("cannot adapt `{}` with `{}`", model.name(), method.name());
     method.check_network(&table).with_context(cannot)?;
-    if !args.progress.quiet && Norms::of(&table) != Norms::Batch && method.param_rule().is_some() {
-        eprintln!(
+    if Norms::of(&table) != Norms::Batch && method.param_rule().is_some() {
+        args.progress.note(&format!(
             "note: `{}` has no batch norm, hence no running statistics: predictions do not depend on the rest of a batch, and the learning rate is \
              the one for such networks unless --recipe or --lr says otherwise",
             model.name()
-        );
+        ));
     }
     Ok(method)
 }
@@ -334,16 +348,14 @@ fn clean_batches(args: &Args, model: &Model, method: &MethodConfig) -> Result<Ve
     Ok(batches)
 }
 
-fn print_recorded(args: &Args, record: &RunRecord) -> Result<()> {
+fn print_recorded(args: &Args, model: &str, record: &RunRecord) -> Result<()> {
     let summary: AdaptSummary = serde_json::from_value(record.result.clone())
         .with_context(|| format!("cannot understand the recorded result `{}`", record.key))?;
-    if !args.progress.quiet {
-        eprintln!("note: this run is recorded as {}; it was not repeated", record.key);
-    }
+    args.progress.note(&format!("note: this run is recorded as {}; it was not repeated", record.key));
     let settings = &record.protocol.get("method").and_then(|m| m.get("settings"));
     let method = settings.and_then(|s| s.get("method")?.as_str());
     let finished = Finished {
-        model: &args.model.model,
+        model,
         data: args.images.only()?,
         method: method.unwrap_or_default(),
         key: &record.key,

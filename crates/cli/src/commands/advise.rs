@@ -1,8 +1,9 @@
 //! `flipcast advise`: should this model be adapted to these images, how, and for how long?
 
 use super::estimate::check_calibration;
+use super::files::Files;
 use super::inputs::{DataArgs, ModelArgs, PreprocessArgs};
-use super::scoring::{ScoringArgs, check_level, check_writable};
+use super::scoring::{ScoringArgs, check_level};
 use super::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
@@ -67,10 +68,13 @@ pub fn run(args: &Args) -> Result<()> {
     args.scoring.end_on_interrupt()?;
     check_level(args.level)?;
     check_calibration(&args.calibration)?;
-    if let Some(out) = &args.out {
+    if args.out.is_some() {
         args.images.only()?;
-        check_writable(out)?;
     }
+    let files = Files::default().reads_model(&args.model).reads_data(&args.images.data);
+    let files = files.reads("the calibration", Some(&args.calibration));
+    let files = files.writes("--out", "advice.json", args.out.as_deref());
+    files.writes("--record", "runs.jsonl", args.scoring.record.as_deref()).check()?;
     let calibration = Calibration::load(&args.calibration)?;
     let Some(fit) = &calibration.advice else {
         return Err(Advised {
@@ -80,7 +84,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         .into());
     };
-    let model = args.model.open(&args.preprocess)?;
+    let model = args.model.open(&args.preprocess, &args.scoring.progress)?;
     let setting = Setting { model: &model, protocol: &calibration.protocol, device };
     let mut ledger = args.scoring.ledger()?;
     let options = AdviceOptions {
@@ -92,7 +96,7 @@ pub fn run(args: &Args) -> Result<()> {
         level: args.level,
     };
     let mut watcher = args.scoring.watcher("advise");
-    let datasets = args.images.open_all(&model, args.scoring.seed)?;
+    let datasets = args.images.open_all(&model, &args.scoring)?;
     for (number, (spec, data)) in datasets.iter().enumerate() {
         watcher.cell(spec, number, datasets.len());
         calibration.check_fits(&model, &data.preprocess, &data.scope)?;

@@ -50,10 +50,11 @@ pub fn run(args: &Args) -> Result<()> {
     check_level(args.level)?;
     let other =
         ModelArgs { model: args.other.clone(), weights: args.other_weights.clone(), classes: args.model.classes };
-    let models = [args.model.open(&args.preprocess)?, other.open(&PreprocessArgs::default())?];
+    let progress = &args.scoring.progress;
+    let models = [args.model.open(&args.preprocess, progress)?, other.open(&PreprocessArgs::default(), progress)?];
     check_different(&models)?;
     let mut ledger = args.scoring.ledger()?;
-    let [one, two] = models.each_ref().map(|model| args.images.open_all(model, args.scoring.seed));
+    let [one, two] = models.each_ref().map(|model| args.images.open_all(model, &args.scoring));
     let (one, two) = (one?, two?);
     let mut watcher = args.scoring.watcher("agree");
     for (number, ((spec, one), (_, two))) in one.iter().zip(&two).enumerate() {

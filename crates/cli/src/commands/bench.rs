@@ -2,6 +2,7 @@ use crate::commands::bench_cell::{self, CellArgs, Place};
 use crate::commands::device::DeviceArgs;
 use crate::commands::env::isa;
 use crate::commands::inputs::PreprocessArgs;
+use crate::commands::profile::{self, Share};
 use crate::commands::{bench_cuda, thread_count};
 use crate::output::print;
 use anyhow::{Context, Result, ensure};
@@ -86,6 +87,9 @@ struct Report {
     scratch_bytes: usize,
     peak_rss_bytes: Option<u64>,
     mean_entropy: f64,
+    /// Where the time of a step goes, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<Vec<Share>>,
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -153,12 +157,13 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     let peak_rss_bytes = peak_rss();
+    let mut profile = None;
     if args.profile {
         net.start_profile();
         for _ in 0..args.repeat {
             tent.step(&mut net, &batch)?;
         }
-        eprint!("{}", crate::commands::profile::render(&net, &graph, args.batch, args.repeat));
+        profile = Some(profile::shares(&net, &graph, args.batch, args.repeat));
     }
     let mut team = Team::new(net.isa(), net.threads(), ScratchSize::default());
     let Memory { arena, peak, weights, scratch } = net.memory();
@@ -181,6 +186,7 @@ pub fn run(args: &Args) -> Result<()> {
         scratch_bytes: scratch,
         peak_rss_bytes,
         mean_entropy,
+        profile,
     };
     if args.json { print(&(serde_json::to_string(&report)? + "\n")) } else { print(&render(&report)) }
 }
@@ -208,6 +214,9 @@ fn render(report: &Report) -> String {
         text += &format!(", process {:.0} MiB", mib(bytes as usize));
     }
     text.push('\n');
+    if let Some(shares) = &report.profile {
+        text += &format!("\n{}", profile::render(shares));
+    }
     text
 }
 

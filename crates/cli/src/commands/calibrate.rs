@@ -1,12 +1,13 @@
 //! `flipcast calibrate`: labelled clean images become the artefact that estimates need.
 
+use super::files::Files;
 use super::inputs::{DataArgs, ModelArgs, PreprocessArgs};
 use super::models::restored_text;
 use super::outputs::LabelledLogitsArgs;
-use super::scoring::{ScoringArgs, check_writable, flip_protocol, parse_marginal};
+use super::scoring::{ScoringArgs, flip_protocol, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
-use crate::output::{print, tell};
+use crate::output::print;
 use crate::progress::duration;
 use crate::table::{counted, grouped, render};
 use anyhow::{Context, Result, bail};
@@ -14,7 +15,7 @@ use clap::Subcommand;
 use flipcast_corrupt::Storage;
 use flipcast_estimate::AccuracyFit;
 use flipcast_ground::is_special;
-use flipcast_models::{Model, ModelCard, RestoredNorms};
+use flipcast_models::{Model, RestoredNorms};
 use flipcast_record::write_atomically;
 use flipcast_run::advise::learn_advice;
 use flipcast_run::open::{LabelRule, OpenedData};
@@ -128,7 +129,8 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Makes the fits of an earlier calibration again.
 fn refit(RefitArgs { earlier, out }: &RefitArgs) -> Result<()> {
-    check_writable(out)?;
+    let files = Files::default().reads("the calibration", Some(earlier));
+    files.writes("--out", "calibration.json", Some(out)).check()?;
     let calibration = Calibration::refit(earlier)?;
     write_atomically(out, calibration.to_json()?.as_bytes())?;
     let Calibration { model, basis, source, accuracy, .. } = &calibration;
@@ -161,9 +163,10 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     let protocol = if args.quick { "statistics" } else { &args.protocol };
     // A misspelt name should not wait for the weights.
     FlipProtocol::named(protocol)?;
-    check_writable(&args.out)?;
-    check_not_the_models(&args.out, model_args.weight_file())?;
-    let model = model_args.open(&args.preprocess)?;
+    let files = Files::default().reads_model(model_args).reads_data(images.data.iter().chain(&args.also));
+    let files = files.writes("--out", "calibration.json", Some(&args.out));
+    files.writes("--record", "cells.jsonl", scoring.record.as_deref()).check()?;
+    let model = model_args.open(&args.preprocess, &scoring.progress)?;
     if images.labels == LabelRule::None {
         return Err(Advised {
             problem: "a calibration compares predictions with labels, but `--labels none` ignores them".to_owned(),
@@ -171,7 +174,7 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
         }
         .into());
     }
-    let data = images.open(images.only()?, &model, scoring.seed)?;
+    let data = images.open(images.only()?, &model, scoring.seed, &scoring.progress)?;
     if data.spec.corruption.is_some() {
         return Err(Advised {
             problem: format!("--data is `{}`, with a corruption, but a calibration is made on clean images", data.spec),
@@ -191,8 +194,11 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
         .into());
     }
     let protocol = flip_protocol(protocol, &model, scoring.seed)?;
-    let others: Vec<_> =
-        args.also.iter().map(|data| images.open(data, &model, scoring.seed)).collect::<Result<_, _>>()?;
+    let others: Vec<_> = args
+        .also
+        .iter()
+        .map(|data| images.open(data, &model, scoring.seed, &scoring.progress))
+        .collect::<Result<_, _>>()?;
     let job = CalibrationJob {
         shifts: CalibrationShift::parse_list(&args.shifts)?,
         others: others.iter().map(|data| scoring.request(data)).collect(),
@@ -207,9 +213,7 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     let cannot = || format!("cannot calibrate `{}` on `{}`", model.name(), data.spec);
     let mut ledger = scoring.ledger()?;
     let cost = measure_cost(&job, &ledger).with_context(cannot)?;
-    if !scoring.progress.quiet {
-        tell(&describe_cost(&cost, scoring.record.as_deref()));
-    }
+    scoring.progress.note(&describe_cost(&cost, scoring.record.as_deref()));
     if devices.len() > 1 {
         if scoring.record.is_none() {
             // What the devices make is looked up again below.
@@ -290,35 +294,8 @@ fn restore_folded(
     let options = RestoreOptions { layers: None, images: RESTORE_IMAGES, seed: scoring.seed, threads, crop };
     let norms = restore_norms(&model, clean, options, &mut scoring.watcher("restore"))?;
     write_atomically(&place, &norms.to_bytes())?;
-    tell(&restored_text(&norms, &place));
+    scoring.progress.note(&restored_text(&norms, &place));
     Ok(model.with_restored_norms(&norms)?)
-}
-
-/// Refuses to write over the model's own files.
-fn check_not_the_models(out: &Path, weights: &Path) -> Result<()> {
-    let out = place(out);
-    let what = if out == place(weights) {
-        "the weight file"
-    } else if out == place(&ModelCard::place_beside(weights)) {
-        "the place of the model card of"
-    } else {
-        return Ok(());
-    };
-    let name = weights.with_extension("calibration.json");
-    Err(Advised {
-        problem: format!("--out `{}` is {what} `{}`", out.display(), weights.display()),
-        hint: format!("choose another name, such as `--out {}`", name.display()),
-    }
-    .into())
-}
-
-/// The path with its folder made plain, so that two spellings of one file are equal.
-fn place(path: &Path) -> PathBuf {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match (folder.canonicalize(), path.file_name()) {
-        (Ok(folder), Some(name)) => folder.join(name),
-        _ => path.to_owned(),
-    }
 }
 
 /// What is to be done and how long it takes, before it begins.
@@ -377,12 +354,12 @@ fn summary(name: &str, basis: &Basis, fits: Option<&Fits>, accuracy: Option<&Acc
     match accuracy {
         Some(fit) => {
             let errors = fit.errors();
-            let mae = |least: usize| errors.mae(least).map_or_else(|| "-".to_owned(), points);
+            let all = errors.mae(0).map_or_else(|| "-".to_owned(), points);
+            let large =
+                errors.mae(1000).map_or_else(String::new, |mae| format!(" ({} from 1,000 images on)", points(mae)));
             text += &format!(
-                "\nthe combined estimate errs by {} points on {} with other class shares and sizes ({} from 1,000 images on), kinds of shift unseen\n",
-                mae(0),
+                "\nthe combined estimate errs by {all} points on {} with other class shares and sizes{large}, kinds of shift unseen\n",
                 counted(errors.samples(), "sample"),
-                mae(1000),
             );
         }
         None => {

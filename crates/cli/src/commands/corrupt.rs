@@ -1,6 +1,7 @@
 use crate::commands::numbers::parse_count;
 use crate::commands::thread_count;
 use crate::failure::Advised;
+use crate::interrupt::end_on_signal;
 use crate::output::print;
 use crate::progress::{ProgressArgs, duration};
 use crate::table::grouped;
@@ -123,9 +124,9 @@ pub fn run(args: &Args) -> Result<()> {
     let (corruptor, frost) = corruptor(args, seed)?;
     let resize_crop = args.resize_crop.unwrap_or_else(|| ResizeCrop::of(set));
     let source = clean_images(args, resize_crop.rule()?, args.limit, seed)?;
-    note_size(&source, set)?;
+    note_size(&source, set, &args.progress)?;
     if layout == Layout::Npy && !source.is_labelled() {
-        eprintln!("note: not every image has a label, so that `labels.npy` is not written");
+        args.progress.note("note: not every image has a label, so that `labels.npy` is not written");
     }
     let layout_name = match layout {
         Layout::Folder => "folder",
@@ -141,11 +142,12 @@ pub fn run(args: &Args) -> Result<()> {
     );
     let refused = || format!("cannot write to `{}`", args.out.display());
     settings.claim(&args.out).with_context(refused)?;
-    eprintln!(
+    end_on_interrupt(&args.out)?;
+    args.progress.note(&format!(
         "clean images: {}, resize and crop: {resize_crop}, corruptions of {set}: {}, seed: {seed}",
         grouped(source.len()),
         count_names(&specs)
-    );
+    ));
     let progress = args.progress.line("writing");
     let options = WriteOptions { threads, on_progress: &|now| progress.update(now.done, now.skipped, now.total) };
     let written = match layout {
@@ -160,6 +162,11 @@ pub fn run(args: &Args) -> Result<()> {
     drop(progress);
     let written = written.with_context(refused)?;
     print(&written_line(&args.out, written, elapsed))
+}
+
+/// Makes Ctrl-C end the program with a word on what is kept.
+fn end_on_interrupt(folder: &Path) -> Result<()> {
+    end_on_signal(format!("finished files are kept in `{}`; the same command goes on from there", folder.display()))
 }
 
 /// What is said at the end.
@@ -274,7 +281,7 @@ fn refuse_inside(data: &Path, out: &Path) -> Result<()> {
 }
 
 /// Says so when the constants were made for another size than the images have.
-fn note_size(source: &Source, set: CorruptionSet) -> Result<()> {
+fn note_size(source: &Source, set: CorruptionSet, progress: &ProgressArgs) -> Result<()> {
     let side = match set {
         CorruptionSet::ImageNetC | CorruptionSet::ImageNetCBar => 224,
         CorruptionSet::TinyImageNetC => 64,
@@ -287,7 +294,9 @@ fn note_size(source: &Source, set: CorruptionSet) -> Result<()> {
         .with_context(|| format!("cannot read `{}`", source.relative_path(0)))?;
     let (width, height) = (first.width(), first.height());
     if (width, height) != (side, side) {
-        eprintln!("note: the first image is {width} x {height} pixels, but {set} was made for {side} x {side}");
+        progress.note(&format!(
+            "note: the first image is {width} x {height} pixels, but {set} was made for {side} x {side}"
+        ));
     }
     Ok(())
 }

@@ -4,7 +4,8 @@ pub(super) mod assets;
 mod report;
 mod rows;
 
-use super::scoring::{CellProgress, check_writable};
+use super::files::check_writable;
+use super::scoring::CellProgress;
 use super::{DeviceArgs, thread_count};
 use crate::output::print;
 use crate::progress::{ProgressArgs, duration};

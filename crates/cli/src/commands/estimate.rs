@@ -6,9 +6,10 @@ mod shard;
 
 use self::labels::{LabelArgs, Told};
 use self::shard::ShardArgs;
+use super::files::Files;
 use super::inputs::{DataArgs, ModelArgs, PreprocessArgs};
 use super::outputs::{self, LogitsArgs};
-use super::scoring::{ScoringArgs, check_level, check_writable, parse_marginal};
+use super::scoring::{ScoringArgs, check_level, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
@@ -17,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use flipcast_estimate::{Estimate, Flag};
 use flipcast_ground::nearest_quoted;
+use flipcast_images::dataset::DataError;
 use flipcast_images::table::write_npy;
 use flipcast_run::{
     Calibration, Cell, CellEstimates, CellJob, CleanImages, EstimateSource, Estimates, FlipProtocol, ImageGuesses,
@@ -102,12 +104,23 @@ pub fn run(args: &Args) -> Result<()> {
         return merge::run(args);
     }
     let calibration = args.calibration.as_deref().context("--calibration is required")?;
+    files(args).check()?;
     match (&args.model, &args.images, &args.outputs.logits, args.shards.asked()) {
         (_, _, Some(logits), _) => estimate_outputs(args, calibration, logits),
         (Some(model), Some(images), None, Some(shard)) => shard::run(args, calibration, model, images, shard),
         (Some(model), Some(images), None, None) => estimate_network(args, calibration, model, images),
         _ => bail!("neither --logits nor --model and --data are given"),
     }
+}
+
+/// What is read and written.
+fn files(args: &Args) -> Files<'_> {
+    let files = Files::default().reads("the calibration", args.calibration.as_deref());
+    let files = args.model.iter().fold(files, Files::reads_model);
+    let files = files.reads_data(args.images.iter().flat_map(|images| &images.data));
+    let files = args.shards.add_to(args.few_labels.add_to(args.outputs.add_to(files)));
+    let files = files.writes("--logits-out", "logits.npy", args.logits_out.as_deref());
+    files.writes("--record", "runs.jsonl", args.scoring.record.as_deref())
 }
 
 /// Estimates from a file of logits.
@@ -138,17 +151,16 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
             Some(Calibration::load(artefact)?)
         }
     };
-    if let Some(path) = &args.logits_out {
+    if args.logits_out.is_some() {
         data.only()?;
-        check_writable(path)?;
     }
-    let labels = args.few_labels.job(data, calibration.is_some(), args.scoring.seed)?;
+    let labels = args.few_labels.job(data, calibration.is_some(), &args.scoring)?;
     let protocol = match &calibration {
         Some(calibration) => calibration.protocol.clone(),
         None => FlipProtocol::named(args.protocol.as_deref().unwrap_or("code"))?,
     };
     check_protocol(args.protocol.as_deref(), &protocol)?;
-    let model = model.open(&args.preprocess)?;
+    let model = model.open(&args.preprocess, &args.scoring.progress)?;
     if let Some(fit) = published {
         fit.check(&model)?;
     }
@@ -161,7 +173,7 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
         None => Ledger::in_memory(),
     };
     let setting = Setting { model: &model, protocol: &protocol, device: devices[0] };
-    let images = data.open_all(&model, args.scoring.seed)?;
+    let images = data.open_all(&model, &args.scoring)?;
     let source = match (&calibration, published) {
         (Some(calibration), _) => EstimateSource::Calibration(calibration, marginal.as_ref()),
         (None, published) => {
@@ -207,14 +219,15 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
         },
         |(number, spec, job, observed)| {
             telling.cell(spec, number, images.len());
-            let make = || -> Result<String> {
+            let make = || -> Result<(String, Result<(), DataError>)> {
                 job.score(observed, &mut kept)?;
                 let request = &job.request;
                 let (cell, estimates) = setting.estimate(source, request, args.shown.level, &mut kept, &mut telling)?;
                 let mut guesses = ImageGuesses::new(&setting, request, temperature);
+                let mut kept_logits = Ok(());
                 if let Some(path) = &args.logits_out {
                     let outputs = guesses.outputs(&mut telling)?;
-                    write_npy(path, outputs.logits(), outputs.classes())?;
+                    kept_logits = write_npy(path, outputs.logits(), outputs.classes());
                 }
                 let names = || request.scope.alternative_names(&model);
                 let told =
@@ -222,12 +235,14 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
                 if args.shown.json {
                     let mut object = to_json(spec, &cell, &estimates, &protocol, args.shown.level)?;
                     told.add_to(&mut object);
-                    return Ok(object.to_string() + "\n");
+                    return Ok((object.to_string() + "\n", kept_logits));
                 }
-                Ok(to_text(spec, &cell, &estimates, &told, &args.shown))
+                Ok((to_text(spec, &cell, &estimates, &told, &args.shown), kept_logits))
             };
-            let text = make().with_context(|| failed(spec))?;
-            telling.print(&text)
+            let (text, kept_logits) = make().with_context(|| failed(spec))?;
+            telling.print(&text)?;
+            // The estimates are told even where there is no room for the logits.
+            Ok(kept_logits?)
         },
     );
     done.map(drop)

@@ -1,7 +1,7 @@
 //! `flipcast figure`: one figure of a report, for a paper or a slide.
 
-use super::report::{load, refuse_to_overwrite, tell_unshown};
-use super::scoring::check_writable;
+use super::files::Files;
+use super::report::{load, tell_unshown};
 use crate::failure::Advised;
 use crate::output::print;
 use crate::table::render;
@@ -63,8 +63,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     check_figure(name)?;
     let format = format_of(out)?;
-    check_writable(out)?;
-    refuse_to_overwrite(&args.runs, out)?;
+    Files::default().reads_records(&args.runs).writes("--out", "figure.svg", Some(out)).check()?;
     let study = load(&args.runs)?;
     let figure = build_figure(&study, name, args.frame).inspect_err(|_| tell_unshown(&study))?;
     let scene = figure.draw(Size { width: args.width.map(f64::from), height: args.height.map(f64::from) });
@@ -98,7 +97,7 @@ fn check_figure(name: &str) -> Result<()> {
 fn list() -> Result<()> {
     let rows: Vec<Vec<String>> = FIGURES
         .iter()
-        .map(|figure| [figure.name, figure.summary, figure.command].map(str::to_owned).to_vec())
+        .map(|figure| vec![figure.name.to_owned(), figure.summary.to_owned(), figure.commands.join(", ")])
         .collect();
     print(&render(&["figure", "shows", "records from"], &rows))
 }

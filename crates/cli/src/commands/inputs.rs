@@ -1,7 +1,9 @@
 //! What most commands work on, a model and images: one set of arguments, flattened everywhere.
 
 use super::numbers::parse_count;
+use super::scoring::ScoringArgs;
 use crate::failure::Advised;
+use crate::progress::ProgressArgs;
 use anyhow::Result;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -34,7 +36,7 @@ impl ModelArgs {
     }
 
     /// Loads the model, whose images are prepared as `preprocess` says, and notes on stderr what a user should know about it.
-    pub fn open(&self, preprocess: &PreprocessArgs) -> Result<Model, OpenError> {
+    pub fn open(&self, preprocess: &PreprocessArgs, progress: &ProgressArgs) -> Result<Model, OpenError> {
         let architecture = self.weights.is_some().then_some(self.model.as_str());
         let change = preprocess.change();
         let request = ModelRequest {
@@ -45,7 +47,7 @@ impl ModelArgs {
         };
         let model = request.open()?;
         for note in model.notes() {
-            eprintln!("note: {note}");
+            progress.note(&format!("note: {note}"));
         }
         Ok(model)
     }
@@ -213,17 +215,18 @@ impl DataArgs {
     }
 
     /// Opens `spec`, one of the data, and says what is worth telling about it.
-    pub fn open(&self, spec: &str, model: &Model, seed: u64) -> Result<OpenedData, OpenError> {
+    pub fn open(&self, spec: &str, model: &Model, seed: u64, progress: &ProgressArgs) -> Result<OpenedData, OpenError> {
         let opened = self.request(spec, seed).open(model)?;
         for note in opened.notes() {
-            eprintln!("note: `{spec}`: {note}");
+            progress.note(&format!("note: `{spec}`: {note}"));
         }
         Ok(opened)
     }
 
     /// Opens all data, so that a misspelt path is noticed before any work is done.
-    pub fn open_all(&self, model: &Model, seed: u64) -> Result<Vec<(&str, OpenedData)>, OpenError> {
-        self.data.iter().map(|spec| Ok((spec.as_str(), self.open(spec, model, seed)?))).collect()
+    pub fn open_all(&self, model: &Model, scoring: &ScoringArgs) -> Result<Vec<(&str, OpenedData)>, OpenError> {
+        let open = |spec: &String| self.open(spec, model, scoring.seed, &scoring.progress);
+        self.data.iter().map(|spec| Ok((spec.as_str(), open(spec)?))).collect()
     }
 }
 

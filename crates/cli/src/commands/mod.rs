@@ -16,6 +16,7 @@ mod device;
 pub mod env;
 pub mod estimate;
 pub mod figure;
+mod files;
 pub mod inputs;
 pub mod models;
 mod numbers;

@@ -1,5 +1,5 @@
+use super::files::Files;
 use super::inputs::PreprocessArgs;
-use super::scoring::check_writable;
 use super::thread_count;
 use crate::failure::{Advised, hints};
 use crate::output::print;
@@ -290,7 +290,8 @@ fn restore(args: &RestoreArgs) -> Result<String> {
     let threads = thread_count(args.threads)?;
     let beside = RestoredNorms::place_beside(&args.file);
     let out = args.out.as_ref().unwrap_or(&beside);
-    check_writable(out)?;
+    let files = Files::default().reads("the network", Some(&args.file)).reads_data([&args.clean]);
+    files.writes("--out", "norms.safetensors", Some(out)).check()?;
     // Norms that are there already are replaced, not added to.
     let change = args.preprocess.change();
     let request = LoadRequest { restored_norms: false, preprocess: Some(&change), ..LoadRequest::new(&args.file) };

@@ -1,6 +1,7 @@
 //! `flipcast calibrate` and `flipcast estimate` from files of logits, without a network.
 
-use super::scoring::{check_writable, parse_marginal};
+use super::files::Files;
+use super::scoring::parse_marginal;
 use crate::failure::Advised;
 use anyhow::{Context, Result};
 use flipcast_estimate::Outputs;
@@ -54,7 +55,12 @@ impl LabelledLogitsArgs {
         out: &Path,
         watcher: &mut dyn Watcher,
     ) -> Result<OutputsCalibration> {
-        check_writable(out)?;
+        let files = Files::default().reads("the logits", self.logits.as_deref());
+        let files = files.reads("the labels", self.truth.as_deref());
+        let files = files.reads("the second look", self.second_logits.as_deref());
+        let also = self.also_logits.iter().filter_map(|spec| Some(spec.split_once('=')?.1)).flat_map(|s| s.split(','));
+        let files = also.fold(files, |files, file| files.reads("one of the cells", Some(Path::new(file))));
+        files.writes("--out", "calibration.json", Some(out)).check()?;
         let (logits, truth) = (self.logits.as_deref(), self.truth.as_deref());
         let (logits, truth) = logits.zip(truth).context("--logits comes with --truth")?;
         let clean = open_labelled([logits, truth], self.second_logits.as_deref(), LabelledOutputs::clean)?;
@@ -77,6 +83,12 @@ impl LabelledLogitsArgs {
 }
 
 impl LogitsArgs {
+    /// `files` with those of the logits.
+    pub fn add_to<'a>(&'a self, files: Files<'a>) -> Files<'a> {
+        let files = files.reads("the logits", self.logits.as_deref()).reads("the labels", self.truth.as_deref());
+        files.reads("the second look", self.second_logits.as_deref())
+    }
+
     /// What the logits of `path` say, by the artefact at `calibration`.
     pub fn estimate(
         &self,

@@ -2,20 +2,22 @@
 
 use flipcast_exec::Network;
 use flipcast_graph::{BackwardStep, Graph, NodeId, Op, Plan, Step, ValueId};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Time and operations of steps that do the same work.
-#[derive(Default)]
-struct Share {
+#[derive(Default, Serialize)]
+pub struct Share {
+    work: String,
     ms: f64,
     steps: usize,
     gflop: f64,
 }
 
-/// A table of the steps of `net`, most expensive first, per adaptation step of `images` images.
-pub fn render(net: &Network, graph: &Graph, images: usize, rounds: usize) -> String {
+/// What `net` spent its time on, most expensive first, per adaptation step of `images` images.
+pub fn shares(net: &Network, graph: &Graph, images: usize, rounds: usize) -> Vec<Share> {
     let Some(times) = net.profile() else {
-        return String::new();
+        return Vec::new();
     };
     let plan = net.plan();
     let algorithms = net.algorithms();
@@ -63,19 +65,24 @@ pub fn render(net: &Network, graph: &Graph, images: usize, rounds: usize) -> Str
         };
         add(key, *time, gflop);
     }
-    let mut shares: Vec<(String, Share)> = shares.into_iter().collect();
-    shares.sort_by(|a, b| b.1.ms.total_cmp(&a.1.ms));
-    let total: f64 = shares.iter().map(|(_, share)| share.ms).sum();
+    let mut shares: Vec<Share> = shares.into_iter().map(|(work, share)| Share { work, ..share }).collect();
+    shares.sort_by(|a, b| b.ms.total_cmp(&a.ms));
+    shares
+}
+
+/// The same as a table.
+pub fn render(shares: &[Share]) -> String {
+    let total: f64 = shares.iter().map(|share| share.ms).sum();
     let rows: Vec<Vec<String>> = shares
         .iter()
-        .map(|(key, share)| {
+        .map(|share| {
             let rate = if share.gflop > 0.0 { format!("{:.0}", share.gflop / share.ms * 1e3) } else { String::new() };
             vec![
                 format!("{:.1}", share.ms),
                 format!("{:.1}", 100.0 * share.ms / total),
                 share.steps.to_string(),
                 rate,
-                key.clone(),
+                share.work.clone(),
             ]
         })
         .collect();

@@ -1,9 +1,9 @@
 //! `flipcast report`: records become a page, or tables for a paper.
 
+use super::files::Files;
 use super::places::check_there;
-use super::scoring::check_writable;
 use crate::failure::Advised;
-use crate::output::print;
+use crate::output::{print, tell};
 use crate::table::grouped;
 use anyhow::Result;
 use clap::ValueEnum;
@@ -11,7 +11,7 @@ use flipcast_record::write_atomically;
 use flipcast_report::{
     PageOptions, Paper, Study, TableFormat, render_page, render_paper, render_paper_tables, render_tables,
 };
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Turn records into a page that opens in a browser, or into tables.
 ///
@@ -68,8 +68,8 @@ pub fn run(args: &Args) -> Result<()> {
         (None, Some(_)) => None,
     };
     if let Some(out) = &out {
-        check_writable(out)?;
-        refuse_to_overwrite(&args.runs, out)?;
+        let files = Files::default().reads_records(&args.runs).reads("the paper", args.paper.as_deref());
+        files.writes("--out", "report.html", Some(out)).check()?;
     }
     let (text, records) = match &args.paper {
         Some(items) => {
@@ -103,25 +103,6 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Refuses to write over the records that are read.
-pub(super) fn refuse_to_overwrite(runs: &[PathBuf], out: &Path) -> Result<()> {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    let is_record = |run: &PathBuf| {
-        let (run, out) = (real(run), real(out));
-        let inside = out.as_deref().and_then(Path::parent) == run.as_deref();
-        out.is_some()
-            && (run == out || (inside && out.is_some_and(|out| out.extension().is_some_and(|e| e == "jsonl"))))
-    };
-    if runs.iter().any(is_record) {
-        return Err(Advised {
-            problem: format!("`{}` holds the records that are read, and would be overwritten", out.display()),
-            hint: "give another file with `--out`".to_owned(),
-        }
-        .into());
-    }
-    Ok(())
-}
-
 /// Reads records.
 pub(super) fn load(runs: &[PathBuf]) -> Result<Study> {
     for run in runs {
@@ -134,6 +115,6 @@ pub(super) fn load(runs: &[PathBuf]) -> Result<Study> {
 /// Says on stderr what of the records is not shown.
 pub(super) fn tell_unshown(study: &Study) {
     for note in study.notes() {
-        eprintln!("not shown: {note}");
+        tell(&format!("not shown: {note}"));
     }
 }

@@ -6,12 +6,16 @@ use anyhow::Result;
 use clap::Subcommand;
 use flipcast_record::{Difference, Protocol, Records, RunRecord, diff};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod date;
 
 use date::utc;
+
+/// Digits of a hash that tell networks apart.
+const HASH_SHOWN: usize = 8;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -82,12 +86,35 @@ fn list(file: &Path, kind: Option<&str>, json: bool) -> Result<()> {
         }
         return print(&text);
     }
-    let rows: Vec<Vec<String>> = shown.into_iter().map(row).collect();
+    let names = names_by_weights(&records);
+    let rows: Vec<Vec<String>> = shown.into_iter().map(|record| row(record, &names)).collect();
     let header = ["key", "kind", "model", "method", "data", ">images", ">accuracy", "created (UTC)", ">time"];
     print(&render(&header, &rows))
 }
 
-fn row(record: &RunRecord) -> Vec<String> {
+/// What models are called, by the hash of their weights.
+fn names_by_weights(records: &Records) -> BTreeMap<&str, &str> {
+    let models = records.iter().filter_map(|record| record.protocol.get("model"));
+    models.filter_map(|model| Some((model.get("weights_sha256")?.as_str()?, model.get("name")?.as_str()?))).collect()
+}
+
+/// What the model of a run is called. Runs that adapt know the architecture and the weights alone: networks of one architecture are told apart by the name that
+/// other runs of the file give these weights, or else by the start of their hash.
+fn model_name(model: &Value, names: &BTreeMap<&str, &str>) -> Option<String> {
+    let text = |field: &str| model.get(field).and_then(Value::as_str);
+    if let Some(name) = text("name") {
+        return Some(name.to_owned());
+    }
+    let (architecture, weights) = (text("architecture")?, text("weights").unwrap_or_default());
+    let start = weights.get(..HASH_SHOWN).filter(|_| weights.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    Some(match (names.get(weights), start) {
+        (Some(name), _) => (*name).to_owned(),
+        (None, Some(start)) => format!("{architecture} {start}"),
+        (None, None) => architecture.to_owned(),
+    })
+}
+
+fn row(record: &RunRecord, names: &BTreeMap<&str, &str>) -> Vec<String> {
     let setting = |path: &[&str]| {
         let first = record.protocol.get(path[0])?;
         path[1..].iter().try_fold(first, |value, name| value.get(name))
@@ -101,7 +128,7 @@ fn row(record: &RunRecord) -> Vec<String> {
     vec![
         record.key.clone(),
         record.kind.clone(),
-        text(setting(&["model", "architecture"]).or_else(|| setting(&["model", "name"]))),
+        record.protocol.get("model").and_then(|model| model_name(model, names)).unwrap_or_default(),
         text(setting(&["method", "settings", "method"])),
         record.data().map_or_else(|| text(setting(&["stream", "corruption"])), str::to_owned),
         text(record.result.get("images")),

@@ -132,23 +132,6 @@ pub fn check_level(level: f64) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to write where nothing can be written, before hours of work.
-pub fn check_writable(path: &Path) -> Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    if folder.is_dir() && !path.is_dir() {
-        return Ok(());
-    }
-    let problem = if path.is_dir() {
-        format!("`{}` is a folder, expected the name of a file", path.display())
-    } else {
-        format!("the folder `{}` does not exist", folder.display())
-    };
-    Err(Advised { problem, hint: "give the path of a file in a folder that exists".to_owned() }.into())
-}
-
 /// Which cell, and how far it is. Clones share the line they write to.
 #[derive(Clone)]
 pub struct CellProgress {

@@ -8,6 +8,7 @@ use super::{DeviceArgs, thread_count};
 use crate::failure::Advised;
 use crate::interrupt::StopRequest;
 use crate::output::print;
+use crate::progress::ProgressArgs;
 use anyhow::{Context, Result};
 use flipcast_adapt::{MethodConfig, Norms, Target};
 use flipcast_estimate::FLIP_BATCH;
@@ -125,7 +126,7 @@ pub fn run(args: &Args) -> Result<()> {
     let state = args.state.clone().unwrap_or_else(|| PathBuf::from("flipcast-state"));
     match &args.model {
         Some(model) => {
-            let model = model.open(&args.preprocess)?;
+            let model = model.open(&args.preprocess, &ProgressArgs::default())?;
             let calibration = Calibration::load(path)?;
             check_fits(&calibration, &model)?;
             let server = args.network_server(&model, &calibration, state)?;

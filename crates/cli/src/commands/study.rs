@@ -11,8 +11,10 @@ mod submit;
 use super::numbers::parse_count;
 use super::places::check_there;
 use crate::failure::Advised;
+use crate::table::counted;
 use anyhow::{Context, Result};
 use clap::Subcommand;
+use flipcast_ground::nearest_quoted;
 use flipcast_record::RecordFolder;
 use flipcast_study::{ExpandOptions, Plan, Unit, Variables, expand};
 use std::io::Read;
@@ -135,8 +137,38 @@ impl PlanArgs {
         let plan = Plan::parse(&text).with_context(cannot)?;
         let options = ExpandOptions { seed: self.seed, limit: self.limit };
         let units = expand(&plan, &options).with_context(cannot)?;
+        self.check_variables(&plan)?;
+        self.check_only(&plan, &units)?;
         let variables = Variables::new(&plan, &self.set);
         Ok(Loaded { plan, variables, units })
+    }
+
+    /// Refuses a variable that the plan does not have.
+    fn check_variables(&self, plan: &Plan) -> Result<()> {
+        let known = Variables::names(plan);
+        match self.set.iter().find(|(name, _)| !known.contains(name.as_str())) {
+            None => Ok(()),
+            Some((name, _)) => Err(Advised {
+                problem: format!("--set names `{name}`, but the plan `{}` has no such variable", self.plan),
+                hint: format!("names like it are {}", nearest_quoted(name, known)),
+            }
+            .into()),
+        }
+    }
+
+    /// Refuses a text that no cell of the whole plan holds; a shard may well have none of those that do.
+    fn check_only(&self, plan: &Plan, units: &[Unit]) -> Result<()> {
+        let (Some(text), Some(first)) = (&self.only, units.first()) else {
+            return Ok(());
+        };
+        if units.iter().any(|unit| self.asks_for(unit, plan)) {
+            return Ok(());
+        }
+        Err(Advised {
+            problem: format!("--only is `{text}`, but none of the plan's {} holds that", counted(units.len(), "cell")),
+            hint: format!("cells are called such as `{}`; `study run --dry-run` lists them", first.title(plan)),
+        }
+        .into())
     }
 
     fn text(&self) -> Result<String> {

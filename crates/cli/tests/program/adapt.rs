@@ -167,6 +167,17 @@ fn weights_that_are_no_numbers_are_refused() {
     adapt(&scratch, &scratch.path("nan.safetensors"), "tent", &[]).expect(2, &["holds NaN", "expected finite values"]);
 }
 
+#[test]
+fn a_run_without_a_single_prediction_leaves_no_file() {
+    let (scratch, model) = scene("adapt-unreadable");
+    for below in ["cat/a", "cat/b", "dog/a", "dog/c"] {
+        scratch.write(&format!("data/{below}.jpg"), b"no picture");
+    }
+    let out = scratch.path("out.csv");
+    adapt(&scratch, &model, "bn", &["--out", &out]).expect(2, &["unusable"]);
+    assert!(!fs::exists(&out).expect("readable") && !fs::exists(format!("{out}.partial")).expect("readable"));
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_the_environment_s_fault() {
@@ -176,8 +187,12 @@ fn a_full_disk_is_the_environment_s_fault() {
         std::os::unix::fs::symlink("/dev/full", &path).expect("writable");
         adapt(&scratch, &model, "tent", &[flag, &path]).expect(3, &["cannot write `", name, "hint: the disk is full"]);
     }
-    adapt(&scratch, &model, "tent", &["--record", "/dev/full"])
-        .expect(3, &["cannot write `/dev/full`", "hint: the disk is full"]);
+    // What the run found is told all the same.
+    for flag in ["--record", "--logits-out", "--save-affine"] {
+        adapt(&scratch, &model, "tent", &[flag, "/dev/full"])
+            .expect(3, &["cannot write `/dev/full`", "hint: the disk is full"])
+            .prints(&["accuracy ", "adapting"]);
+    }
 }
 
 /// Starts a run without end whose predictions go to `out`, and waits until some are there.

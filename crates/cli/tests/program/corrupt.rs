@@ -1,6 +1,8 @@
 use crate::run::{Outcome, flipcast};
 use crate::scratch::{Scratch, picture};
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Corrupts `data` of `scratch` into `out`, with more arguments behind.
 fn corrupt(scratch: &Scratch, set: &str, more: &[&str]) -> Outcome {
@@ -91,6 +93,34 @@ fn a_limit_is_an_even_sample_with_the_bytes_of_the_whole_set() {
     let classes: Vec<_> = part.keys().filter_map(|path| path.parent()).collect();
     assert_eq!(classes, [Path::new("cat"), Path::new("dog")]);
     assert!(part.iter().all(|(path, bytes)| whole[path] == *bytes));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_says_what_is_kept() {
+    let scratch = Scratch::new("corrupt-stopped");
+    for number in 0..40 {
+        scratch.write(&format!("data/cat/{number:02}.jpg"), &picture(64, number));
+    }
+    let (data, out) = (scratch.path("data"), scratch.path("out"));
+    let child = Command::new(env!("CARGO_BIN_EXE_flipcast"))
+        .args(["corrupt", "--data", &data, "--out", &out, "--set", "imagenet-c", "--threads", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let first = scratch.path("out/gaussian_noise/1/cat/00.JPEG");
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !Path::new(&first).exists() && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill is there");
+    let ended = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8(ended.stderr).expect("UTF-8");
+    assert_eq!(ended.status.code(), Some(143), "{stderr}");
+    let kept = format!("error: interrupted\n  hint: finished files are kept in `{out}`; the same command goes on");
+    assert!(stderr.contains(&kept), "{stderr}");
+    assert!(Path::new(&first).exists());
 }
 
 #[test]

@@ -17,6 +17,17 @@ fn bench_writes_json() {
 }
 
 #[test]
+fn a_profile_is_a_result() {
+    let text = flipcast(&[&TINY[..], &["--profile"]].concat()).expect(0, &[]);
+    assert_eq!(text.stderr, "");
+    text.prints(&["memory ", "GFLOP/s  work", "backward "]);
+    let outcome = flipcast(&[&TINY[..], &["--profile", "--json"]].concat()).expect(0, &[]);
+    let report: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("one object");
+    let shares = report["profile"].as_array().expect("shares");
+    assert!(shares.iter().any(|share| share["gflop"].as_f64() > Some(0.0)), "{report}");
+}
+
+#[test]
 fn bench_refuses_what_cannot_be_run() {
     flipcast(&["bench", "--model", "resnet5"]).expect(2, &["`resnet5`", "resnet50"]);
     flipcast(&["bench", "--model", "cifar_resnet20", "--batch", "0", "--size", "16"])

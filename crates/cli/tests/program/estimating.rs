@@ -331,7 +331,8 @@ fn calibrate_does_not_write_over_the_models_own_files() {
     let card = std::path::Path::new(&model).with_extension("json");
     let dotted = scratch.path("./data/../tiny.json");
     for out in [card.to_str().expect("UTF-8"), &dotted] {
-        calibrate(out).expect(2, &["is the place of the model card of", "tiny.calibration.json"]);
+        calibrate(out)
+            .expect(2, &["is the place of the model card of", "would be overwritten", "tiny.calibration.json"]);
     }
     calibrate(&model).expect(2, &["is the weight file", "tiny.calibration.json"]);
 }

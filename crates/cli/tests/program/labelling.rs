@@ -87,12 +87,47 @@ fn labels_that_do_not_fit_are_refused_with_what_is_wrong() {
     refused("image,right\na,1\nb,0\nc,1\nd,1\ne,0\n", &["line 2 names the image `a`", "200 images", "hint:"]);
     estimate(&scratch, &["--labelled", &scratch.path("absent.csv")]).expect(2, &["absent.csv"]);
     estimate(&scratch, &["--ask", "10"]).expect(2, &["--ask-out"]);
-    estimate(&scratch, &["--ask", "2", "--ask-out", &few]).expect(2, &["at least 5"]);
+    estimate(&scratch, &["--ask", "2", "--ask-out", &scratch.path("ask.csv")]).expect(2, &["at least 5"]);
     estimate(&scratch, &["--use-labels", "201"]).expect(2, &["201 labels", "at most 200", "hint:"]);
     let unlabelled = ["--use-labels", "50", "--labels", "none"];
     estimate(&scratch, &unlabelled).expect(2, &["images have no label"]);
     let two = ["--ask", "10", "--ask-out", &few, "--data", ASSETS];
     estimate(&scratch, &two).expect(2, &["--data is given 2 times"]);
+}
+
+#[test]
+fn labels_are_not_asked_for_in_a_file_that_holds_some() {
+    let scratch = Scratch::new("ask-again");
+    let ask = scratch.path("ask.csv");
+    let asking = || estimate(&scratch, &["--ask", "10", "--ask-out", &ask, "--quiet"]);
+    // A file of images that nobody labelled yet, or an empty one, is replaced.
+    scratch.write("ask.csv", b"");
+    for _ in 0..2 {
+        let asked = asking().expect(0, &[]);
+        assert_eq!(asked.stderr, "", "--quiet leaves out what is no result");
+    }
+    let asked = fs::read_to_string(&ask).expect("written");
+    for (text, found) in [
+        (asked.replacen(",,", ",3,", 2), "which holds 2 labels and would be overwritten"),
+        (asked.replace(',', ";"), "which holds something else than images to label"),
+    ] {
+        fs::write(&ask, &text).expect("writable");
+        asking().expect(2, &["ask.csv", found, "hint: give another name"]);
+        assert_eq!(fs::read_to_string(&ask).expect("there"), text);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_no_read_error() {
+    let scratch = Scratch::new("estimate-full");
+    let full = ["cannot write `/dev/full`", "hint: the disk is full"];
+    estimate(&scratch, &["--logits-out", "/dev/full"]).expect(3, &full).prints(&["source model", "combined"]);
+    estimate(&scratch, &["--ask", "10", "--ask-out", "/dev/full"]).expect(3, &full);
+    let (model, calibration) =
+        (format!("{ASSETS}/resnet20.fashion_mnist.safetensors"), format!("{ASSETS}/calibration.json"));
+    let fixed = ["estimate", "--model", &model, "--calibration", &calibration, "--data", ASSETS, "--limit", "60"];
+    flipcast(&[&fixed[..], &["--shard", "2/2", "--part", "/dev/full"]].concat()).expect(3, &full);
 }
 
 #[test]

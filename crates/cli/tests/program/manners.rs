@@ -117,6 +117,26 @@ fn progress_is_told_as_asked_for() {
 }
 
 #[test]
+fn quiet_leaves_out_every_note() {
+    let scratch = Scratch::with_pictures("quiet", 32);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    // Notes about the model and the images, and what is told of the run.
+    scratch.write("tiny.json", b"{\"somebody\": \"else's\"}");
+    scratch.write("data/cat/z.heic", b"not read");
+    let (data, out) = (scratch.path("data"), scratch.path("out"));
+    let adapt = ["adapt", "--model", &model, "--data", &data, "--method", "bn"];
+    let adapt = [&adapt[..], &["--mean", "0.5", "--std", "0.25", "--crop", "32", "--resize", "none"]].concat();
+    let corrupt = ["corrupt", "--data", &data, "--out", &out, "--set", "imagenet-c", "--corruption", "fog"];
+    let corrupt = [&corrupt[..], &["--resize-crop", "none", "--severity", "1"]].concat();
+    for command in [&adapt, &corrupt] {
+        let told = flipcast(command).expect(0, &[]);
+        assert!(told.stderr.contains("note: "), "{}", told.stderr);
+        let quiet = flipcast(&[&command[..], &["--quiet"]].concat()).expect(0, &[]);
+        assert_eq!(quiet.stderr, "");
+    }
+}
+
+#[test]
 fn a_missing_calibration_is_told_with_its_neighbours() {
     let scratch = Scratch::new("calibration-typo");
     scratch.write("resnet.json", b"{}");
@@ -127,6 +147,74 @@ fn a_missing_calibration_is_told_with_its_neighbours() {
     estimate("paper-resnet5").expect(2, &["`paper-resnet5` does not exist", "`paper-resnet50`"]);
     let advise = ["advise", "--model", "m.safetensors", "--data", "d", "--calibration", "paper-resnet50"];
     flipcast(&advise).expect(2, &["`paper-resnet50` is one of the paper's fits", "`flipcast calibrate`"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_error_stream_that_takes_nothing_changes_no_exit_code() {
+    let scratch = Scratch::with_pictures("stderr-full", 32);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    let (data, record) = (scratch.path("data"), scratch.path("runs.jsonl"));
+    let (tree, bad) = (scratch.path("tree"), scratch.path("bad"));
+    scratch.write("bad/cat/torn.jpg", b"no picture");
+    let adapt = ["adapt", "--model", &model, "--method", "bn", "--progress", "always", "--data"];
+    let recorded = [&adapt[..], &[&data, "--record", &record]].concat();
+    let corrupt = ["corrupt", "--data", &data, "--out", &tree, "--set", "imagenet-c", "--corruption", "fog"];
+    // The second call of the same run has a note, and corruptions for 224 pixels have another.
+    let calls: [(&[&str], i32); 5] = [
+        (&recorded, 0),
+        (&recorded, 0),
+        (&[&adapt[..], &[&bad]].concat(), 2),
+        (&[&corrupt[..], &["--resize-crop", "none", "--severity", "1"]].concat(), 0),
+        (&["runs", "list", "absent.jsonl"], 2),
+    ];
+    for (args, code) in calls {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("there on Linux");
+        let program = Command::new(env!("CARGO_BIN_EXE_flipcast")).args(args).stderr(full).output();
+        assert_eq!(program.expect("the program starts").status.code(), Some(code), "{args:?}");
+    }
+}
+
+#[test]
+fn no_command_writes_over_a_file_that_it_reads_or_writes() {
+    let scratch = Scratch::with_pictures("overwritten", 32);
+    let model = write_model(&scratch, "tiny", 1, &json!(NAMES));
+    for name in ["c.json", "clean.npy", "truth.npy", "a.safetensors", "l.csv"] {
+        scratch.write(name, name.as_bytes());
+    }
+    let (data, clean) = (scratch.path("data"), scratch.path("clean.npy"));
+    let path = |name: &str| scratch.path(name);
+    let (calibration, truth, vector, labels) =
+        (path("c.json"), path("truth.npy"), path("a.safetensors"), path("l.csv"));
+    let (card, dotted, new) = (path("tiny.json"), path("data/../clean.npy"), path("new"));
+    let before = scratch.files(".");
+    let adapt = ["adapt", "--model", &model, "--method", "bn", "--data"];
+    let estimate = ["estimate", "--model", &model, "--data", &data, "--calibration", &calibration];
+    let from_logits = ["calibrate", "--logits", &clean, "--truth", &truth, "--out"];
+    let on_images = ["calibrate", "--model", &model, "--data", &data, "--out"];
+    let advise = ["advise", "--model", &model, "--data", &data, "--calibration", &calibration, "--out"];
+    let commands: [(&[&str], &[&str], &str); 13] = [
+        (&adapt, &[&data, "--save-affine", &model], "which is the weight file"),
+        (&adapt, &[&data, "--logits-out", &card], "which is the place of the model card of"),
+        (&adapt, &[&data, "--affine", &vector, "--save-affine", &vector], "which is the adapted vector"),
+        (&adapt, &[&clean, "--logits-out", &dotted], "which is the data"),
+        (&adapt, &[&format!("{clean}@fog:3"), "--logits-out", &clean], "which is the data"),
+        (&adapt, &[&data, "--out", &new, "--record", &new], "and so is `--out`"),
+        (&estimate, &["--logits-out", &calibration], "which is the calibration"),
+        (&estimate, &["--logits-out", &new, "--ask", "10", "--ask-out", &new], "and so is `--ask-out`"),
+        (&estimate, &["--ask", "10", "--ask-out", &labels, "--labelled", &labels], "which is the file of labels"),
+        (&from_logits, &[&clean], "which is the logits"),
+        (&on_images, &[&clean, "--also", &clean], "which is the data"),
+        (&on_images, &[&new, "--record", &new], "and so is `--out`"),
+        (&advise, &[&calibration], "which is the calibration"),
+    ];
+    for (command, more, problem) in commands {
+        flipcast(&[command, more].concat()).expect(2, &[problem, "hint: give another name, such as `--"]);
+    }
+    assert_eq!(scratch.files("."), before);
+    // What is no plain file holds nothing that could be lost.
+    let nowhere = ["--logits-out", "/dev/null", "--save-affine", "/dev/null"];
+    flipcast(&[&adapt, &[data.as_str()][..], &nowhere].concat()).expect(0, &[]);
 }
 
 #[test]

@@ -59,7 +59,13 @@ fn logits_of_labelled_cells_calibrate_and_new_ones_are_estimated() {
     for twice in [false, true] {
         let out = scratch.path(&format!("c{twice}.json"));
         let told = calibrate(&scratch, twice, &out).expect(0, &[]);
-        told.prints(&["outputs alone", "of 600 clean images right", "the combined estimate errs by", "written to"]);
+        told.prints(&[
+            "outputs alone",
+            "of 600 clean images right",
+            "the combined estimate errs by",
+            "with other class shares and sizes, kinds of shift unseen",
+            "written to",
+        ]);
         let mut args = vec!["estimate", "--logits", &new, "--calibration", &out];
         if twice {
             args.extend(["--second-logits", &second]);

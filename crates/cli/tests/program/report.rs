@@ -56,7 +56,11 @@ fn figures_are_written_as_the_ending_says() {
     let arguments = ["--out", &png, "--theme", "dark", "--scale", "1", "--frame", "2"];
     flipcast(&[&["figure", "map", RECORDS], &arguments[..]].concat()).expect(0, &[]);
     assert!(fs::read(&png).expect("written").starts_with(b"\x89PNG"));
-    flipcast(&["figure", "--list"]).expect(0, &[]).prints(&["estimates", "flipcast analyse map"]);
+    flipcast(&["figure", "--list"]).expect(0, &[]).prints(&[
+        "estimates",
+        "flipcast study run, flipcast estimate --record",
+        "flipcast analyse map",
+    ]);
     flipcast(&["figure", "fases", RECORDS, "--out", &svg]).expect(2, &["no figure `fases`", "`phases`"]);
     flipcast(&["figure", "map", UNLABELLED, "--out", &svg])
         .expect(2, &["no record holds", "hint: `flipcast analyse map`"]);

@@ -327,9 +327,23 @@ data = \"${BROKEN}\"
     };
     assert_eq!(row("shifts")["done"], json!(1));
     assert_eq!(row("absent")["waiting"], json!(3));
-    let nothing = PLAN.replace("${DATA}", "${NOWHERE}");
+    let nothing = PLAN.replace("${DATA}", "${DATA}/no/such/folder");
     scratch.write("nothing.toml", nothing.as_bytes());
     study(&scratch, "nothing.toml", "none", &[]).expect(3, &["wait for data"]);
+}
+
+#[test]
+fn a_misspelt_variable_or_choice_of_cells_is_refused() {
+    let scratch = Scratch::new("study-typos");
+    scratch.write("plan.toml", PLAN.as_bytes());
+    let run = |more: &[&str]| study(&scratch, "plan.toml", "out", &[more, &["--dry-run"]].concat());
+    run(&["--set", "MODEL=x"]).expect(2, &["--set names `MODEL`", "has no such variable", "`MODELS`"]);
+    run(&["--only", "gaussian-noise"])
+        .expect(2, &["--only is `gaussian-noise`", "none of the plan's", "called such as"]);
+    assert!(!Path::new(&scratch.path("out")).exists());
+    // A shard need not have a cell of those asked for.
+    let shards = ["1/64", "2/64", "3/64"].map(|shard| run(&["--only", "fog:1", "--shard", shard]).expect(0, &[]));
+    assert!(shards.iter().any(|shard| shard.stdout.starts_with("0 cells")));
 }
 
 #[test]

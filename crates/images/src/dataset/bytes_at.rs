@@ -38,7 +38,7 @@ impl FileAt {
         }
         let packed = file.metadata().map_err(DataError::io(path))?.len();
         let limit = packed.saturating_mul(MAX_GROWTH).max(MIN_UNPACKED);
-        let mut unpacked = tempfile::tempfile().map_err(DataError::io(&std::env::temp_dir()))?;
+        let mut unpacked = tempfile::tempfile().map_err(DataError::write(&std::env::temp_dir()))?;
         let mut reader = MultiGzDecoder::new(std::io::BufReader::new(file)).take(limit + 1);
         let mut buffer = vec![0; 1 << 18];
         let mut len = 0;
@@ -60,7 +60,7 @@ impl FileAt {
                 let what = "the unpacked archive".into();
                 return Err(DataError::TooLarge { path: path.into(), what, declared: len, limit });
             }
-            unpacked.write_all(&buffer[..read]).map_err(DataError::io(&std::env::temp_dir()))?;
+            unpacked.write_all(&buffer[..read]).map_err(DataError::write(&std::env::temp_dir()))?;
         }
         Self::new(path, unpacked)
     }

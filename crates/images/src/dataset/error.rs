@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use flipcast_ground::Hint;
+use flipcast_ground::{Hint, write_hint};
 
 use super::{Ignored, is_address};
 use crate::labelspace::LabelError;
@@ -12,6 +12,15 @@ pub enum DataError {
     #[error("cannot read `{path}`")]
     Io {
         /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The system refused to write, or the disk is full.
+    #[error("cannot write `{path}`")]
+    Write {
+        /// The file.
         path: PathBuf,
         /// Why.
         #[source]
@@ -253,6 +262,11 @@ impl DataError {
         move |source| Self::Io { path, source }
     }
 
+    pub(crate) fn write(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Write { path, source }
+    }
+
     pub(crate) fn format(
         path: &Path,
         what: impl Into<String>,
@@ -310,6 +324,7 @@ impl Hint for DataError {
             Self::NoStore { address } if !is_address(address) => {
                 Some("images of a folder need no list: name the folder itself as the data".into())
             }
+            Self::Write { source, .. } => write_hint(source),
             Self::OnlyIgnored { ignored, .. } => ignored.hint(),
             Self::Label { source, .. } => source.hint(),
             _ => None,

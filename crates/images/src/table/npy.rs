@@ -120,5 +120,5 @@ pub fn write_npy(path: &Path, values: &[f32], columns: usize) -> Result<(), Data
         }
         file.flush()
     };
-    write_whole_with(path, write).map_err(DataError::io(path))
+    write_whole_with(path, write).map_err(DataError::write(path))
 }

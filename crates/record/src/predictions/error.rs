@@ -1,4 +1,4 @@
-use flipcast_ground::Hint;
+use flipcast_ground::{Hint, write_hint};
 use std::path::PathBuf;
 
 /// Why predictions could not be written.
@@ -43,10 +43,8 @@ impl Hint for PredictionError {
         let hint = match self {
             Self::UnknownFormat { .. } => "the end of the file's name chooses the format",
             Self::InUse { .. } => "wait for the other run, or choose another file",
-            Self::Write { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                "the disk is full; make room and run the same command again"
-            }
-            Self::Write { .. } | Self::Parquet { .. } => return None,
+            Self::Write { source, .. } => return write_hint(source),
+            Self::Parquet { .. } => return None,
         };
         Some(hint.to_owned())
     }

@@ -17,11 +17,12 @@ pub(super) trait Encoder: Send {
 }
 
 /// Writes predictions as they are made. Dropped without [`finish`](PredictionWriter::finish), it leaves what was
-/// written under the partial name.
+/// written under the partial name; a file without a single row is removed.
 pub struct PredictionWriter {
     path: PathBuf,
     partial: PathBuf,
-    encoder: Box<dyn Encoder>,
+    /// Until the file is ended.
+    encoder: Option<Box<dyn Encoder>>,
     rows: u64,
 }
 
@@ -55,7 +56,7 @@ impl PredictionWriter {
         };
         Ok(Self {
             path: path.to_owned(),
-            encoder: encoder.map_err(|error| error.at(partial.clone()))?,
+            encoder: Some(encoder.map_err(|error| error.at(partial.clone()))?),
             partial,
             rows: 0,
         })
@@ -63,7 +64,7 @@ impl PredictionWriter {
 
     /// Adds the rows of a batch.
     pub fn write(&mut self, rows: &[PredictionRow]) -> Result<(), PredictionError> {
-        let written = self.encoder.write(rows);
+        let written = self.encoder.as_mut().expect("the file is ended by value").write(rows);
         written.map_err(|error| error.at(self.partial.clone()))?;
         self.rows += rows.len() as u64;
         Ok(())
@@ -91,10 +92,11 @@ impl PredictionWriter {
     }
 
     /// Ends the file early: what was written can be read, under the partial name, which is returned.
-    pub fn stop(self) -> Result<PathBuf, PredictionError> {
-        let partial = self.partial;
+    pub fn stop(mut self) -> Result<PathBuf, PredictionError> {
+        let partial = self.partial.clone();
         let special = partial == self.path;
-        let ended = self.encoder.finish().and_then(|file| {
+        let encoder = self.encoder.take().expect("the file is ended by value");
+        let ended = encoder.finish().and_then(|file| {
             if !special {
                 file.sync_all()?;
             }
@@ -103,6 +105,15 @@ impl PredictionWriter {
         match ended {
             Ok(()) => Ok(partial),
             Err(error) => Err(error.at(partial)),
+        }
+    }
+}
+
+impl Drop for PredictionWriter {
+    fn drop(&mut self) {
+        if self.encoder.is_some() && self.rows == 0 && self.partial != self.path {
+            // Nobody is told of it, and the next run replaces it.
+            let _ = std::fs::remove_file(&self.partial);
         }
     }
 }

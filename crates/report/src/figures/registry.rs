@@ -29,8 +29,8 @@ pub struct FigureInfo {
     pub name: &'static str,
     /// What it shows.
     pub summary: &'static str,
-    /// Which command writes the records it needs.
-    pub command: &'static str,
+    /// Which commands write the records it needs.
+    pub commands: &'static [&'static str],
     pub(crate) build: fn(&Study) -> Vec<Shown>,
 }
 
@@ -45,91 +45,91 @@ pub const FIGURES: &[FigureInfo] = &[
     FigureInfo {
         name: "estimates",
         summary: "estimated against true accuracy, with intervals",
-        command: "flipcast study run",
+        commands: &["flipcast study run", "flipcast estimate --record"],
         build: estimates::build,
     },
     FigureInfo {
         name: "intervals",
         summary: "estimates with their intervals, dataset by dataset, labels or not",
-        command: "flipcast study run",
+        commands: &["flipcast study run", "flipcast estimate --record"],
         build: intervals::build,
     },
     FigureInfo {
         name: "errors",
         summary: "errors of every estimator on every dataset",
-        command: "flipcast study run",
+        commands: &["flipcast study run", "flipcast estimate --record"],
         build: errors::build,
     },
     FigureInfo {
         name: "calibration",
         summary: "curves from score to accuracy, and their errors on corruptions left out",
-        command: "flipcast study run",
+        commands: &["flipcast study run"],
         build: calibration::build,
     },
     FigureInfo {
         name: "curves",
         summary: "errors of curves of other shapes, fitted to the same cells",
-        command: "flipcast study refit",
+        commands: &["flipcast study refit"],
         build: curves::build,
     },
     FigureInfo {
         name: "subsets",
         summary: "how the error spreads over all choices of what a curve is fitted to",
-        command: "flipcast study refit",
+        commands: &["flipcast study refit"],
         build: subsets::build,
     },
     FigureInfo {
         name: "advice",
         summary: "gains expected of ways to adapt, along the images they were tried on",
-        command: "flipcast advise --record",
+        commands: &["flipcast advise --record"],
         build: advice::build,
     },
     FigureInfo {
         name: "phases",
         summary: "accuracy, silhouette, shift distance and entropy while a model adapts",
-        command: "flipcast analyse phases",
+        commands: &["flipcast analyse phases"],
         build: phases::build,
     },
     FigureInfo {
         name: "splits",
         summary: "accuracy of every run while a model adapts, in small charts with shared axes",
-        command: "flipcast analyse phases",
+        commands: &["flipcast analyse phases"],
         build: splits::build,
     },
     FigureInfo {
         name: "silhouettes",
         summary: "silhouette of every run while a model adapts, in small charts with shared axes",
-        command: "flipcast analyse phases",
+        commands: &["flipcast analyse phases"],
         build: splits::build_silhouettes,
     },
     FigureInfo {
         name: "correlations",
         summary: "how silhouette and shift distance move with accuracy in the two phases",
-        command: "flipcast analyse phases",
+        commands: &["flipcast analyse phases"],
         build: correlations::build,
     },
     FigureInfo {
         name: "omission",
         summary: "what adapting gains when images are left out",
-        command: "flipcast analyse omission",
+        commands: &["flipcast analyse omission"],
         build: omission::build,
     },
     FigureInfo {
         name: "flips",
         summary: "flips, silhouette and accuracy against each other",
-        command: "flipcast analyse flips",
+        commands: &["flipcast analyse flips"],
         build: flips::build,
     },
     FigureInfo {
         name: "map",
         summary: "embeddings in the plane while a model adapts, frame by frame",
-        command: "flipcast analyse map",
+        commands: &["flipcast analyse map"],
         build: map::build,
     },
     FigureInfo {
         name: "toy",
         summary: "clusters in the plane under entropy minimisation, frame by frame",
-        command: "flipcast analyse toy",
+        commands: &["flipcast analyse toy"],
         build: toy::build,
     },
 ];
@@ -161,5 +161,5 @@ pub fn build_figure(study: &Study, name: &str, frame: Option<usize>) -> Result<F
         }
     }
     all.filter(|figure| !figure.panels.is_empty())
-        .ok_or(ReportError::EmptyFigure { name: info.name, command: info.command })
+        .ok_or(ReportError::EmptyFigure { name: info.name, commands: info.commands })
 }

@@ -1,15 +1,24 @@
-use flipcast_ground::Hint;
+use flipcast_ground::{Hint, write_hint};
 use std::path::PathBuf;
 
 /// Why a file of labels cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LabelFileError {
-    /// It could not be read or written.
-    #[error("`{path}` cannot be read or written")]
-    Io {
+    /// The system refused to read.
+    #[error("cannot read `{path}`")]
+    Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The system refused to write, or the disk is full.
+    #[error("cannot write `{path}`")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
         #[source]
         source: std::io::Error,
     },
@@ -147,7 +156,8 @@ impl Hint for LabelFileError {
             Self::StratumWithoutLabel { .. } => {
                 "label some images of every stratum: the first lines of the file, in order"
             }
-            Self::Io { .. } | Self::TooLarge { .. } | Self::NotRight { .. } | Self::BadStratum { .. } => return None,
+            Self::Write { source, .. } => return write_hint(source),
+            Self::Read { .. } | Self::TooLarge { .. } | Self::NotRight { .. } | Self::BadStratum { .. } => return None,
         };
         Some(text.to_owned())
     }

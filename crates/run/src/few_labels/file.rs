@@ -51,7 +51,7 @@ pub(super) enum Stated {
 impl LabelFile {
     /// Reads the file at `path`.
     pub fn load(path: &Path) -> Result<Self, LabelFileError> {
-        let cannot = |source| LabelFileError::Io { path: path.to_owned(), source };
+        let cannot = |source| LabelFileError::Read { path: path.to_owned(), source };
         let mut text = String::new();
         let file = File::open(path).map_err(cannot)?;
         file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(cannot)?;
@@ -149,7 +149,7 @@ pub fn write_asked(path: &Path, asked: &[AskedImage]) -> Result<(), LabelFileErr
     for AskedImage { image, predicted, stratum } in asked {
         text.write_record([image.as_str(), "", predicted, &stratum.to_string()])?;
     }
-    let cannot = |source| LabelFileError::Io { path: path.to_owned(), source };
+    let cannot = |source| LabelFileError::Write { path: path.to_owned(), source };
     let bytes = text.into_inner().map_err(|error| cannot(error.into_error()))?;
     write_whole(path, &bytes).map_err(cannot)
 }
@@ -191,6 +191,6 @@ mod tests {
         assert_eq!((file.labels(), file.strata), (0, Some(3)));
         assert_eq!((file.rows[0].image.as_str(), file.rows[0].stratum), ("a,b.jpg", 2));
         std::fs::remove_dir_all(&folder).unwrap();
-        assert!(matches!(LabelFile::load(&path), Err(LabelFileError::Io { .. })));
+        assert!(matches!(LabelFile::load(&path), Err(LabelFileError::Read { .. })));
     }
 }

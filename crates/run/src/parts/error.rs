@@ -1,4 +1,4 @@
-use flipcast_ground::{Hint, Shard};
+use flipcast_ground::{Hint, Shard, write_hint};
 use std::path::PathBuf;
 
 /// Why a part of an estimate cannot be made, read or joined.
@@ -7,12 +7,21 @@ pub enum PartError {
     /// A stream cannot be cut.
     #[error("the images are a stream, whose order is part of the data, but shards are drawn at random")]
     Stream,
-    /// It could not be read or written.
-    #[error("`{path}` cannot be read or written")]
-    Io {
+    /// The system refused to read.
+    #[error("cannot read `{path}`")]
+    Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The system refused to write, or the disk is full.
+    #[error("cannot write `{path}`")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
         #[source]
         source: std::io::Error,
     },
@@ -91,7 +100,8 @@ impl Hint for PartError {
             Self::Twice { .. } => "give one part per shard",
             Self::Listing { .. } => "images were added or removed between the shards; make all parts again",
             Self::Calibration { .. } => "give the calibration that the parts were made with",
-            Self::Io { .. } | Self::None => return None,
+            Self::Write { source, .. } => return write_hint(source),
+            Self::Read { .. } | Self::None => return None,
         };
         Some(text.to_owned())
     }

@@ -64,7 +64,7 @@ impl Part {
     /// # Errors
     /// When the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), PartError> {
-        let cannot = |source| PartError::Io { path: path.to_owned(), source };
+        let cannot = |source| PartError::Write { path: path.to_owned(), source };
         let header = serde_json::to_vec(&self.header()).map_err(|error| cannot(error.into()))?;
         write_whole_with(path, |file| {
             let mut out = BufWriter::with_capacity(1 << 20, Hashed { file, hash: Sha256::new() });
@@ -123,7 +123,7 @@ impl Part {
     /// # Errors
     /// When the file cannot be read or holds something else.
     pub fn load(path: &Path) -> Result<Self, PartError> {
-        let cannot = |source| PartError::Io { path: path.to_owned(), source };
+        let cannot = |source| PartError::Read { path: path.to_owned(), source };
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(cannot)?;
         file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(cannot)?;

@@ -3,6 +3,7 @@
 use super::{Args, order};
 use crate::commands::estimate::check_calibration;
 use crate::failure;
+use crate::output::tell;
 use anyhow::{Context, Result, ensure};
 use flipcast_adapt::MethodConfig;
 use flipcast_images::loader::{LoaderConfig, Order};
@@ -65,13 +66,15 @@ pub fn follow_advice(args: &Args, model: &Model, data: &OpenedData, device: Devi
     if !args.progress.quiet {
         let expected = advice.tried.first().map_or(0.0, |best| best.gain);
         match advice.recommended {
-            Some(_) => {
-                eprintln!("note: adapting with {}, {:+.1} points by estimate", candidate.describe(), 100.0 * expected)
-            }
-            None => eprintln!(
+            Some(_) => tell(&format!(
+                "note: adapting with {}, {:+.1} points by estimate",
+                candidate.describe(),
+                100.0 * expected
+            )),
+            None => tell(&format!(
                 "note: nothing is expected to gain half a point or more on the first images; for those to come, adapting with {}",
                 candidate.describe()
-            ),
+            )),
         }
     }
     Ok(Advised { method: candidate.config, anchored, arbiter: Some(arbiter) })

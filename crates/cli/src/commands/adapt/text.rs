@@ -1,5 +1,6 @@
 //! What a finished run says about itself.
 
+use crate::output::tell;
 use crate::progress::duration;
 use crate::table::{grouped, percent};
 use anyhow::Result;
@@ -101,10 +102,10 @@ pub fn describe(event: &GuardEvent) -> String {
 /// Says so when the method's filters left it nothing to adapt with.
 pub fn note_starved(summary: &AdaptSummary, method: &str) {
     if summary.starved {
-        eprintln!(
+        tell(&format!(
             "note: {} of the images passed the filters of `{method}`, so that the model hardly adapted",
             percent(summary.used_share)
-        );
+        ));
     }
 }
 

@@ -119,7 +119,7 @@ impl SubjectArgs {
         let threads = thread_count(self.scoring.threads)?;
         let device = self.scoring.device.device(threads)?;
         self.scoring.end_on_interrupt()?;
-        let model = self.model.open(&self.preprocess)?;
+        let model = self.model.open(&self.preprocess, &self.scoring.progress)?;
         let method = self.method.as_deref().unwrap_or(method);
         let method = self.settings.config(method, &model, self.batch_size)?;
         if method.needs_clean() {
@@ -137,7 +137,7 @@ impl SubjectArgs {
 
     /// Opens all images, before any work is done.
     pub fn open<'a>(&'a self, adapted: &Adapted) -> Result<Vec<(&'a str, OpenedData)>, OpenError> {
-        self.images.open_all(&adapted.model, self.scoring.seed)
+        self.images.open_all(&adapted.model, &self.scoring)
     }
 
     /// What an analysis of `data` is about.

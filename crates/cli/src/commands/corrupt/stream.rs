@@ -1,7 +1,7 @@
 //! `--set ccc`: one stream of smoothly varying pairs, in shards.
 
 use super::settings::Settings;
-use super::{Args, clean_images, corruptor, written_line};
+use super::{Args, clean_images, corruptor, end_on_interrupt, written_line};
 use crate::commands::thread_count;
 use crate::failure::Advised;
 use crate::output::print;
@@ -109,13 +109,19 @@ pub fn run(args: &Args) -> Result<()> {
     let images = (source.len(), source.names_digest());
     let settings = Settings::new("ccc", "shards", images, "none".to_owned(), seed, frost);
     settings.claim(&folder).with_context(refused)?;
-    eprintln!("clean images: {}, stream: {}, images: {}", grouped(source.len()), plan.name(), grouped(total));
+    end_on_interrupt(&folder)?;
+    args.progress.note(&format!(
+        "clean images: {}, stream: {}, images: {}",
+        grouped(source.len()),
+        plan.name(),
+        grouped(total)
+    ));
     if source.len() < plan.speed.images() {
-        eprintln!(
+        args.progress.note(&format!(
             "note: fewer clean images than the {} of a cell, so that every cell shows {}",
             plan.speed.images(),
             source.len()
-        );
+        ));
     }
     let progress = args.progress.line("writing");
     let options = WriteOptions { threads, on_progress: &|now| progress.update(now.done, now.skipped, now.total) };

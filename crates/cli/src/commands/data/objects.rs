@@ -1,4 +1,4 @@
-use crate::commands::scoring::check_writable;
+use crate::commands::files::check_writable;
 use crate::output::print;
 use crate::table::{counted, grouped};
 use anyhow::{Context, Result};

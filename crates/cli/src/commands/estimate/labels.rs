@@ -1,8 +1,9 @@
 //! `flipcast estimate` with a few labels, and the tables by class.
 
+use crate::commands::files::Files;
 use crate::commands::inputs::DataArgs;
 use crate::commands::numbers::parse_count;
-use crate::commands::scoring::{CellProgress, check_writable};
+use crate::commands::scoring::{CellProgress, ScoringArgs};
 use crate::failure::Advised;
 use crate::table::{counted, percent, render};
 use anyhow::{Context, Result};
@@ -12,7 +13,7 @@ use flipcast_run::{
     write_asked,
 };
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Classes and confusions that a table shows; `--json` has all.
 const SHOWN: usize = 10;
@@ -42,7 +43,7 @@ pub struct LabelArgs {
 pub struct LabelJob<'a> {
     args: &'a LabelArgs,
     file: Option<LabelFile>,
-    seed: u64,
+    scoring: &'a ScoringArgs,
 }
 
 /// What a few labels and the classes tell about one dataset.
@@ -55,13 +56,19 @@ pub struct Told {
 }
 
 impl LabelArgs {
+    /// `files` with those of labels.
+    pub fn add_to<'a>(&'a self, files: Files<'a>) -> Files<'a> {
+        let files = files.reads("the file of labels", self.labelled.as_deref());
+        files.writes("--ask-out", "ask.csv", self.ask_out.as_deref())
+    }
+
     /// Reads the labels and refuses what cannot be done.
-    pub fn job(&self, data: &DataArgs, has_calibration: bool, seed: u64) -> Result<LabelJob<'_>> {
+    pub fn job<'a>(&'a self, data: &DataArgs, has_calibration: bool, scoring: &'a ScoringArgs) -> Result<LabelJob<'a>> {
         if self.labelled.is_some() || self.ask.is_some() {
             data.only()?;
         }
         if let Some(path) = &self.ask_out {
-            check_writable(path)?;
+            refuse_labels(path)?;
         }
         if self.by_class && !has_calibration {
             return Err(Advised {
@@ -75,17 +82,33 @@ impl LabelArgs {
             let file =
                 LabelFile::load(path).with_context(|| format!("cannot use the labels in `{}`", path.display()))?;
             if file.left_out() > 0 {
-                eprintln!(
+                scoring.progress.note(&format!(
                     "note: `{}`: {} without a label before the last one that has one; the estimate holds if chance alone \
                      left them out",
                     path.display(),
                     counted(file.left_out(), "image")
-                );
+                ));
             }
             anyhow::Ok(file)
         };
-        Ok(LabelJob { args: self, file: self.labelled.as_ref().map(read).transpose()?, seed })
+        Ok(LabelJob { args: self, file: self.labelled.as_ref().map(read).transpose()?, scoring })
     }
+}
+
+/// Refuses to ask in a file that somebody has filled in, or that holds something else: labels are work that nobody does twice.
+fn refuse_labels(path: &Path) -> Result<()> {
+    let holds_something = path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
+    let found = match holds_something.then(|| LabelFile::load(path)) {
+        None => return Ok(()),
+        Some(Ok(file)) if file.labels() == 0 => return Ok(()),
+        Some(Ok(file)) => counted(file.labels(), "label"),
+        Some(Err(_)) => "something else than images to label".to_owned(),
+    };
+    Err(Advised {
+        problem: format!("`--ask-out` is `{}`, which holds {found} and would be overwritten", path.display()),
+        hint: "give another name, or remove the file first; `--labelled FILE` uses labels".to_owned(),
+    }
+    .into())
 }
 
 impl LabelJob<'_> {
@@ -101,13 +124,17 @@ impl LabelJob<'_> {
     ) -> Result<Told> {
         let mut told = Told::default();
         if let (Some(labels), Some(path)) = (self.args.ask, &self.args.ask_out) {
-            let asked = guesses.choose_images(labels, self.seed, watcher)?;
+            let asked = guesses.choose_images(labels, self.scoring.seed, watcher)?;
             write_asked(path, &asked)?;
-            eprintln!("{} to label written to `{}`", counted(asked.len(), "image"), path.display());
+            self.scoring.progress.note(&format!(
+                "{} to label written to `{}`",
+                counted(asked.len(), "image"),
+                path.display()
+            ));
         }
         let labels = match (&self.file, self.args.use_labels) {
             (Some(file), _) => Some(LabelSource::File(file)),
-            (None, Some(labels)) => Some(LabelSource::Known { labels, seed: self.seed }),
+            (None, Some(labels)) => Some(LabelSource::Known { labels, seed: self.scoring.seed }),
             (None, None) => None,
         };
         if let Some(labels) = labels {

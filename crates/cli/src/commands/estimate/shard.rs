@@ -1,9 +1,9 @@
 //! `flipcast estimate --shard`: what is seen of one shard of the images.
 
 use super::{Args, check_calibration, check_protocol};
+use crate::commands::files::Files;
 use crate::commands::inputs::{DataArgs, ModelArgs};
 use crate::commands::numbers::parse_count;
-use crate::commands::scoring::check_writable;
 use crate::commands::thread_count;
 use crate::table::{counted, grouped};
 use anyhow::{Context, Result};
@@ -35,6 +35,11 @@ pub struct Asked<'a> {
 }
 
 impl ShardArgs {
+    /// `files` with that of the part.
+    pub fn add_to<'a>(&'a self, files: Files<'a>) -> Files<'a> {
+        files.writes("--part", "part", self.part.as_deref())
+    }
+
     pub fn asked(&self) -> Option<Asked<'_>> {
         let (shard, part) = (self.shard?, self.part.as_deref()?);
         Some(Asked { plan: PartPlan { shard, sample: self.sample.unwrap_or(DEFAULT_SAMPLE) }, part })
@@ -49,9 +54,8 @@ pub fn run(args: &Args, artefact: &Path, model: &ModelArgs, data: &DataArgs, ask
     let calibration = Calibration::load(artefact)?;
     check_protocol(args.protocol.as_deref(), &calibration.protocol)?;
     let spec = data.only()?;
-    check_writable(asked.part)?;
-    let model = model.open(&args.preprocess)?;
-    let opened = data.open(spec, &model, args.scoring.seed)?;
+    let model = model.open(&args.preprocess, &args.scoring.progress)?;
+    let opened = data.open(spec, &model, args.scoring.seed, &args.scoring.progress)?;
     calibration.check_fits(&model, &opened.preprocess, &opened.scope)?;
     let setting = Setting { model: &model, protocol: &calibration.protocol, device };
     let mut watcher = args.scoring.watcher("estimate");

@@ -2,6 +2,7 @@
 
 use super::{Args, assets, serve};
 use crate::interrupt::StopRequest;
+use crate::output::tell;
 use anyhow::{Context, Result};
 use flipcast_corrupt::{CorruptionSet, CorruptionSpec, Corruptor, Severity};
 use flipcast_ground::SplitMix64;
@@ -53,9 +54,9 @@ pub fn run(args: &Args) -> Result<()> {
         let send = move || feed(&feeder, stream, change, &images, seed as u64, &stop);
         std::thread::Builder::new().name(stream.to_owned()).spawn(send).context("cannot start the demo's streams")?;
     }
-    eprintln!(
+    tell(&format!(
         "demo: `berlin` gets noisy and `oslo` changes its classes after {UNCHANGED} images each, `lisbon` stays as it is"
-    );
+    ));
     let served = serve(server, &stop);
     folder.close(false)?;
     if !is_kept {
@@ -106,7 +107,7 @@ fn feed(feeder: &Feeder, stream: &str, change: Change, images: &[(Image, u32)], 
             Ok(true) => std::thread::sleep(PAUSE),
             Ok(false) => return,
             Err(reason) => {
-                eprintln!("demo: `{stream}` ends: {reason}");
+                tell(&format!("demo: `{stream}` ends: {reason}"));
                 return;
             }
         }

@@ -1,7 +1,7 @@
 //! `flipcast study merge`.
 
+use crate::commands::files::check_writable;
 use crate::commands::places::{check_there, without_repeats};
-use crate::commands::scoring::check_writable;
 use crate::failure::Advised;
 use crate::output::print;
 use crate::table::grouped;

@@ -2,9 +2,8 @@
 
 use super::PlanArgs;
 use super::run::refit_text;
+use crate::commands::files::Files;
 use crate::commands::places::check_there;
-use crate::commands::report::refuse_to_overwrite;
-use crate::commands::scoring::check_writable;
 use crate::failure::Advised;
 use crate::output::print;
 use crate::table::grouped;
@@ -45,8 +44,7 @@ pub fn run(args: &Args) -> Result<()> {
         check_there(path, "a record file")?;
         records.extend(Records::load(path)?.iter().cloned());
     }
-    check_writable(&args.out)?;
-    refuse_to_overwrite(&args.records, &args.out)?;
+    Files::default().reads_records(&args.records).writes("--out", "refits.jsonl", Some(&args.out)).check()?;
     let asked = |unit: &&Unit| unit.analysis.is_none() && args.plan.asks_for(unit, &loaded.plan);
     let units: Vec<Unit> = loaded.units.iter().filter(asked).cloned().collect();
     let cannot = || format!("cannot keep records in `{}`", args.out.display());
