@@ -19,7 +19,7 @@ pub mod figure;
 pub mod inputs;
 pub mod models;
 mod numbers;
-mod outputs;
+pub mod outputs;
 mod places;
 mod profile;
 pub mod report;

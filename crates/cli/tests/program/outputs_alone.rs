@@ -156,3 +156,49 @@ fn logits_that_commands_write_give_the_estimates_of_the_network() {
         assert_eq!(alone["estimates"][name]["accuracy"], seen["estimates"][name]["accuracy"], "{name}");
     }
 }
+
+#[test]
+fn options_about_logits_and_about_networks_are_told_apart() {
+    let scratch = Scratch::new("outputs-mixed");
+    let [logits, truth, second] = write_cell(&scratch, "clean", 50, 3.0);
+    let network = ["--model", "net", "--data", "images"];
+    let cell = format!("fog={logits},{truth}");
+    for command in [&["calibrate"][..], &["estimate", "--calibration", "c.json"]] {
+        for about_logits in [["--truth", &truth], ["--second-logits", &second], ["--also-logits", &cell]] {
+            if command[0] == "estimate" && about_logits[0] == "--also-logits" {
+                continue;
+            }
+            let tip = format!("tip: `{}` goes with `--logits`", about_logits[0]);
+            flipcast(&[command, &network, &about_logits].concat()).expect(2, &["cannot be used with", &tip]);
+        }
+        let both = [command, &network, &["--logits", &logits, "--truth", &truth]].concat();
+        flipcast(&both).expect(2, &["tip: give `--logits`, or `--model` and `--data`"]);
+    }
+    let refused = |command: &[&str], option: &[&str]| {
+        let tip = format!("tip: `{}` goes with `--model` and `--data`", option[0]);
+        let given = [command, &["--logits", &logits, "--truth", &truth], option].concat();
+        flipcast(&given).expect(2, &["cannot be used with", &tip, "taken as it is"]);
+    };
+    let options: [&[&str]; 6] = [
+        &["--limit", "10"],
+        &["--dataset", "cifar10"],
+        &["--split", "test"],
+        &["--labels", "none"],
+        &["--on-bad-image", "skip"],
+        &["--classes", "4"],
+    ];
+    for option in options {
+        refused(&["estimate", "--calibration", "c.json"], option);
+        refused(&["calibrate"], option);
+    }
+    for option in [&["--part", "p"][..], &["--sample", "9"], &["--ask-out", "a.csv"]] {
+        refused(&["estimate", "--calibration", "c.json"], option);
+    }
+    for option in [&["--advise"][..], &["--no-restore"], &["--training-crop", "padded:4"]] {
+        refused(&["calibrate"], option);
+    }
+    let shard = ["estimate", "--calibration", "c.json", "--shard", "1/2", "--part", "p", "--ask-out", "a.csv"];
+    flipcast(&[&shard[..], &network].concat()).expect(2, &["--ask-out", "cannot be used with"]);
+    let mapped = ["estimate", "--calibration", "c.json", "--class-map", "16-class-imagenet", "--any-size"];
+    flipcast(&[&mapped[..], &network].concat()).expect(2, &["--any-size", "cannot be used with"]);
+}

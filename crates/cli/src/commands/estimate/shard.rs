@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub struct ShardArgs {
     /// Look at shard I of N of the images, drawn by their names, and write what was seen to --part; `flipcast estimate merge`
     /// joins the parts of all shards. The first shard also adapts
-    #[arg(long, value_name = "I/N", requires = "part", conflicts_with_all = ["logits", "record", "marginal", "level", "all", "labelled", "use_labels", "ask", "by_class", "logits_out"])]
+    #[arg(long, value_name = "I/N", requires = "part", conflicts_with_all = ["logits", "record", "marginal", "level", "all", "labelled", "use_labels", "ask", "ask_out", "by_class", "logits_out"])]
     shard: Option<Shard>,
     /// Where --shard writes what was seen; the file appears whole or not at all
     #[arg(long, value_name = "FILE", requires = "shard")]
