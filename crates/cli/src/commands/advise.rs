@@ -170,7 +170,7 @@ fn row(tried: &TriedCandidate) -> Vec<String> {
         grouped(tried.images),
         points(tried.gain),
         format!("{} to {}", points(tried.low), points(tried.high)),
-        percent(tried.risk),
+        tried.risk.map_or_else(|| "unknown".to_owned(), percent),
         percent(tried.flips),
         curve.join(" ") + &phase,
         tried.truth.map_or_else(String::new, points),
@@ -180,6 +180,11 @@ fn row(tried: &TriedCandidate) -> Vec<String> {
 /// What to do, in a sentence or two.
 fn recommendation(found: &AdviceResult) -> Result<String> {
     let advice = &found.advice;
+    if advice.recommended.is_none() && advice.tried.iter().any(|tried| tried.risk.is_none()) {
+        return Ok("leave the model as it is: the calibration's shifts are too few kinds to tell the risk of losing accuracy; \
+                   the 18 that `flipcast calibrate --advise` takes by itself are enough\n"
+            .to_owned());
+    }
     let Some(chosen) = &advice.recommended else {
         return Ok("leave the model as it is: nothing is expected to gain half a point or more\n".to_owned());
     };
@@ -192,7 +197,7 @@ fn recommendation(found: &AdviceResult) -> Result<String> {
         points(best.gain),
         points(best.low),
         points(best.high),
-        percent(best.risk),
+        best.risk.map_or_else(|| "unknown".to_owned(), percent),
     );
     if let Some(source) = &found.source {
         text += &format!(", hence about {}", percent((source.accuracy + best.gain).clamp(0.0, 1.0)));

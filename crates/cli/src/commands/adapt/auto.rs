@@ -4,7 +4,7 @@ use super::{Args, order};
 use crate::commands::estimate::check_calibration;
 use crate::failure;
 use anyhow::{Context, Result, ensure};
-use flipcast_adapt::MethodConfig;
+use flipcast_adapt::{MethodConfig, SourceConfig};
 use flipcast_images::loader::{LoaderConfig, Order};
 use flipcast_models::Model;
 use flipcast_record::results::ADVICE_FORMAT;
@@ -57,8 +57,18 @@ pub fn follow_advice(args: &Args, model: &Model, data: &OpenedData, device: Devi
         .into());
     };
     let temperature = calibration.basis.temperature.value;
-    let advice = match &args.advice {
-        Some(path) => read_advice(path)?,
+    let given = args.advice.as_deref().map(read_advice).transpose()?;
+    if !fit.whole.tells_risk() {
+        if !args.progress.quiet {
+            eprintln!(
+                "note: staying with the source model: the shifts of the calibration `{}` are too few kinds to tell the risk of losing accuracy",
+                path.display()
+            );
+        }
+        return Ok(Advised { method: MethodConfig::Source(SourceConfig {}), anchored: None, arbiter: None });
+    }
+    let advice = match given {
+        Some(advice) => advice,
         None => make_advice(args, model, data, device, (&fit, temperature))?,
     };
     let Followed { candidate, anchored, arbiter } = follow(model, &fit, temperature, &advice)?;
