@@ -177,6 +177,7 @@ fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
                 "`flipcast calibrate`, or `flipcast calibrate refit` for one of an earlier version"
             }
             RunError::OtherCalibration { .. } => "`flipcast calibrate`",
+            RunError::FewKinds { .. } => "`--shifts fog:3,contrast:3`, or `--also DATA`",
             _ => return None,
         }
     } else if let Some(LoadError::BadImages { .. }) = cause.downcast_ref() {

@@ -76,6 +76,12 @@ pub enum RunError {
         /// All images.
         images: usize,
     },
+    /// Errors are measured on kinds of shift left out, so that another must be left.
+    #[error("the calibration has {found}, expected at least two kinds of shift")]
+    FewKinds {
+        /// The kinds, counted.
+        found: String,
+    },
     /// A label that is no single class of the network.
     #[error("image {index} has a label that is not one of the model's {classes} classes")]
     OutsideClassSpace {
@@ -187,6 +193,9 @@ impl Hint for RunError {
         let text = match self {
             Self::Unlabelled { .. } => {
                 "answers are needed here: give a dataset with labels, such as class folders or a list file"
+            }
+            Self::FewKinds { .. } => {
+                "add another corruption, or other labelled images; severities of one corruption are of one kind"
             }
             Self::Restore(source) => return source.hint(),
             Self::OutsideClassSpace { .. } => "check that the dataset has the model's classes",

@@ -20,8 +20,8 @@ use flipcast_run::advise::learn_advice;
 use flipcast_run::open::{LabelRule, OpenedData};
 use flipcast_run::{
     Basis, Calibration, CalibrationCost, CalibrationJob, CalibrationShift, CleanImages, Fits, FlipProtocol, Ledger,
-    OutputsCalibration, RESTORE_IMAGES, RestoreOptions, ScoreOptions, Setting, TrainingCrop, calibrate, clean_cell,
-    make_cells, measure_cost, restore_norms,
+    OutputsCalibration, RESTORE_IMAGES, RestoreOptions, ScoreOptions, Setting, TrainingCrop, calibrate, check_kinds,
+    clean_cell, make_cells, measure_cost, restore_norms,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -73,7 +73,8 @@ pub struct Args {
     #[arg(long, default_value = "uniform")]
     marginal: String,
     /// What is done to the images: `family` (18 kinds of flipcast's own), `held-out` (four of ImageNet-C, as in the paper),
-    /// corruptions such as `fog:3`, or several of these parted by commas. Intervals need at least nine kinds
+    /// corruptions such as `fog:3`, or several of these parted by commas. Two kinds are needed, --also counted; intervals
+    /// need at least nine
     #[arg(long, value_name = "LIST", default_value = "family")]
     shifts: String,
     /// Other labelled images, such as those of another camera or season: each is a kind of shift too
@@ -161,6 +162,14 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     let protocol = if args.quick { "statistics" } else { &args.protocol };
     // A misspelt name should not wait for the weights.
     FlipProtocol::named(protocol)?;
+    let shifts = CalibrationShift::parse_list(&args.shifts)?;
+    let mut also: Vec<&String> = Vec::new();
+    for data in &args.also {
+        if !also.contains(&data) {
+            also.push(data);
+        }
+    }
+    check_kinds(&shifts, also.iter().map(|data| data.as_str()))?;
     check_writable(&args.out)?;
     check_not_the_models(&args.out, model_args.weight_file())?;
     let model = model_args.open(&args.preprocess)?;
@@ -191,10 +200,9 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
         .into());
     }
     let protocol = flip_protocol(protocol, &model, scoring.seed)?;
-    let others: Vec<_> =
-        args.also.iter().map(|data| images.open(data, &model, scoring.seed)).collect::<Result<_, _>>()?;
+    let others: Vec<_> = also.iter().map(|data| images.open(data, &model, scoring.seed)).collect::<Result<_, _>>()?;
     let job = CalibrationJob {
-        shifts: CalibrationShift::parse_list(&args.shifts)?,
+        shifts,
         others: others.iter().map(|data| scoring.request(data)).collect(),
         setting: Setting { model: &model, protocol: &protocol, device: devices[0] },
         clean: scoring.request(&data),

@@ -1,0 +1,31 @@
+//! `flipcast calibrate`: what it refuses before any work, and what is said of its artefact elsewhere.
+
+use crate::run::flipcast;
+use crate::scratch::Scratch;
+use std::path::Path;
+
+const ASSETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo");
+
+/// The built-in network.
+fn network() -> String {
+    format!("{ASSETS}/resnet20.fashion_mnist.safetensors")
+}
+
+#[test]
+fn one_kind_of_shift_is_refused_before_any_work() {
+    let scratch = Scratch::new("calibrate-one-kind");
+    let (model, out) = (network(), scratch.path("c.json"));
+    let calibrate = |shifts: &str, more: &[&str]| {
+        let fixed = ["calibrate", "--model", &model, "--data", "absent", "--quick", "--out", &out, "--shifts", shifts];
+        flipcast(&[&fixed, more].concat())
+    };
+    for shifts in ["fog:3,fog:4", "fog:3,fog:3", "fog:3"] {
+        calibrate(shifts, &[])
+            .expect(2, &["one kind of shift, `fog`", "at least two kinds", "hint:", "--shifts", "--also DATA"]);
+    }
+    calibrate("", &[]).expect(2, &["no kind of shift", "hint:"]);
+    calibrate("", &["--also", "night", "--also", "night"]).expect(2, &["one kind of shift, `night`"]);
+    // Other labelled images are a kind too: the next complaint is about the images.
+    calibrate("fog:3", &["--also", "night"]).expect(2, &["`absent`"]);
+    assert!(!Path::new(&out).exists());
+}
