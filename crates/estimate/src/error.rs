@@ -39,6 +39,12 @@ pub enum EstimateError {
         /// The value.
         found: f64,
     },
+    /// Probabilities in place of logits.
+    #[error("all {images} rows are probabilities, from 0 to 1 with a sum of 1, expected logits")]
+    Probabilities {
+        /// How many rows there are.
+        images: usize,
+    },
     /// A class that the network does not have.
     #[error("{what} {index} is class {found}, expected a class below {classes}")]
     UnknownClass {
@@ -109,6 +115,9 @@ impl Hint for EstimateError {
             Self::TooFew { .. } => "give more images, or more calibration cells",
             Self::TooMany { .. } => "give fewer images at a time",
             Self::NotFinite { .. } => "the network or its input is broken; check the weights and the preprocessing",
+            Self::Probabilities { .. } => {
+                "give the classifier's logits; the logarithms of its probabilities are logits too, where none is 0"
+            }
             Self::Empty { .. }
             | Self::Ragged { .. }
             | Self::Length { .. }

@@ -150,7 +150,10 @@ pub fn to_json(spec: &str, cell: &Cell, estimates: &CellEstimates, level: f64) -
 
 fn open_logits(path: &Path) -> Result<Outputs> {
     let table = read_logits(path)?;
-    Outputs::new(table.values, table.columns).with_context(|| format!("cannot use the logits in `{}`", path.display()))
+    let cannot = || format!("cannot use the logits in `{}`", path.display());
+    let outputs = Outputs::new(table.values, table.columns).with_context(cannot)?;
+    outputs.check_logits().with_context(cannot)?;
+    Ok(outputs)
 }
 
 fn open_labelled(

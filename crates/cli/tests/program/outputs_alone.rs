@@ -202,3 +202,24 @@ fn options_about_logits_and_about_networks_are_told_apart() {
     let mapped = ["estimate", "--calibration", "c.json", "--class-map", "16-class-imagenet", "--any-size"];
     flipcast(&[&mapped[..], &network].concat()).expect(2, &["--any-size", "cannot be used with"]);
 }
+
+#[test]
+fn probabilities_are_no_logits() {
+    let scratch = Scratch::new("outputs-probs");
+    let [logits, truth, _] = write_cell(&scratch, "clean", 60, 3.0);
+    let table = read_logits(Path::new(&logits)).expect("written");
+    let softmax = |row: &[f32]| {
+        let powers: Vec<f32> = row.iter().map(|z| z.exp()).collect();
+        powers.iter().map(|power| power / powers.iter().sum::<f32>()).collect::<Vec<f32>>()
+    };
+    let probs: Vec<f32> = table.values.chunks(CLASSES).flat_map(softmax).collect();
+    let (soft, out) = (scratch.path("soft.npy"), scratch.path("c.json"));
+    write_npy(Path::new(&soft), &probs, CLASSES).expect("writable");
+    let parts = ["soft.npy", "all 60 rows are probabilities", "expected logits", "hint:", "logarithms"];
+    flipcast(&["calibrate", "--logits", &soft, "--truth", &truth, "--out", &out]).expect(2, &parts);
+    let cell = format!("fog={soft},{truth}");
+    let calibrate = ["calibrate", "--logits", &logits, "--truth", &truth, "--out", &out];
+    flipcast(&[&calibrate[..], &["--also-logits", &cell]].concat()).expect(2, &parts);
+    flipcast(&calibrate).expect(0, &[]);
+    flipcast(&["estimate", "--logits", &soft, "--calibration", &out]).expect(2, &parts);
+}
