@@ -74,7 +74,8 @@ fn logits_of_labelled_cells_calibrate_and_new_ones_are_estimated() {
             assert!(found["estimates"][name].is_object(), "{name}");
         }
         assert!(found["estimates"]["wf"].is_null() && found["estimates"]["aetta"].is_null());
-        flipcast(&args).expect(0, &[]).prints(&["new.npy: 500 images", "combined", "cot_calibrated"]);
+        let told = flipcast(&args).expect(0, &[]).prints(&["new.npy: 500 images", "combined", "cot_calibrated"]);
+        assert_eq!(told.stdout.contains("second look"), twice, "{}", told.stdout);
     }
     // Equal logits give equal bytes.
     let (again, first) = (scratch.path("again.json"), scratch.path("cfalse.json"));
