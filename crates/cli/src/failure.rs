@@ -176,6 +176,9 @@ fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
             RunError::CalibrationJson { .. } => {
                 "`flipcast calibrate`, or `flipcast calibrate refit` for one of an earlier version"
             }
+            RunError::OtherKind { .. } => {
+                "`--logits FILE` with what `flipcast calibrate --logits` made, `--model FILE` with what `flipcast calibrate --model` made"
+            }
             RunError::OtherCalibration { .. } => "`flipcast calibrate`",
             RunError::FewKinds { .. } => "`--shifts fog:3,contrast:3`, or `--also DATA`",
             _ => return None,

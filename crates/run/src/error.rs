@@ -123,6 +123,16 @@ pub enum RunError {
         #[source]
         source: serde_json::Error,
     },
+    /// An artefact of a kind that is of no use here.
+    #[error("`{path}` is {found}, expected {expected}")]
+    OtherKind {
+        /// The artefact.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+        /// What was expected.
+        expected: &'static str,
+    },
     /// An artefact of other weights, settings or time.
     #[error("the calibration is for {what} `{found}`, but this run has `{expected}`")]
     OtherCalibration {
@@ -200,6 +210,9 @@ impl Hint for RunError {
             Self::Restore(source) => return source.hint(),
             Self::OutsideClassSpace { .. } => "check that the dataset has the model's classes",
             Self::CalibrationJson { .. } => "calibrate the model, which writes such a file",
+            Self::OtherKind { .. } => {
+                "outputs alone go with a calibration made of outputs, a network with one made of images"
+            }
             Self::EarlierAdvice => {
                 "make it again with `flipcast calibrate --advise`; its cells are kept, its trials are run again"
             }

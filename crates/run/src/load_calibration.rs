@@ -1,7 +1,7 @@
 //! Calibrations on disk.
 
 use crate::Basis;
-use crate::artefact::{Artefact, checked_value, load_artefact, parse_artefact, read_artefact, to_json};
+use crate::artefact::{Artefact, checked_value, load_artefact, parse_artefact, read_artefact, refused, to_json};
 use crate::calibration::{CALIBRATION_FORMAT, Calibration, CellFits, ModelIdentity, wants_early_look};
 use crate::{RunError, Scope};
 use flipcast_images::preprocess::Preprocess;
@@ -28,8 +28,9 @@ impl Calibration {
     /// # Errors
     /// When the file cannot be read or its cells lack what today's fits need.
     pub fn refit(path: &Path) -> Result<Self, RunError> {
-        let refused = |source| RunError::CalibrationJson { path: path.to_owned(), source };
-        let mut value = checked_value::<Self>(&read_artefact(path)?).map_err(refused)?;
+        let text = read_artefact(path)?;
+        let refused = |source| refused::<Self>(path, &text, source);
+        let mut value = checked_value::<Self>(&text).map_err(refused)?;
         let mut take = |fitted| value.as_object_mut().and_then(|fields| fields.remove(fitted));
         let (_, adapted) = (take("accuracy"), take("adapted_accuracy"));
         let kept: Self = serde_json::from_value(value).map_err(refused)?;

@@ -6,6 +6,7 @@ use super::outputs::LabelledLogitsArgs;
 use super::scoring::{ScoringArgs, check_writable, flip_protocol, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
+use crate::interrupt::end_on_signal;
 use crate::output::{print, tell};
 use crate::progress::duration;
 use crate::table::{counted, grouped, render};
@@ -17,11 +18,11 @@ use flipcast_ground::is_special;
 use flipcast_models::{Model, ModelCard, RestoredNorms};
 use flipcast_record::write_atomically;
 use flipcast_run::advise::learn_advice;
-use flipcast_run::open::{LabelRule, OpenedData};
+use flipcast_run::open::{LabelMatchError, LabelRule, OpenError, OpenedData};
 use flipcast_run::{
     Basis, Calibration, CalibrationCost, CalibrationJob, CalibrationShift, CleanImages, Fits, FlipProtocol, Ledger,
-    OutputsCalibration, RESTORE_IMAGES, RestoreOptions, ScoreOptions, Setting, TrainingCrop, calibrate, check_kinds,
-    clean_cell, make_cells, measure_cost, restore_norms,
+    OutputsCalibration, RESTORE_IMAGES, RestoreOptions, RunError, ScoreOptions, Setting, TrainingCrop, calibrate,
+    check_kinds, clean_cell, make_cells, measure_cost, restore_norms,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -130,7 +131,15 @@ pub fn run(args: &Args) -> Result<()> {
 /// Makes the fits of an earlier calibration again.
 fn refit(RefitArgs { earlier, out }: &RefitArgs) -> Result<()> {
     check_writable(out)?;
-    let calibration = Calibration::refit(earlier)?;
+    let calibration = Calibration::refit(earlier).map_err(|error| match error {
+        RunError::OtherKind { .. } => anyhow::Error::new(Advised {
+            problem: format!("`{}` is a calibration of outputs alone, expected one of a network", earlier.display()),
+            hint:
+                "make it again from its files of logits and labels, which takes seconds: `flipcast calibrate --logits`"
+                    .to_owned(),
+        }),
+        error => error.into(),
+    })?;
     write_atomically(out, calibration.to_json()?.as_bytes())?;
     let Calibration { model, basis, source, accuracy, .. } = &calibration;
     print(&summary(&model.name, basis, Some(source), accuracy.as_ref()))?;
@@ -140,7 +149,7 @@ fn refit(RefitArgs { earlier, out }: &RefitArgs) -> Result<()> {
 /// Calibrates from files of logits.
 fn calibrate_outputs(args: &Args) -> Result<()> {
     let scoring = &args.scoring;
-    scoring.end_on_interrupt()?;
+    end_on_signal("nothing is kept".to_owned())?;
     let mut watcher = scoring.watcher("calibrate");
     let calibration =
         args.outputs.calibrate(&args.marginal, args.temperature, scoring.seed, &args.out, &mut watcher)?;
@@ -180,7 +189,7 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
         }
         .into());
     }
-    let data = images.open(images.only()?, &model, scoring.seed)?;
+    let data = open_labelled(images, images.only()?, &model, scoring.seed)?;
     if data.spec.corruption.is_some() {
         return Err(Advised {
             problem: format!("--data is `{}`, with a corruption, but a calibration is made on clean images", data.spec),
@@ -200,7 +209,8 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
         .into());
     }
     let protocol = flip_protocol(protocol, &model, scoring.seed)?;
-    let others: Vec<_> = also.iter().map(|data| images.open(data, &model, scoring.seed)).collect::<Result<_, _>>()?;
+    let others: Vec<_> =
+        also.iter().map(|data| open_labelled(images, data, &model, scoring.seed)).collect::<Result<_>>()?;
     let job = CalibrationJob {
         shifts,
         others: others.iter().map(|data| scoring.request(data)).collect(),
@@ -251,6 +261,28 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
         )?;
     }
     finish(basis, &args.out)
+}
+
+/// Opens images whose labels are needed, so that to ignore them is no advice.
+fn open_labelled(images: &DataArgs, spec: &str, model: &Model, seed: u64) -> Result<OpenedData> {
+    images.open(spec, model, seed).map_err(|error| {
+        let OpenError::Labels { source, .. } = &error else {
+            return error.into();
+        };
+        let hint = match source {
+            LabelMatchError::OtherNumbers { .. } => "match the classes by name: `--labels auto`",
+            LabelMatchError::NoNames { .. } => {
+                "give the model's card the class names, or map the classes: `--class-map FILE`"
+            }
+            LabelMatchError::UnknownNames { .. } => {
+                "map the classes: `--class-map FILE`; if only the names differ, match by number: `--labels index`"
+            }
+            LabelMatchError::OtherOutputs { .. } | LabelMatchError::ClassMap(_) | LabelMatchError::Space(_) => {
+                return error.into();
+            }
+        };
+        anyhow::Error::new(Advised { problem: source.to_string(), hint: hint.to_owned() }).context(error.to_string())
+    })
 }
 
 /// Says what is to be said about the number of images, and where the artefact is.

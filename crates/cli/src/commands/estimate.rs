@@ -11,6 +11,7 @@ use super::outputs::{self, LogitsArgs};
 use super::scoring::{ScoringArgs, check_level, check_writable, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
+use crate::interrupt::end_on_signal;
 use crate::output::print;
 use crate::table::{counted, grouped, percent, render};
 use anyhow::{Context, Result, bail};
@@ -112,7 +113,7 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Estimates from a file of logits.
 fn estimate_outputs(args: &Args, calibration: &Path, logits: &Path) -> Result<()> {
-    args.scoring.end_on_interrupt()?;
+    end_on_signal("nothing is kept".to_owned())?;
     check_level(args.shown.level)?;
     check_calibration(calibration)?;
     let (cell, estimates) =

@@ -29,3 +29,20 @@ fn one_kind_of_shift_is_refused_before_any_work() {
     calibrate("fog:3", &["--also", "night"]).expect(2, &["`absent`"]);
     assert!(!Path::new(&out).exists());
 }
+
+#[test]
+fn unknown_classes_are_not_ignored_where_labels_are_needed() {
+    let scratch = Scratch::with_pictures("calibrate-classes", 28);
+    let data = scratch.path("data");
+    let args = ["--model", &network(), "--data", &data];
+    let told = flipcast(&[&["calibrate", "--out", &scratch.path("c.json")], &args[..]].concat());
+    let told = told.expect(
+        2,
+        &["cannot use the labels of", "2 of the dataset's 2 classes", "`--class-map FILE`", "`--labels index`"],
+    );
+    assert!(!told.stderr.contains("--labels none") && !told.stderr.contains("ignore the labels"), "{}", told.stderr);
+    // Elsewhere they are no more than the truth beside a number.
+    let calibration = format!("{ASSETS}/calibration.json");
+    let estimate = [&["estimate", "--calibration", &calibration], &args[..]].concat();
+    flipcast(&estimate).expect(2, &["2 of the dataset's 2 classes", "`--labels none`"]);
+}

@@ -125,11 +125,20 @@ fn wrong_files_and_options_are_refused_with_what_would_help() {
         flipcast(&[&["estimate", "--logits", &logits, "--calibration", calibration], more].concat())
     };
     estimate(&out, &["--second-logits", &second]).expect(2, &["looked at twice", "once", "hint:"]);
-    estimate(&format!("{ASSETS}/calibration.json"), &[]).expect(2, &["a calibration of a network"]);
+    let network = format!("{ASSETS}/calibration.json");
+    let kinds = "hint: outputs alone go with a calibration made of outputs, a network with one made of images: `--logits FILE` with";
+    let told = estimate(&network, &[])
+        .expect(2, &["is a calibration of a network, expected a calibration of outputs alone", kinds]);
+    assert!(!told.stderr.contains("refit"), "{}", told.stderr);
     estimate(&scratch.path("absent.json"), &[]).expect(2, &["absent.json", "hint:"]);
     let (model, data) = (format!("{ASSETS}/resnet20.fashion_mnist.safetensors"), ASSETS);
     flipcast(&["estimate", "--model", &model, "--data", data, "--calibration", &out])
-        .expect(2, &["a calibration of outputs alone"]);
+        .expect(2, &["is a calibration of outputs alone, expected a calibration of a network", kinds]);
+    flipcast(&["calibrate", "refit", &out, "--out", &scratch.path("again.json")])
+        .expect(2, &["a calibration of outputs alone", "hint: make it again", "`flipcast calibrate --logits`"]);
+    #[cfg(feature = "serve")]
+    flipcast(&["serve", "--calibration", &network, "--state", &scratch.path("state")])
+        .expect(2, &["is a calibration of a network", kinds]);
 }
 
 #[test]

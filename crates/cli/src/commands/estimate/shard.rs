@@ -5,6 +5,7 @@ use crate::commands::inputs::{DataArgs, ModelArgs};
 use crate::commands::numbers::parse_count;
 use crate::commands::scoring::check_writable;
 use crate::commands::thread_count;
+use crate::interrupt::end_on_signal;
 use crate::table::{counted, grouped};
 use anyhow::{Context, Result};
 use flipcast_ground::Shard;
@@ -44,7 +45,10 @@ impl ShardArgs {
 /// Looks at a shard and writes its part.
 pub fn run(args: &Args, artefact: &Path, model: &ModelArgs, data: &DataArgs, asked: Asked) -> Result<()> {
     let device = args.scoring.device.device(thread_count(args.scoring.threads)?)?;
-    args.scoring.end_on_interrupt()?;
+    end_on_signal(format!(
+        "nothing of the shard is kept: `{}` is written once all of it was seen; more and smaller shards lose less",
+        asked.part.display()
+    ))?;
     check_calibration(artefact)?;
     let calibration = Calibration::load(artefact)?;
     check_protocol(args.protocol.as_deref(), &calibration.protocol)?;
