@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "DATA")]
     clean: Option<String>,
     /// How many of the clean images are used
-    #[arg(long, value_name = "N", default_value_t = 2000)]
+    #[arg(long, value_name = "N", default_value_t = 2000, requires = "clean")]
     clean_images: usize,
     /// End after N batches
     #[arg(long, value_name = "N")]

@@ -45,7 +45,25 @@ fn advice_is_learned_given_and_followed() {
 
     let args = ["adapt", "--method", "auto", "--model", &model, "--data", &data, "--progress", "never"];
     let followed = ["--calibration", &calibration, "--advice", &out];
-    flipcast(&[&args[..], &followed].concat()).expect(0, &["note: "]).prints(&["method"]);
+    let told = flipcast(&[&args[..], &followed].concat()).expect(0, &["note: "]).prints(&["method"]);
+    assert!(!told.stderr.contains("was given for"), "{}", told.stderr);
+    for number in 0..4 {
+        scratch.write(&format!("others/{}/{number}.jpg", NAMES[number % 2]), &picture(32, number));
+    }
+    let others = ["adapt", "--method", "auto", "--model", &model, "--data", &scratch.path("others")];
+    flipcast(&[&others[..], &followed].concat())
+        .expect(0, &["note: the advice", &format!("was given for `{data}`, but --data is"), "others`"]);
+    for settings in [
+        &["--lr", "0.1"][..],
+        &["--params", "all-norm"],
+        &["--recipe", "cifar10"],
+        &["--published-code"],
+        &["--clean", "x"],
+    ] {
+        flipcast(&[&args[..], &followed, settings].concat())
+            .expect(2, &[&format!("{} is given, but `--method auto` chooses", settings[0]), "hint: leave it out"]);
+    }
+    flipcast(&[&args[..], &followed, &["--clean-images", "9"]].concat()).expect(2, &["--clean"]);
     let wrong = ["--calibration", &calibration, "--advice", &calibration];
     flipcast(&[&args[..], &wrong].concat())
         .expect(2, &["holds no advice", "hint: expected what `flipcast advise --out FILE` wrote"]);

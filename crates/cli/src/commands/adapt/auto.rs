@@ -46,6 +46,15 @@ pub fn follow_advice(args: &Args, model: &Model, data: &OpenedData, device: Devi
         "--batch-size is {}, but candidates were tried with {TRIAL_BATCH}",
         args.batch_size
     );
+    let given = args.settings.given().or(args.params.is_some().then_some("--params"));
+    let given = given.or(args.clean.is_some().then_some("--clean"));
+    if let Some(option) = given {
+        return Err(failure::Advised {
+            problem: format!("{option} is given, but `--method auto` chooses the method with its settings"),
+            hint: "leave it out, or name a method".to_owned(),
+        }
+        .into());
+    }
     check_calibration(path)?;
     let mut calibration = Calibration::load(path)?;
     calibration.check_fits(model, &data.preprocess, &data.scope)?;
@@ -57,7 +66,7 @@ pub fn follow_advice(args: &Args, model: &Model, data: &OpenedData, device: Devi
         .into());
     };
     let temperature = calibration.basis.temperature.value;
-    let given = args.advice.as_deref().map(read_advice).transpose()?;
+    let given = args.advice.as_deref().map(|path| read_advice(path, args)).transpose()?;
     if !fit.whole.tells_risk() {
         if !args.progress.quiet {
             eprintln!(
@@ -116,8 +125,8 @@ fn make_advice(
     advise(&job, &mut Unwatched).with_context(|| format!("cannot advise on `{}`", model.name()))
 }
 
-/// What `flipcast advise` wrote.
-fn read_advice(path: &Path) -> Result<Advice> {
+/// What `flipcast advise` wrote; says so where that was for other images.
+fn read_advice(path: &Path, args: &Args) -> Result<Advice> {
     let cannot = || format!("cannot read the advice `{}`", path.display());
     let mut text = String::new();
     File::open(path).and_then(|file| file.take(MAX_ADVICE_BYTES).read_to_string(&mut text)).with_context(cannot)?;
@@ -129,5 +138,14 @@ fn read_advice(path: &Path) -> Result<Advice> {
         }
         .into());
     }
-    Advice::deserialize(&file["advice"]).with_context(cannot)
+    let advice = Advice::deserialize(&file["advice"]).with_context(cannot)?;
+    let here = args.images.only()?;
+    match file["data"].as_str() {
+        Some(there) if there != here && !args.progress.quiet => eprintln!(
+            "note: the advice `{}` was given for `{there}`, but --data is `{here}`: what gains there may lose here",
+            path.display()
+        ),
+        _ => {}
+    }
+    Ok(advice)
 }
