@@ -71,7 +71,8 @@ fn advice_is_learned_given_and_followed() {
     flipcast(&args).expect(2, &["`--method auto`", "hint: give `--calibration FILE`"]);
     let tent = ["adapt", "--method", "tent", "--model", &model, "--data", &data, "--progress", "never"];
     let watched = ["--batch-size", "4", "--watch", "2", "--record", &record];
-    flipcast(&[&tent[..], &watched].concat()).expect(0, &["source model: entropy", "batch 2: entropy"]);
+    flipcast(&[&tent[..], &watched].concat())
+        .expect(0, &["before adapting: entropy", "batch 2: entropy", "of answers changed since"]);
     flipcast(&[&tent[..], &["--watch", "0"]].concat()).expect(2, &["batches between looks is 0", "at least 1"]);
     let other = ["--calibration", &calibration, "--batch-size", "8"];
     flipcast(&[&args[..], &other].concat()).expect(2, &["--batch-size is 8", "64"]);
