@@ -61,6 +61,19 @@ impl Calibration {
         to_json(self)
     }
 
+    /// What is worth telling where images that `model` prepares by its own settings, `preprocess`, are brought to size otherwise than those it was made with. It may be
+    /// right ([`check_fits`](Self::check_fits)), or an option too many.
+    pub fn sizing_note(&self, model: &Model, preprocess: &Preprocess) -> Option<String> {
+        let is_own = model.preprocess().is_none_or(|own| own.sizes_as(preprocess));
+        (is_own && !preprocess.sizes_as(&self.preprocess)).then(|| {
+            format!(
+                "images are brought to size otherwise than those of the calibration (here: {}; there: {}), which is right only where these came in another size",
+                preprocess.sizing(),
+                self.preprocess.sizing()
+            )
+        })
+    }
+
     /// Refuses a model, normalisation or class space other than those it was made with. How images are brought to size may differ:
     /// ready-made sets such as ImageNet-C come in the network's size, the labelled images do not.
     pub fn check_fits(&self, model: &Model, preprocess: &Preprocess, scope: &Scope) -> Result<(), RunError> {
@@ -78,7 +91,7 @@ impl Calibration {
             return other("the weights", found, expected);
         }
         if self.preprocess.normalise != preprocess.normalise {
-            let [found, expected] = [&self.preprocess, preprocess].map(|p| format!("{:?}", p.normalise));
+            let [found, expected] = [&self.preprocess, preprocess].map(|p| p.normalise.to_string());
             return other("the normalisation", found, expected);
         }
         if scope.num_classes() != self.basis.reference.classes {

@@ -1,6 +1,6 @@
 //! `flipcast advise`: should this model be adapted to these images, how, and for how long?
 
-use super::estimate::check_calibration;
+use super::estimate::{check_calibration, note_sizing};
 use super::inputs::{DataArgs, ModelArgs, PreprocessArgs};
 use super::scoring::{ScoringArgs, check_level, check_writable};
 use super::thread_count;
@@ -96,6 +96,7 @@ pub fn run(args: &Args) -> Result<()> {
     for (number, (spec, data)) in datasets.iter().enumerate() {
         watcher.cell(spec, number, datasets.len());
         calibration.check_fits(&model, &data.preprocess, &data.scope)?;
+        note_sizing(&calibration, &model, spec, &data.preprocess);
         let request = args.scoring.request(data);
         let found = advise_on(&setting, (&calibration, fit), &request, options, &mut ledger, &mut watcher)
             .with_context(|| format!("cannot advise on `{spec}`"))?;

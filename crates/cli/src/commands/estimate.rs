@@ -18,7 +18,9 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use flipcast_estimate::{Estimate, Flag};
 use flipcast_ground::nearest_quoted;
+use flipcast_images::preprocess::Preprocess;
 use flipcast_images::table::write_npy;
+use flipcast_models::Model;
 use flipcast_run::{
     Calibration, Cell, CellEstimates, CellJob, CleanImages, EstimateSource, Estimates, FlipProtocol, ImageGuesses,
     ImageMemory, Ledger, PAPER_FITS, PaperFit, Samples, Setting, Watcher, in_flight, make_cells,
@@ -163,6 +165,11 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
     };
     let setting = Setting { model: &model, protocol: &protocol, device: devices[0] };
     let images = data.open_all(&model, args.scoring.seed)?;
+    for (calibration, (spec, data)) in
+        calibration.iter().flat_map(|calibration| images.iter().map(move |data| (calibration, data)))
+    {
+        note_sizing(calibration, &model, spec, &data.preprocess);
+    }
     let source = match (&calibration, published) {
         (Some(calibration), _) => EstimateSource::Calibration(calibration, marginal.as_ref()),
         (None, published) => {
@@ -261,6 +268,13 @@ pub(super) fn check_calibration(path: &Path) -> Result<()> {
         hint: format!("names like it are {}; `flipcast calibrate` makes one for a model", nearest_quoted(&name, known)),
     }
     .into())
+}
+
+/// Says where the images of `spec` are brought to size otherwise than those of the calibration.
+pub(super) fn note_sizing(calibration: &Calibration, model: &Model, spec: &str, preprocess: &Preprocess) {
+    if let Some(note) = calibration.sizing_note(model, preprocess) {
+        eprintln!("note: `{spec}`: {note}");
+    }
 }
 
 fn check_protocol(asked: Option<&str>, made_with: &FlipProtocol) -> Result<()> {

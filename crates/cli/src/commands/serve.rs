@@ -3,6 +3,7 @@
 mod demo;
 
 use super::demo::assets;
+use super::estimate::note_sizing;
 use super::inputs::{ModelArgs, PreprocessArgs};
 use super::{DeviceArgs, thread_count};
 use crate::failure::Advised;
@@ -209,6 +210,7 @@ impl Args {
 fn check_fits(calibration: &Calibration, model: &Model) -> Result<()> {
     let preprocess = model.require_preprocess()?;
     calibration.check_fits(model, preprocess, &flipcast_run::Scope::new(model.num_classes(), None))?;
+    note_sizing(calibration, model, model.name(), preprocess);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! `--method auto`: what `flipcast advise` recommends, watched while it runs.
 
 use super::{Args, order};
-use crate::commands::estimate::check_calibration;
+use crate::commands::estimate::{check_calibration, note_sizing};
 use crate::failure;
 use anyhow::{Context, Result, ensure};
 use flipcast_adapt::{MethodConfig, SourceConfig};
@@ -58,6 +58,7 @@ pub fn follow_advice(args: &Args, model: &Model, data: &OpenedData, device: Devi
     check_calibration(path)?;
     let mut calibration = Calibration::load(path)?;
     calibration.check_fits(model, &data.preprocess, &data.scope)?;
+    note_sizing(&calibration, model, args.images.only()?, &data.preprocess);
     let Some(fit) = calibration.advice.take() else {
         return Err(failure::Advised {
             problem: format!("the calibration `{}` knows nothing of adapting", path.display()),

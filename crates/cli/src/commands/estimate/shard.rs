@@ -1,6 +1,6 @@
 //! `flipcast estimate --shard`: what is seen of one shard of the images.
 
-use super::{Args, check_calibration, check_protocol};
+use super::{Args, check_calibration, check_protocol, note_sizing};
 use crate::commands::inputs::{DataArgs, ModelArgs};
 use crate::commands::numbers::parse_count;
 use crate::commands::scoring::check_writable;
@@ -57,6 +57,7 @@ pub fn run(args: &Args, artefact: &Path, model: &ModelArgs, data: &DataArgs, ask
     let model = model.open(&args.preprocess)?;
     let opened = data.open(spec, &model, args.scoring.seed)?;
     calibration.check_fits(&model, &opened.preprocess, &opened.scope)?;
+    note_sizing(&calibration, &model, spec, &opened.preprocess);
     let setting = Setting { model: &model, protocol: &calibration.protocol, device };
     let mut watcher = args.scoring.watcher("estimate");
     let shard = asked.plan.shard;
