@@ -39,6 +39,16 @@ pub enum EstimateError {
         /// The value.
         found: f64,
     },
+    /// NaN or infinity among logits.
+    #[error("the logit of class {class} for image {image} is {found}, expected a finite number")]
+    NotFiniteLogit {
+        /// The image's position.
+        image: usize,
+        /// The class.
+        class: usize,
+        /// The value.
+        found: f64,
+    },
     /// Probabilities in place of logits.
     #[error("all {images} rows are probabilities, from 0 to 1 with a sum of 1, expected logits")]
     Probabilities {
@@ -114,7 +124,9 @@ impl Hint for EstimateError {
             Self::TooMany { what: "labels", .. } => "ask for at most one label of every image",
             Self::TooFew { .. } => "give more images, or more calibration cells",
             Self::TooMany { .. } => "give fewer images at a time",
-            Self::NotFinite { .. } => "the network or its input is broken; check the weights and the preprocessing",
+            Self::NotFinite { .. } | Self::NotFiniteLogit { .. } => {
+                "the network or its input is broken; check the weights and the preprocessing"
+            }
             Self::Probabilities { .. } => {
                 "give the classifier's logits; the logarithms of its probabilities are logits too, where none is 0"
             }

@@ -72,7 +72,12 @@ impl Outputs {
     }
 
     fn from_values(logits: Values, classes: usize) -> Result<Self, EstimateError> {
-        check_rows("logits", &logits, classes)?;
+        check_rows("logits", &logits, classes).map_err(|error| match error {
+            EstimateError::NotFinite { index, found, .. } => {
+                EstimateError::NotFiniteLogit { image: index / classes, class: index % classes, found }
+            }
+            error => error,
+        })?;
         Ok(Self { logits, classes, summaries: OnceLock::new() })
     }
 
@@ -257,7 +262,7 @@ mod tests {
         assert!(matches!(refused(&[1.0, 2.0, 3.0], 2), EstimateError::Ragged { .. }));
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let error = refused(&[1.0, bad], 2);
-            assert!(matches!(error, EstimateError::NotFinite { index: 1, .. }), "{error}");
+            assert!(matches!(error, EstimateError::NotFiniteLogit { image: 0, class: 1, .. }), "{error}");
         }
     }
 

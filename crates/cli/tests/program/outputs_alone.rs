@@ -124,6 +124,13 @@ fn wrong_files_and_options_are_refused_with_what_would_help() {
     let estimate = |calibration: &str, more: &[&str]| {
         flipcast(&[&["estimate", "--logits", &logits, "--calibration", calibration], more].concat())
     };
+    let narrow = scratch.path("narrow.npy");
+    write_npy(Path::new(&narrow), &[0.0, 2.0, 1.0, 5.0], 2).expect("writable");
+    flipcast(&["estimate", "--logits", &narrow, "--calibration", &out])
+        .expect(2, &["narrow.npy", "the new images have outputs of 2 classes, but the clean images have 4"]);
+    write_npy(Path::new(&narrow), &[0.0, 2.0, 1.0, 5.0, 1.0, 2.0, f32::NAN, 3.0], 4).expect("writable");
+    flipcast(&["estimate", "--logits", &narrow, "--calibration", &out])
+        .expect(2, &["narrow.npy", "the logit of class 2 for image 1 is NaN"]);
     estimate(&out, &["--second-logits", &second]).expect(2, &["looked at twice", "once", "hint:"]);
     let network = format!("{ASSETS}/calibration.json");
     let kinds = "hint: outputs alone go with a calibration made of outputs, a network with one made of images: `--logits FILE` with";

@@ -116,10 +116,10 @@ impl OutputsCalibration {
             let name = || cell.name().to_owned();
             let [found, expected] = [cell, clean].map(|cell| cell.outputs.classes());
             if found != expected {
-                return Err(OutputsError::Classes { name: name(), found, expected }.into());
+                return Err(OutputsError::Classes { name: Some(name()), found, expected }.into());
             }
             if cell.looks() != looks {
-                return Err(OutputsError::Looks { name: name(), found: cell.looks(), expected: looks }.into());
+                return Err(OutputsError::Looks { name: Some(name()), found: cell.looks(), expected: looks }.into());
             }
             if !names.insert(cell.name()) {
                 return Err(OutputsError::Name { name: name() }.into());
@@ -183,18 +183,17 @@ impl OutputsCalibration {
         second: Option<&Outputs>,
         marginal: Option<&Marginal>,
     ) -> Result<Cell, RunError> {
-        const NEW: &str = "new";
         let (found, expected) = (outputs.classes(), self.classes());
         if found != expected {
-            return Err(OutputsError::Classes { name: NEW.to_owned(), found, expected }.into());
+            return Err(OutputsError::Classes { name: None, found, expected }.into());
         }
         let looks = LooksAtImages::of(second);
         if looks != self.looks {
-            return Err(OutputsError::Looks { name: NEW.to_owned(), found: looks, expected: self.looks }.into());
+            return Err(OutputsError::Looks { name: None, found: looks, expected: self.looks }.into());
         }
         outputs.check_logits()?;
         if let Some(second) = second {
-            check_second(NEW, outputs, second)?;
+            check_second(None, outputs, second)?;
             second.check_logits()?;
         }
         let mut basis = self.basis.clone();
