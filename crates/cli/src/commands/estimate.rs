@@ -165,10 +165,8 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
     };
     let setting = Setting { model: &model, protocol: &protocol, device: devices[0] };
     let images = data.open_all(&model, args.scoring.seed)?;
-    for (calibration, (spec, data)) in
-        calibration.iter().flat_map(|calibration| images.iter().map(move |data| (calibration, data)))
-    {
-        note_sizing(calibration, &model, spec, &data.preprocess);
+    if let Some(calibration) = &calibration {
+        images.iter().for_each(|(spec, data)| note_sizing(calibration, &model, spec, &data.preprocess));
     }
     let source = match (&calibration, published) {
         (Some(calibration), _) => EstimateSource::Calibration(calibration, marginal.as_ref()),

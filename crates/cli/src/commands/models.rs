@@ -7,7 +7,6 @@ use crate::table::{counted, grouped, render};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use flipcast_ground::with_causes;
-
 use flipcast_models::{
     ARCHITECTURES, FileSummary, Format, KnownFrom, LoadRequest, Model, ModelCard, ModelError, RestoredNorms,
     WEIGHT_TAGS, WeightFile, WeightTag, count_parameters, inspect_file,

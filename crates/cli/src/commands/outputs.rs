@@ -123,9 +123,9 @@ pub fn tip(error: &clap::Error) -> Option<String> {
         _ => Vec::new(),
     };
     let named = [ContextKind::InvalidArg, ContextKind::PriorArg].into_iter().flat_map(names);
-    let mut flags = named.filter_map(|name| name.split_whitespace().next());
+    let flags = named.filter_map(|name| name.split_whitespace().next());
     let about_logits = |flag: &&str| ["--logits", "--truth", "--second-logits", "--also-logits"].contains(flag);
-    let (about_logits, others): (Vec<&str>, Vec<&str>) = flags.by_ref().partition(about_logits);
+    let (about_logits, others): (Vec<&str>, Vec<&str>) = flags.partition(about_logits);
     let (logits, other) = about_logits.first().zip(others.first())?;
     Some(match (*logits, *other) {
         ("--logits", "--model" | "--data") => "give `--logits`, or `--model` and `--data`".to_owned(),
