@@ -183,11 +183,22 @@ fn flags(cause: &(dyn Error + 'static)) -> Option<String> {
             RunError::CalibrationJson { .. } => {
                 "`flipcast calibrate`, or `flipcast calibrate refit` for one of an earlier version"
             }
+            RunError::OtherKind { .. } => {
+                "`--logits FILE` with what `flipcast calibrate --logits` made, `--model FILE` with what `flipcast calibrate --model` made"
+            }
             RunError::OtherCalibration { .. } => "`flipcast calibrate`",
+            RunError::FewKinds { .. } => "`--shifts fog:3,contrast:3`, or `--also DATA`",
             _ => return None,
         }
-    } else if let Some(LoadError::BadImages { .. }) = cause.downcast_ref() {
-        "`--on-bad-image skip`"
+    } else if let Some(error) = cause.downcast_ref::<LoadError>() {
+        match error {
+            LoadError::MixedSizes { usual: Some(size), .. } => {
+                return Some(format!("`--resize {}x{}`", size.width, size.height));
+            }
+            LoadError::MixedSizes { usual: None, .. } => "`--resize SIZE --crop SIZE`",
+            LoadError::BadImages { .. } => "`--on-bad-image skip`",
+            _ => return None,
+        }
     } else if let Some(AffineError::NotAffine { .. }) = cause.downcast_ref() {
         "`--save-affine` writes one"
     } else if let Some(error) = cause.downcast_ref::<ExecError>() {

@@ -13,6 +13,7 @@ mod output;
 mod progress;
 mod table;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -75,9 +76,18 @@ fn taking_logits(command: clap::Command) -> clap::Command {
     command.mut_subcommand("calibrate", spare).mut_subcommand("estimate", spare)
 }
 
+/// The same with a word on what goes with what, where there is one.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    if let Some(tip) = commands::outputs::tip(&error) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
 /// Runs the program with `arguments`, the first of which is its name, and gives its exit code. Wrong arguments, `--help` and signals end the process.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let matches = taking_logits(taking_negative_numbers(Cli::command())).get_matches_from(arguments);
+    let command = taking_logits(taking_negative_numbers(Cli::command()));
+    let matches = command.try_get_matches_from(arguments).unwrap_or_else(|error| with_tip(error).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match cli.command {
         Command::Demo(args) => commands::demo::run(&args),

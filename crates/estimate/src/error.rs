@@ -39,6 +39,22 @@ pub enum EstimateError {
         /// The value.
         found: f64,
     },
+    /// NaN or infinity among logits.
+    #[error("the logit of class {class} for image {image} is {found}, expected a finite number")]
+    NotFiniteLogit {
+        /// The image's position.
+        image: usize,
+        /// The class.
+        class: usize,
+        /// The value.
+        found: f64,
+    },
+    /// Probabilities in place of logits.
+    #[error("all {images} rows are probabilities, from 0 to 1 with a sum of 1, expected logits")]
+    Probabilities {
+        /// How many rows there are.
+        images: usize,
+    },
     /// A class that the network does not have.
     #[error("{what} {index} is class {found}, expected a class below {classes}")]
     UnknownClass {
@@ -108,7 +124,12 @@ impl Hint for EstimateError {
             Self::TooMany { what: "labels", .. } => "ask for at most one label of every image",
             Self::TooFew { .. } => "give more images, or more calibration cells",
             Self::TooMany { .. } => "give fewer images at a time",
-            Self::NotFinite { .. } => "the network or its input is broken; check the weights and the preprocessing",
+            Self::NotFinite { .. } | Self::NotFiniteLogit { .. } => {
+                "the network or its input is broken; check the weights and the preprocessing"
+            }
+            Self::Probabilities { .. } => {
+                "give the classifier's logits; the logarithms of its probabilities are logits too, where none is 0"
+            }
             Self::Empty { .. }
             | Self::Ragged { .. }
             | Self::Length { .. }

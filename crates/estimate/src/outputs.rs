@@ -5,6 +5,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+/// How far the sum of a row of probabilities may be from 1, which rounding to half precision of either kind stays within.
+const SUM_TOLERANCE: f64 = 1.0 / 256.0;
 /// Rows summarized by one thread at a time.
 const STEP: usize = 128;
 
@@ -70,8 +72,26 @@ impl Outputs {
     }
 
     fn from_values(logits: Values, classes: usize) -> Result<Self, EstimateError> {
-        check_rows("logits", &logits, classes)?;
+        check_rows("logits", &logits, classes).map_err(|error| match error {
+            EstimateError::NotFinite { index, found, .. } => {
+                EstimateError::NotFiniteLogit { image: index / classes, class: index % classes, found }
+            }
+            error => error,
+        })?;
         Ok(Self { logits, classes, summaries: OnceLock::new() })
+    }
+
+    /// Refuses what can only be probabilities: two rows or more of two classes or more, all of values from 0 to 1 that sum to 1. Logits that a network computed
+    /// need no such check; those that somebody gives may have been softmaxed before.
+    pub fn check_logits(&self) -> Result<(), EstimateError> {
+        let is_probs = |row: &[f32]| {
+            let sum: f64 = row.iter().map(|&p| f64::from(p)).sum();
+            row.iter().all(|p| (0.0..=1.0).contains(p)) && (sum - 1.0).abs() <= SUM_TOLERANCE
+        };
+        if self.classes >= 2 && self.images() >= 2 && self.rows().all(is_probs) {
+            return Err(EstimateError::Probabilities { images: self.images() });
+        }
+        Ok(())
     }
 
     /// Number of images.
@@ -204,6 +224,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn probabilities_are_told_from_logits() {
+        let probs: Vec<f32> = (0..50).flat_map(|i| [i as f32 / 50.0, 0.25 * (1.0 - i as f32 / 50.0)]).collect();
+        let probs: Vec<f32> = probs.chunks(2).flat_map(|p| [p[0], p[1], 1.0 - p[0] - p[1]]).collect();
+        let check = |logits: &[f32], classes: usize| Outputs::new(logits.to_vec(), classes).unwrap().check_logits();
+        assert_eq!(check(&probs, 3), Err(EstimateError::Probabilities { images: 50 }));
+        // Half precision keeps eleven bits, brain floats eight.
+        for bits in [13, 16] {
+            let rounded = |p: &f32| f32::from_bits((p.to_bits() + (1 << (bits - 1))) >> bits << bits);
+            assert!(check(&probs.iter().map(rounded).collect::<Vec<_>>(), 3).is_err(), "{bits}");
+        }
+        let logs: Vec<f32> = probs.iter().map(|p| p.max(1e-9).ln()).collect();
+        assert_eq!(check(&logs, 3), Ok(()));
+        let one_row_astray = [&probs[..], &[0.5, 0.5, 0.5]].concat();
+        assert_eq!(check(&one_row_astray, 3), Ok(()));
+        assert_eq!(
+            (check(&[1.0; 40], 1), check(&[0.0, 1.0], 2)),
+            (Ok(()), Ok(())),
+            "one class or one row tell nothing"
+        );
+    }
+
+    #[test]
     fn logits_of_somebody_else_are_used_where_they_lie() {
         let values: Arc<Vec<f32>> = Arc::new(vec![2.0, 0.0, 0.5, 1.0]);
         let shared = Outputs::shared(values.clone(), 2).unwrap();
@@ -220,7 +262,7 @@ mod tests {
         assert!(matches!(refused(&[1.0, 2.0, 3.0], 2), EstimateError::Ragged { .. }));
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let error = refused(&[1.0, bad], 2);
-            assert!(matches!(error, EstimateError::NotFinite { index: 1, .. }), "{error}");
+            assert!(matches!(error, EstimateError::NotFiniteLogit { image: 0, class: 1, .. }), "{error}");
         }
     }
 

@@ -40,7 +40,22 @@ struct Checked<'a, A> {
 /// Reads an artefact from a file.
 pub(crate) fn load_artefact<A: Artefact>(path: &Path) -> Result<A, RunError> {
     let text = read_artefact(path)?;
-    parse_artefact(&text).map_err(|source| RunError::CalibrationJson { path: path.to_owned(), source })
+    parse_artefact(&text).map_err(|source| refused::<A>(path, &text, source))
+}
+
+/// Why the artefact with this `text` cannot be used: it may be one of another kind.
+pub(crate) fn refused<A: Artefact>(path: &Path, text: &str, source: serde_json::Error) -> RunError {
+    let path = path.to_owned();
+    let value: Option<Value> = serde_json::from_str(text).ok();
+    let has = |field: &str| value.as_ref().is_some_and(|value| value.get(field).is_some());
+    let expected = KINDS.iter().find(|(field, _)| *field == A::FORMAT_FIELD);
+    let found = KINDS.iter().find(|(field, _)| *field != A::FORMAT_FIELD && has(field));
+    match (found, expected) {
+        (Some((_, found)), Some((_, expected))) if !has(A::FORMAT_FIELD) => {
+            RunError::OtherKind { path, found, expected }
+        }
+        _ => RunError::CalibrationJson { path, source },
+    }
 }
 
 /// The text of an artefact's file.

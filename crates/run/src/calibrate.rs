@@ -2,7 +2,7 @@
 
 use crate::basis::{Basis, ScoreOptions};
 use crate::calibration::{CALIBRATION_FORMAT, CLEAN, Calibration, CellFits, ModelIdentity, wants_early_look};
-use crate::calibration_shifts::CalibrationShift;
+use crate::calibration_shifts::{CalibrationShift, check_kinds};
 use crate::cell::{CellRequest, Samples, Setting};
 use crate::cell_job::CellJob;
 use crate::clean_images::CleanImages;
@@ -73,6 +73,11 @@ impl<'a> CalibrationJob<'a> {
         Ok(published_storage(&self.clean.config, &self.clean.dataset, request))
     }
 
+    /// Refuses shifts of which no fit can be made, before any work.
+    pub fn check(&self) -> Result<(), RunError> {
+        check_kinds(&self.shifts, self.others.iter().map(|other| other.data.as_str()))
+    }
+
     /// Cells of the calibration, the clean one included.
     pub fn cells(&self) -> usize {
         1 + self.shifts.len() + self.others.len()
@@ -99,6 +104,7 @@ pub fn calibrate(
     ledger: &mut Ledger,
     watcher: &mut dyn Watcher,
 ) -> Result<Calibration, RunError> {
+    job.check()?;
     let setting = &job.setting;
     let images = CleanImages::default();
     watcher.cell(CLEAN, 0, job.cells());

@@ -2,6 +2,7 @@
 
 use crate::RunError;
 use flipcast_corrupt::{CALIBRATION_KINDS, CorruptionRequest, CorruptionSet};
+use std::collections::BTreeSet;
 
 /// The corruptions that ImageNet-C keeps apart for such uses, each at severities 1 to 5: those of the paper.
 pub const HELD_OUT: [&str; 4] = ["speckle_noise", "gaussian_blur", "spatter", "saturate"];
@@ -36,7 +37,7 @@ impl CalibrationShift {
         Self { name: format!("{set}/{kind}:{severity}"), kind: kind.to_owned() }
     }
 
-    /// Reads a list: `family`, `held-out`, and corruptions such as `fog:3`, parted by commas.
+    /// Reads a list: `family`, `held-out`, and corruptions such as `fog:3`, parted by commas. What is named twice is taken once.
     ///
     /// ```
     /// use flipcast_run::CalibrationShift;
@@ -47,7 +48,7 @@ impl CalibrationShift {
     /// # Ok::<(), flipcast_run::RunError>(())
     /// ```
     pub fn parse_list(list: &str) -> Result<Vec<Self>, RunError> {
-        let mut shifts = Vec::new();
+        let mut shifts: Vec<Self> = Vec::new();
         for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             match name {
                 "family" => shifts.extend(Self::family()),
@@ -58,7 +59,21 @@ impl CalibrationShift {
                 }
             }
         }
+        let mut seen = BTreeSet::new();
+        shifts.retain(|shift| seen.insert(shift.name.clone()));
         Ok(shifts)
+    }
+}
+
+/// Refuses `shifts` and `others`, labelled images each a kind of its own, that are fewer than two kinds: errors are measured on a kind left out.
+pub fn check_kinds<'a>(shifts: &'a [CalibrationShift], others: impl Iterator<Item = &'a str>) -> Result<(), RunError> {
+    let kinds: BTreeSet<&str> = shifts.iter().map(|shift| shift.kind.as_str()).chain(others).collect();
+    match kinds.len() {
+        0 => Err(RunError::FewKinds { found: "no kind of shift".to_owned() }),
+        1 => Err(RunError::FewKinds {
+            found: kinds.into_iter().map(|kind| format!("one kind of shift, `{kind}`")).collect(),
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -81,5 +96,23 @@ mod tests {
         assert_eq!(CalibrationShift::parse_list("held-out").unwrap().len(), 20);
         assert!(CalibrationShift::parse_list("").unwrap().is_empty());
         assert!(CalibrationShift::parse_list("fogg:3").is_err());
+        assert_eq!(CalibrationShift::parse_list("fog:3,family,fog:3,family").unwrap().len(), 28);
+    }
+
+    #[test]
+    fn a_calibration_needs_two_kinds_of_shift() {
+        let check = |list: &str, others: &[&str]| {
+            check_kinds(&CalibrationShift::parse_list(list).unwrap(), others.iter().copied()).map_err(|e| e.to_string())
+        };
+        let one = "the calibration has one kind of shift, `fog`, expected at least two kinds of shift";
+        assert_eq!(check("fog:3,fog:4", &[]), Err(one.to_owned()));
+        assert_eq!(
+            check("", &[]),
+            Err("the calibration has no kind of shift, expected at least two kinds of shift".to_owned())
+        );
+        assert!(check("", &["night", "night"]).is_err());
+        for (list, others) in [("fog:3,snow:3", &[][..]), ("fog:3", &["night"]), ("", &["night", "rain"])] {
+            assert_eq!(check(list, others), Ok(()));
+        }
     }
 }

@@ -76,6 +76,12 @@ pub enum RunError {
         /// All images.
         images: usize,
     },
+    /// Errors are measured on kinds of shift left out, so that another must be left.
+    #[error("the calibration has {found}, expected at least two kinds of shift")]
+    FewKinds {
+        /// The kinds, counted.
+        found: String,
+    },
     /// A label that is no single class of the network.
     #[error("image {index} has a label that is not one of the model's {classes} classes")]
     OutsideClassSpace {
@@ -116,6 +122,16 @@ pub enum RunError {
         /// Where and why.
         #[source]
         source: serde_json::Error,
+    },
+    /// An artefact of a kind that is of no use here.
+    #[error("`{path}` is {found}, expected {expected}")]
+    OtherKind {
+        /// The artefact.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+        /// What was expected.
+        expected: &'static str,
     },
     /// An artefact of other weights, settings or time.
     #[error("the calibration is for {what} `{found}`, but this run has `{expected}`")]
@@ -188,9 +204,15 @@ impl Hint for RunError {
             Self::Unlabelled { .. } => {
                 "answers are needed here: give a dataset with labels, such as class folders or a list file"
             }
+            Self::FewKinds { .. } => {
+                "add another corruption, or other labelled images; severities of one corruption are of one kind"
+            }
             Self::Restore(source) => return source.hint(),
             Self::OutsideClassSpace { .. } => "check that the dataset has the model's classes",
             Self::CalibrationJson { .. } => "calibrate the model, which writes such a file",
+            Self::OtherKind { .. } => {
+                "outputs alone go with a calibration made of outputs, a network with one made of images"
+            }
             Self::EarlierAdvice => {
                 "make it again with `flipcast calibrate --advise`; its cells are kept, its trials are run again"
             }

@@ -4,6 +4,8 @@ use flipcast_estimate::{AccuracyFit, AdaptedFit, Estimate, Flag, Opinions, Signa
 
 /// Fewer classes than this, and one of them decides.
 const FEW_CLASSES: f64 = 3.0;
+/// Means of the same numbers differ by less, whatever their order.
+const ROUNDING: f64 = 1e-9;
 /// Errors hardly shrink beyond this many images.
 const MANY_IMAGES: usize = 1000;
 
@@ -63,21 +65,32 @@ fn seen(clean: Option<&Signals>, signals: &Signals) -> String {
         Some(clean) => format!("{} (clean labelled images: {})", percent(value(signals)), percent(value(clean))),
         None => percent(value(signals)),
     };
+    let second = match looked_twice(signals) {
+        true => format!("the model gives {} to the answers of a second look; ", beside(|signals| signals.cross)),
+        false => String::new(),
+    };
     format!(
-        "Mean confidence is {}; the model gives {} to the answers of a second look under other statistics; its answers are \
-         spread over about {:.0} of {} classes.",
+        "Mean confidence is {}; {second}its answers are spread over about {:.0} of {} classes.",
         beside(|signals| signals.confidence),
-        beside(|signals| signals.cross),
         signals.present_classes(),
         signals.classes
     )
 }
 
+/// Whether there was a second look. Where there is none, the first stands in for it.
+fn looked_twice(signals: &Signals) -> bool {
+    let differ = |first: f64, second: f64| (first - second).abs() > ROUNDING;
+    differ(signals.confidence, signals.second_confidence)
+        || differ(signals.entropy, signals.second_entropy)
+        || differ(signals.confidence, signals.cross)
+}
+
 fn strange(clean: Option<&Signals>, signals: &Signals, times: f64) -> String {
     let beside =
         clean.map_or(String::new(), |clean| format!(" (clean labelled images: {})", percent(clean.second_confidence)));
+    let whose = if looked_twice(signals) { "The second look's own" } else { "Mean" };
     format!(
-        "The second look's own confidence is {}{beside}, {times:.1} times as far below what known shifts lead to expect as that of any sample of a kind of shift the fit had not seen: \
+        "{whose} confidence is {}{beside}, {times:.1} times as far below what known shifts lead to expect as that of any sample of a kind of shift the fit had not seen: \
          these may be pictures of another kind, the interval is as many times as wide, and a few labels would tell more.",
         percent(signals.second_confidence)
     )
@@ -141,6 +154,16 @@ mod tests {
             "{text}"
         );
         assert!(!seen(None, &signals()).contains("clean"));
+    }
+
+    #[test]
+    fn a_second_look_is_told_of_only_where_there_was_one() {
+        assert!(seen(None, &signals()).contains("60.0% to the answers of a second look"));
+        // The first look stands in for the second.
+        let once = Signals { cross: 0.8, reverse: 0.8, ..signals() };
+        assert_eq!(seen(None, &once), "Mean confidence is 80.0%; its answers are spread over about 4 of 10 classes.");
+        assert!(strange(None, &once, 2.0).starts_with("Mean confidence is 80.0%"));
+        assert!(strange(None, &signals(), 2.0).starts_with("The second look's own confidence is 80.0%"));
     }
 
     #[test]

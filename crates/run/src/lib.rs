@@ -54,7 +54,7 @@ pub use agreement::{Agreement, Witness, measure_agreement};
 pub use basis::{Basis, ScoreOptions};
 pub use calibrate::{CalibrationJob, CleanCell, calibrate, clean_cell, corrupted};
 pub use calibration::{CALIBRATION_FORMAT, Calibration, ModelIdentity};
-pub use calibration_shifts::{CalibrationShift, HELD_OUT};
+pub use calibration_shifts::{CalibrationShift, HELD_OUT, check_kinds};
 pub use cell::{CellRequest, Observation, Samples, Setting};
 pub use cell_job::{CellJob, ObservedCell, PreparedCell, make_cells};
 pub use clean_images::CleanImages;

@@ -1,7 +1,7 @@
 //! Calibrations on disk.
 
 use crate::Basis;
-use crate::artefact::{Artefact, checked_value, load_artefact, parse_artefact, read_artefact, to_json};
+use crate::artefact::{Artefact, checked_value, load_artefact, parse_artefact, read_artefact, refused, to_json};
 use crate::calibration::{CALIBRATION_FORMAT, Calibration, CellFits, ModelIdentity, wants_early_look};
 use crate::{RunError, Scope};
 use flipcast_images::preprocess::Preprocess;
@@ -28,8 +28,9 @@ impl Calibration {
     /// # Errors
     /// When the file cannot be read or its cells lack what today's fits need.
     pub fn refit(path: &Path) -> Result<Self, RunError> {
-        let refused = |source| RunError::CalibrationJson { path: path.to_owned(), source };
-        let mut value = checked_value::<Self>(&read_artefact(path)?).map_err(refused)?;
+        let text = read_artefact(path)?;
+        let refused = |source| refused::<Self>(path, &text, source);
+        let mut value = checked_value::<Self>(&text).map_err(refused)?;
         let mut take = |fitted| value.as_object_mut().and_then(|fields| fields.remove(fitted));
         let (_, adapted) = (take("accuracy"), take("adapted_accuracy"));
         let kept: Self = serde_json::from_value(value).map_err(refused)?;
@@ -60,6 +61,19 @@ impl Calibration {
         to_json(self)
     }
 
+    /// What is worth telling where images that `model` prepares by its own settings, `preprocess`, are brought to size otherwise than those it was made with. It may be
+    /// right ([`check_fits`](Self::check_fits)), or an option too many.
+    pub fn sizing_note(&self, model: &Model, preprocess: &Preprocess) -> Option<String> {
+        let is_own = model.preprocess().is_none_or(|own| own.sizes_as(preprocess));
+        (is_own && !preprocess.sizes_as(&self.preprocess)).then(|| {
+            format!(
+                "images are brought to size otherwise than those of the calibration (here: {}; there: {}), which is right only where these came in another size",
+                preprocess.sizing(),
+                self.preprocess.sizing()
+            )
+        })
+    }
+
     /// Refuses a model, normalisation or class space other than those it was made with. How images are brought to size may differ:
     /// ready-made sets such as ImageNet-C come in the network's size, the labelled images do not.
     pub fn check_fits(&self, model: &Model, preprocess: &Preprocess, scope: &Scope) -> Result<(), RunError> {
@@ -77,7 +91,7 @@ impl Calibration {
             return other("the weights", found, expected);
         }
         if self.preprocess.normalise != preprocess.normalise {
-            let [found, expected] = [&self.preprocess, preprocess].map(|p| format!("{:?}", p.normalise));
+            let [found, expected] = [&self.preprocess, preprocess].map(|p| p.normalise.to_string());
             return other("the normalisation", found, expected);
         }
         if scope.num_classes() != self.basis.reference.classes {

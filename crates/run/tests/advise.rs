@@ -36,10 +36,14 @@ fn pictures(count: usize, model: &Model, labelled: bool) -> OpenedData {
 
 /// A calibration with advice, and the ledger that keeps its trials.
 fn calibration(model: &Model) -> (Calibration, Ledger) {
+    calibration_on(model, "fog:1,brightness:2,spatter:1,saturate:2,frost:1,contrast:1,jpeg_compression:1,pixelate:1")
+}
+
+fn calibration_on(model: &Model, shifts: &str) -> (Calibration, Ledger) {
     let data = pictures(40, model, true);
     let protocol = FlipProtocol::for_network("statistics", model.graph()).expect("a known protocol");
     let setting = Setting { model, protocol: &protocol, device: Device::cpu(1) };
-    let shifts = CalibrationShift::parse_list("fog:1,brightness:2").expect("known corruptions");
+    let shifts = CalibrationShift::parse_list(shifts).expect("known corruptions");
     let job = CalibrationJob { shifts, ..CalibrationJob::new(setting, data.request()) };
     let mut ledger = Ledger::in_memory();
     let mut calibration = calibrate(&job, &mut ledger, &mut Unwatched).expect("labelled pictures");
@@ -89,7 +93,22 @@ fn the_best_are_tried_on_all_images_and_labels_are_never_looked_at() {
     assert!(gains.is_sorted_by(|a, b| a >= b), "{gains:?}");
     assert_eq!(seen.recommended.is_some(), gains[0] >= LEAST_GAIN);
     for tried in &seen.tried {
-        assert!(tried.low <= tried.gain && tried.gain <= tried.high && (0.0..=1.0).contains(&tried.risk));
+        assert!(
+            tried.low <= tried.gain
+                && tried.gain <= tried.high
+                && tried.risk.is_some_and(|risk| (0.0..=1.0).contains(&risk))
+        );
+    }
+}
+
+#[test]
+fn nothing_is_recommended_where_the_risk_is_unknown() {
+    let model = model("cifar_resnet8_w4");
+    let (calibration, _) = calibration_on(&model, "fog:1,brightness:2");
+    let found = advice(&model, &calibration, false);
+    assert_eq!((found.recommended, found.stop_after), (None, None));
+    for tried in found.tried.iter().filter(|tried| tried.flips > 0.0) {
+        assert_eq!((tried.risk, tried.low, tried.high), (None, -1.0, 1.0));
     }
 }
 

@@ -147,7 +147,8 @@ const adaptedView = (counts, window) => {
   let accuracy = 'Its accuracy is not estimated: this calibration did not learn what adapting gains (flipcast calibrate --advise).';
   if (last) {
     accuracy = (last.estimate ? `${percent(last.estimate.accuracy)} of the last ${count(last.images)} images are right, ${interval(last.estimate)}: ` : '') +
-      `${points(last.gain)} points over the source model (${points(last.low)} to ${points(last.high)}); it is worse with probability ${percent(last.risk, 0)}.`;
+      `${points(last.gain)} points over the source model (${points(last.low)} to ${points(last.high)});` +
+      (last.risk === null ? ' the calibration knows too few kinds of shift to tell the risk that it is worse.' : ` it is worse with probability ${percent(last.risk, 0)}.`);
   } else if (settings.estimates_gain) accuracy = 'No window of it is full yet.';
   return [make('h2', {}, 'Adapted network'), make('p', { id: 'adapted' }, accuracy),
     make('p', { class: 'hint' }, `Predicted ${count(counts.images)} images, ${count(counts.changed_images)} otherwise than the source model; the guard allowed ${count(counts.allowed_images)}` +

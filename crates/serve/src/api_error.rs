@@ -75,6 +75,10 @@ impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Stream(error) => error.into(),
+            Refusal::Values(image) => Self::bad_request(format!(
+                "the values of image {image} of the request are too large: the network's logits of them are not finite"
+            ))
+            .with_hint("send values as the preprocessing makes them, or pixels as UINT8"),
             Refusal::Network(reason) => {
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the network cannot run: {reason}"))
             }

@@ -3,7 +3,7 @@
 use crate::adaptation::{AdaptedBatch, Adapting};
 use crate::event::Event;
 use crate::metrics::Metrics;
-use crate::network::{BATCH, LookedAt, Network};
+use crate::network::{BATCH, LookedAt, Network, NetworkFailure};
 use crate::prepared::{KeptFile, Prepared};
 use crate::store::Write;
 use crate::streams::{StreamError, Streams};
@@ -64,6 +64,8 @@ pub struct Answer {
 pub enum Refusal {
     /// The stream cannot be used.
     Stream(StreamError),
+    /// The values of this image of the request are too large for the network.
+    Values(usize),
     /// The network failed.
     Network(String),
     /// The state could not be written, so that nothing was counted.
@@ -174,7 +176,16 @@ impl Engine {
         }
         let outputs = match self.predict(&jobs) {
             Ok(outputs) => outputs,
-            Err(reason) => {
+            // The other requests of the batch are no part of it.
+            Err(NetworkFailure::Values(_)) if jobs.len() > 1 => {
+                return jobs.into_iter().for_each(|job| self.serve(vec![job]));
+            }
+            Err(NetworkFailure::Values(image)) => {
+                self.shared.log.info("values_too_large", &[("image", image.into())]);
+                jobs.into_iter().for_each(|job| drop(job.reply.send(Err(Refusal::Values(image)))));
+                return;
+            }
+            Err(NetworkFailure::Network(reason)) => {
                 self.shared.log.error("network_failed", &[("error", reason.as_str().into())]);
                 jobs.into_iter().for_each(|job| drop(job.reply.send(Err(Refusal::Network(reason.clone())))));
                 return;
@@ -195,7 +206,7 @@ impl Engine {
     }
 
     /// Outputs of every job, predicted in batches that are as full as can be.
-    fn predict(&mut self, jobs: &[Job]) -> Result<Vec<JobOutputs>, String> {
+    fn predict(&mut self, jobs: &[Job]) -> Result<Vec<JobOutputs>, NetworkFailure> {
         let (mut all, mut embeddings) = (Vec::new(), Vec::new());
         let images: Vec<&Prepared> = jobs
             .iter()
@@ -203,10 +214,15 @@ impl Engine {
             .flatten()
             .collect();
         if !images.is_empty() {
-            let network = self.network.as_mut().ok_or("there is no network")?;
+            let nothing = || NetworkFailure::Network("there is no network".to_owned());
+            let network = self.network.as_mut().ok_or_else(nothing)?;
             let started = Instant::now();
-            for batch in images.chunks(BATCH) {
-                network.predict(batch.iter().copied(), &mut all, &mut embeddings)?;
+            for (number, batch) in images.chunks(BATCH).enumerate() {
+                let predicted = network.predict(batch.iter().copied(), &mut all, &mut embeddings);
+                predicted.map_err(|failure| match failure {
+                    NetworkFailure::Values(place) => NetworkFailure::Values(number * BATCH + place),
+                    failure => failure,
+                })?;
             }
             self.shared.metrics.network_seconds(started.elapsed().as_secs_f64());
         }

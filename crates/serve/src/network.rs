@@ -4,11 +4,11 @@ use crate::ServeError;
 use crate::adaptation::{AdaptedBatch, Adapting};
 use crate::prepared::{Preparation, Prepared};
 use flipcast_estimate::FLIP_BATCH;
-use flipcast_exec::Purpose;
+use flipcast_exec::{ExecError, Purpose};
 use flipcast_ground::with_causes;
 use flipcast_models::Model;
 use flipcast_run::monitor::{BatchLook, BatchLooks, MonitorBasis};
-use flipcast_run::{Device, PooledNetwork};
+use flipcast_run::{Device, PooledNetwork, RunError};
 use std::collections::HashMap;
 
 /// Images of a batch of the network.
@@ -30,6 +30,15 @@ pub struct Network {
     /// Images of the batch that each stream is filling, and the source model's classes of them.
     waiting: HashMap<String, Vec<(Prepared, usize)>>,
     waiting_bytes: usize,
+}
+
+/// Why there are no outputs.
+#[derive(Debug)]
+pub enum NetworkFailure {
+    /// The values that a request gave for this of the images lead beyond the numbers that a network has. Its weights are finite, as was seen when it was loaded.
+    Values(usize),
+    /// The network cannot run.
+    Network(String),
 }
 
 /// A batch of a stream, looked at again.
@@ -59,16 +68,22 @@ impl Network {
     /// The source model's logits and, where they are needed, embeddings.
     pub fn predict<'a>(
         &mut self,
-        images: impl ExactSizeIterator<Item = &'a Prepared>,
+        images: impl ExactSizeIterator<Item = &'a Prepared> + Clone,
         logits: &mut Vec<f32>,
         embeddings: &mut Vec<f32>,
-    ) -> Result<(), String> {
-        let batch = self.preparation.batch(images, std::mem::take(&mut self.spare));
+    ) -> Result<(), NetworkFailure> {
+        let batch = self.preparation.batch(images.clone(), std::mem::take(&mut self.spare));
         let predicted = self.source.forward(&batch).map(|predicted| logits.extend_from_slice(predicted.values()));
         self.spare = batch.into_memory().values;
-        predicted.map_err(|error| with_causes(&error))?;
+        // Bytes are bounded, whoever sends them; values are not.
+        let are_values = |place: usize| matches!(images.clone().nth(place), Some(Prepared::Values(_)));
+        predicted.map_err(|error| match error {
+            ExecError::NonFiniteLogits { image } if are_values(image) => NetworkFailure::Values(image),
+            error => NetworkFailure::Network(with_causes(&error)),
+        })?;
         if self.embeds {
-            let embedding = self.source.tap("embedding").map_err(|error| with_causes(&error))?;
+            let embedding = self.source.tap("embedding");
+            let embedding = embedding.map_err(|error| NetworkFailure::Network(with_causes(&error)))?;
             embeddings.extend_from_slice(embedding.values());
         }
         Ok(())
@@ -115,7 +130,16 @@ impl Network {
         let memory = std::mem::take(&mut self.spare);
         let batch = self.preparation.batch(images.iter().map(|(image, _)| image), memory);
         let look = self.second.as_mut().map(|second| second.look(&batch)).transpose();
-        let look = look.map_err(|error| with_causes(&error))?;
+        let look = match look {
+            // Values whose squares are no numbers any more: such a batch is not looked at again.
+            Err(RunError::Exec(ExecError::NonFiniteLogits { .. }))
+                if images.iter().any(|(image, _)| matches!(image, Prepared::Values(_))) =>
+            {
+                self.spare = batch.into_memory().values;
+                return Ok(None);
+            }
+            look => look.map_err(|error| with_causes(&error))?,
+        };
         let classes: Vec<usize> = images.iter().map(|(_, class)| *class).collect();
         let adapted = self.adapting.as_mut().map(|adapting| adapting.step(stream, &batch, &classes)).transpose()?;
         self.spare = batch.into_memory().values;

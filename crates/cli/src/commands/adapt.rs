@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "DATA")]
     clean: Option<String>,
     /// How many of the clean images are used
-    #[arg(long, value_name = "N", default_value_t = 2000)]
+    #[arg(long, value_name = "N", default_value_t = 2000, requires = "clean")]
     clean_images: usize,
     /// End after N batches
     #[arg(long, value_name = "N")]
@@ -81,7 +81,7 @@ pub struct Args {
     #[arg(long)]
     no_source: bool,
     /// Look at the clusters of the first 512 images after every N batches, and tell: entropy, how tight clusters are (silhouette), how far they have
-    /// moved from the source model's, and flips. Tight and near is the phase that helps; tight and moving away the phase that harms
+    /// moved, and how many answers changed, since the source parameters with the statistics that the method uses. Tight and near is the phase that helps; tight and moving away the phase that harms
     #[arg(long, value_name = "N")]
     watch: Option<usize>,
     /// Start from an adapted vector that --save-affine wrote

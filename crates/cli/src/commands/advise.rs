@@ -1,6 +1,6 @@
 //! `flipcast advise`: should this model be adapted to these images, how, and for how long?
 
-use super::estimate::check_calibration;
+use super::estimate::{check_calibration, note_sizing};
 use super::files::Files;
 use super::inputs::{DataArgs, ModelArgs, PreprocessArgs};
 use super::scoring::{ScoringArgs, check_level};
@@ -100,6 +100,7 @@ pub fn run(args: &Args) -> Result<()> {
     for (number, (spec, data)) in datasets.iter().enumerate() {
         watcher.cell(spec, number, datasets.len());
         calibration.check_fits(&model, &data.preprocess, &data.scope)?;
+        note_sizing(&calibration, &model, (spec, &data.preprocess), |note| args.scoring.progress.note(note));
         let request = args.scoring.request(data);
         let found = advise_on(&setting, (&calibration, fit), &request, options, &mut ledger, &mut watcher)
             .with_context(|| format!("cannot advise on `{spec}`"))?;
@@ -174,7 +175,7 @@ fn row(tried: &TriedCandidate) -> Vec<String> {
         grouped(tried.images),
         points(tried.gain),
         format!("{} to {}", points(tried.low), points(tried.high)),
-        percent(tried.risk),
+        tried.risk.map_or_else(|| "unknown".to_owned(), percent),
         percent(tried.flips),
         curve.join(" ") + &phase,
         tried.truth.map_or_else(String::new, points),
@@ -184,6 +185,11 @@ fn row(tried: &TriedCandidate) -> Vec<String> {
 /// What to do, in a sentence or two.
 fn recommendation(found: &AdviceResult) -> Result<String> {
     let advice = &found.advice;
+    if advice.recommended.is_none() && advice.tried.iter().any(|tried| tried.risk.is_none()) {
+        return Ok("leave the model as it is: the calibration's shifts are too few kinds to tell the risk of losing accuracy; \
+                   the 18 that `flipcast calibrate --advise` takes by itself are enough\n"
+            .to_owned());
+    }
     let Some(chosen) = &advice.recommended else {
         return Ok("leave the model as it is: nothing is expected to gain half a point or more\n".to_owned());
     };
@@ -196,7 +202,7 @@ fn recommendation(found: &AdviceResult) -> Result<String> {
         points(best.gain),
         points(best.low),
         points(best.high),
-        percent(best.risk),
+        best.risk.map_or_else(|| "unknown".to_owned(), percent),
     );
     if let Some(source) = &found.source {
         text += &format!(", hence about {}", percent((source.accuracy + best.gain).clamp(0.0, 1.0)));

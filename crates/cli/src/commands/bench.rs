@@ -97,14 +97,14 @@ pub fn run(args: &Args) -> Result<()> {
     let device = args.device.device(args.threads)?;
     let (change, file) = (args.preprocess.change(), Path::new(&args.model));
     ensure!(
-        change.is_empty() || (file.exists() && !args.cell.cell),
+        change.is_empty() || file.exists() || args.cell.weights.is_some(),
         "preprocessing was given for `{}`, which is made of random weights; it belongs to a file",
         args.model
     );
     if args.cell.cell {
         let threads = thread_count(args.threads)?;
-        let (architecture, classes, json) = (args.model.as_str(), args.classes, args.json);
-        return bench_cell::run(&args.cell, &Place { architecture, classes, device, threads, json });
+        let (model, classes, json) = (args.model.as_str(), args.classes, args.json);
+        return bench_cell::run(&args.cell, &Place { model, change: &change, classes, device, threads, json });
     }
     let model = match file.exists() {
         true => Model::load(LoadRequest { preprocess: Some(&change), ..LoadRequest::new(file) })?,

@@ -5,7 +5,7 @@ use crate::output::print;
 use anyhow::{Context, Result, ensure};
 use flipcast_corrupt::blocks::jpeg::encode;
 use flipcast_images::dataset::{InMemory, Payload, Sample};
-use flipcast_images::preprocess::{Normalise, Preprocess};
+use flipcast_images::preprocess::{Normalise, Preprocess, PreprocessChange};
 use flipcast_images::{Image, Label};
 use flipcast_models::Model;
 use flipcast_run::open::{DataRequest, ModelRequest, OpenedData};
@@ -46,15 +46,18 @@ pub struct CellArgs {
     protocol: String,
     /// Trained weights in place of random ones of --model
     #[arg(long, requires = "cell", value_name = "FILE")]
-    weights: Option<PathBuf>,
+    pub weights: Option<PathBuf>,
     /// Labelled images in place of made-up ones
     #[arg(long, requires = "cell", value_name = "DATA")]
     data: Option<String>,
 }
 
-/// Where to run, and with which random weights where none are given.
+/// What to run, and where.
 pub struct Place<'a> {
-    pub architecture: &'a str,
+    /// A weight file, or an architecture, which gets random weights where none are given.
+    pub model: &'a str,
+    /// How the weight file's images are prepared otherwise than it says.
+    pub change: &'a PreprocessChange,
     pub classes: usize,
     pub device: Device,
     /// Threads that read and corrupt images.
@@ -100,9 +103,10 @@ struct CellTimes {
 /// Makes the cells and prints the report.
 pub fn run(args: &CellArgs, place: &Place) -> Result<()> {
     ensure!(args.cells > 0 && args.images > 0, "--cells and --images are expected to be at least 1");
-    let model = match &args.weights {
-        Some(path) => ModelRequest::new(path).open()?,
-        None => random_model(place.architecture, place.classes)?,
+    let file = Some(Path::new(place.model)).filter(|file| file.exists());
+    let model = match args.weights.as_deref().or(file) {
+        Some(path) => ModelRequest { preprocess: Some(place.change), ..ModelRequest::new(path) }.open()?,
+        None => random_model(place.model, place.classes)?,
     };
     let mut data = open(args.data.as_deref(), args.images, &model)?;
     data.config.threads = place.threads;

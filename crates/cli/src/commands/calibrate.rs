@@ -7,6 +7,7 @@ use super::outputs::LabelledLogitsArgs;
 use super::scoring::{ScoringArgs, flip_protocol, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
+use crate::interrupt::end_on_signal;
 use crate::output::print;
 use crate::progress::duration;
 use crate::table::{counted, grouped, render};
@@ -18,11 +19,11 @@ use flipcast_ground::is_special;
 use flipcast_models::{Model, RestoredNorms};
 use flipcast_record::write_atomically;
 use flipcast_run::advise::learn_advice;
-use flipcast_run::open::{LabelRule, OpenedData};
+use flipcast_run::open::{LabelMatchError, LabelRule, OpenError, OpenedData};
 use flipcast_run::{
     Basis, Calibration, CalibrationCost, CalibrationJob, CalibrationShift, CleanImages, Fits, FlipProtocol, Ledger,
-    OutputsCalibration, RESTORE_IMAGES, RestoreOptions, ScoreOptions, Setting, TrainingCrop, calibrate, clean_cell,
-    make_cells, measure_cost, restore_norms,
+    OutputsCalibration, RESTORE_IMAGES, RestoreOptions, RunError, ScoreOptions, Setting, TrainingCrop, calibrate,
+    check_kinds, clean_cell, make_cells, measure_cost, restore_norms,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -74,7 +75,8 @@ pub struct Args {
     #[arg(long, default_value = "uniform")]
     marginal: String,
     /// What is done to the images: `family` (18 kinds of flipcast's own), `held-out` (four of ImageNet-C, as in the paper),
-    /// corruptions such as `fog:3`, or several of these parted by commas. Intervals need at least nine kinds
+    /// corruptions such as `fog:3`, or several of these parted by commas. Two kinds are needed, --also counted; intervals
+    /// need at least nine
     #[arg(long, value_name = "LIST", default_value = "family")]
     shifts: String,
     /// Other labelled images, such as those of another camera or season: each is a kind of shift too
@@ -131,7 +133,15 @@ pub fn run(args: &Args) -> Result<()> {
 fn refit(RefitArgs { earlier, out }: &RefitArgs) -> Result<()> {
     let files = Files::default().reads("the calibration", Some(earlier));
     files.writes("--out", "calibration.json", Some(out)).check()?;
-    let calibration = Calibration::refit(earlier)?;
+    let calibration = Calibration::refit(earlier).map_err(|error| match error {
+        RunError::OtherKind { .. } => anyhow::Error::new(Advised {
+            problem: format!("`{}` is a calibration of outputs alone, expected one of a network", earlier.display()),
+            hint:
+                "make it again from its files of logits and labels, which takes seconds: `flipcast calibrate --logits`"
+                    .to_owned(),
+        }),
+        error => error.into(),
+    })?;
     write_atomically(out, calibration.to_json()?.as_bytes())?;
     let Calibration { model, basis, source, accuracy, .. } = &calibration;
     print(&summary(&model.name, basis, Some(source), accuracy.as_ref()))?;
@@ -141,7 +151,7 @@ fn refit(RefitArgs { earlier, out }: &RefitArgs) -> Result<()> {
 /// Calibrates from files of logits.
 fn calibrate_outputs(args: &Args) -> Result<()> {
     let scoring = &args.scoring;
-    scoring.end_on_interrupt()?;
+    end_on_signal("nothing is kept".to_owned())?;
     let mut watcher = scoring.watcher("calibrate");
     let calibration =
         args.outputs.calibrate(&args.marginal, args.temperature, scoring.seed, &args.out, &mut watcher)?;
@@ -163,6 +173,14 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
     let protocol = if args.quick { "statistics" } else { &args.protocol };
     // A misspelt name should not wait for the weights.
     FlipProtocol::named(protocol)?;
+    let shifts = CalibrationShift::parse_list(&args.shifts)?;
+    let mut also: Vec<&String> = Vec::new();
+    for data in &args.also {
+        if !also.contains(&data) {
+            also.push(data);
+        }
+    }
+    check_kinds(&shifts, also.iter().map(|data| data.as_str()))?;
     let files = Files::default().reads_model(model_args).reads_data(images.data.iter().chain(&args.also));
     let files = files.writes("--out", "calibration.json", Some(&args.out));
     files.writes("--record", "cells.jsonl", scoring.record.as_deref()).check()?;
@@ -174,7 +192,7 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
         }
         .into());
     }
-    let data = images.open(images.only()?, &model, scoring.seed, &scoring.progress)?;
+    let data = open_labelled(images, images.only()?, &model, &scoring)?;
     if data.spec.corruption.is_some() {
         return Err(Advised {
             problem: format!("--data is `{}`, with a corruption, but a calibration is made on clean images", data.spec),
@@ -194,13 +212,10 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
         .into());
     }
     let protocol = flip_protocol(protocol, &model, scoring.seed)?;
-    let others: Vec<_> = args
-        .also
-        .iter()
-        .map(|data| images.open(data, &model, scoring.seed, &scoring.progress))
-        .collect::<Result<_, _>>()?;
+    let others: Vec<_> =
+        also.iter().map(|data| open_labelled(images, data, &model, &scoring)).collect::<Result<_>>()?;
     let job = CalibrationJob {
-        shifts: CalibrationShift::parse_list(&args.shifts)?,
+        shifts,
         others: others.iter().map(|data| scoring.request(data)).collect(),
         setting: Setting { model: &model, protocol: &protocol, device: devices[0] },
         clean: scoring.request(&data),
@@ -247,6 +262,28 @@ fn calibrate_network(args: &Args, model_args: &ModelArgs, images: &DataArgs) -> 
         )?;
     }
     finish(basis, &args.out)
+}
+
+/// Opens images whose labels are needed, so that to ignore them is no advice.
+fn open_labelled(images: &DataArgs, spec: &str, model: &Model, scoring: &ScoringArgs) -> Result<OpenedData> {
+    images.open(spec, model, scoring.seed, &scoring.progress).map_err(|error| {
+        let OpenError::Labels { source, .. } = &error else {
+            return error.into();
+        };
+        let hint = match source {
+            LabelMatchError::OtherNumbers { .. } => "match the classes by name: `--labels auto`",
+            LabelMatchError::NoNames { .. } => {
+                "give the model's card the class names, or map the classes: `--class-map FILE`"
+            }
+            LabelMatchError::UnknownNames { .. } => {
+                "map the classes: `--class-map FILE`; if only the names differ, match by number: `--labels index`"
+            }
+            LabelMatchError::OtherOutputs { .. } | LabelMatchError::ClassMap(_) | LabelMatchError::Space(_) => {
+                return error.into();
+            }
+        };
+        anyhow::Error::new(Advised { problem: source.to_string(), hint: hint.to_owned() }).context(error.to_string())
+    })
 }
 
 /// Says what is to be said about the number of images, and where the artefact is.

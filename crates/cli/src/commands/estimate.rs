@@ -12,6 +12,7 @@ use super::outputs::{self, LogitsArgs};
 use super::scoring::{ScoringArgs, check_level, parse_marginal};
 use super::thread_count;
 use crate::failure::Advised;
+use crate::interrupt::end_on_signal;
 use crate::output::print;
 use crate::table::{counted, grouped, percent, render};
 use anyhow::{Context, Result, bail};
@@ -19,7 +20,9 @@ use clap::Subcommand;
 use flipcast_estimate::{Estimate, Flag};
 use flipcast_ground::nearest_quoted;
 use flipcast_images::dataset::DataError;
+use flipcast_images::preprocess::Preprocess;
 use flipcast_images::table::write_npy;
+use flipcast_models::Model;
 use flipcast_run::{
     Calibration, Cell, CellEstimates, CellJob, CleanImages, EstimateSource, Estimates, FlipProtocol, ImageGuesses,
     ImageMemory, Ledger, PAPER_FITS, PaperFit, Samples, Setting, Watcher, in_flight, make_cells,
@@ -125,7 +128,7 @@ fn files(args: &Args) -> Files<'_> {
 
 /// Estimates from a file of logits.
 fn estimate_outputs(args: &Args, calibration: &Path, logits: &Path) -> Result<()> {
-    args.scoring.end_on_interrupt()?;
+    end_on_signal("nothing is kept".to_owned())?;
     check_level(args.shown.level)?;
     check_calibration(calibration)?;
     let (cell, estimates) =
@@ -174,6 +177,10 @@ fn estimate_network(args: &Args, artefact: &Path, model: &ModelArgs, data: &Data
     };
     let setting = Setting { model: &model, protocol: &protocol, device: devices[0] };
     let images = data.open_all(&model, &args.scoring)?;
+    if let Some(calibration) = &calibration {
+        let note = |text: &str| args.scoring.progress.note(text);
+        images.iter().for_each(|(spec, data)| note_sizing(calibration, &model, (spec, &data.preprocess), note));
+    }
     let source = match (&calibration, published) {
         (Some(calibration), _) => EstimateSource::Calibration(calibration, marginal.as_ref()),
         (None, published) => {
@@ -275,6 +282,18 @@ pub(super) fn check_calibration(path: &Path) -> Result<()> {
         hint: format!("names like it are {}; `flipcast calibrate` makes one for a model", nearest_quoted(&name, known)),
     }
     .into())
+}
+
+/// Says where the images of `spec` are brought to size otherwise than those of the calibration.
+pub(super) fn note_sizing(
+    calibration: &Calibration,
+    model: &Model,
+    (spec, preprocess): (&str, &Preprocess),
+    note: impl Fn(&str),
+) {
+    if let Some(text) = calibration.sizing_note(model, preprocess) {
+        note(&format!("note: `{spec}`: {text}"));
+    }
 }
 
 fn check_protocol(asked: Option<&str>, made_with: &FlipProtocol) -> Result<()> {

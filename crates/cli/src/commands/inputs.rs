@@ -174,7 +174,7 @@ pub struct DataArgs {
     #[arg(long)]
     pub split: Option<String>,
     /// Take a published dataset with another number of images than was published
-    #[arg(long, requires = "dataset")]
+    #[arg(long, requires = "dataset", conflicts_with = "class_map")]
     pub any_size: bool,
     /// How the dataset's classes become the model's. Labels show the truth; no estimate and no adaptation uses them
     #[arg(long, value_name = "RULE", default_value = "auto", value_parser = label_rules())]

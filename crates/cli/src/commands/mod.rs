@@ -20,7 +20,7 @@ mod files;
 pub mod inputs;
 pub mod models;
 mod numbers;
-mod outputs;
+pub mod outputs;
 mod places;
 mod profile;
 pub mod report;

@@ -7,7 +7,6 @@ use crate::table::{counted, grouped, render};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use flipcast_ground::with_causes;
-use flipcast_images::preprocess::{Normalise, Preprocess, Resize};
 use flipcast_models::{
     ARCHITECTURES, FileSummary, Format, KnownFrom, LoadRequest, Model, ModelCard, ModelError, RestoredNorms,
     WEIGHT_TAGS, WeightFile, WeightTag, count_parameters, inspect_file,
@@ -112,7 +111,7 @@ fn list() -> Result<String> {
     }
     let tags: Vec<Vec<String>> = WEIGHT_TAGS
         .iter()
-        .map(|tag| vec![tag.name.to_owned(), tag.classes.to_string(), describe(&(tag.preprocess)())])
+        .map(|tag| vec![tag.name.to_owned(), tag.classes.to_string(), (tag.preprocess)().sizing()])
         .collect();
     let header = ["architecture", ">parameters", ">adaptable", ">input", ">classes"];
     let mut text =
@@ -215,7 +214,7 @@ fn describe_knowledge(path: &Path) -> String {
     let mut missing = Vec::new();
     match (model.preprocess(), &knowledge.preprocess) {
         (Some(preprocess), Some(origin)) => {
-            text += &format!("preprocessing: {}, {}, from {origin}\n", describe(preprocess), normalised(preprocess));
+            text += &format!("preprocessing: {}, {}, from {origin}\n", preprocess.sizing(), preprocess.normalise);
         }
         _ => missing.push("preprocessing"),
     }
@@ -233,15 +232,6 @@ fn describe_knowledge(path: &Path) -> String {
         ),
     };
     text
-}
-
-/// How bytes become numbers.
-fn normalised(preprocess: &Preprocess) -> String {
-    let list = |values: &[f32; 3]| values.map(|value| value.to_string()).join(",");
-    match &preprocess.normalise {
-        Normalise::MeanStd { mean, std } => format!("mean {}, std {}", list(mean), list(std)),
-        Normalise::Bytes { offset, divisor } => format!("(byte - {offset}) / {divisor}"),
-    }
 }
 
 fn card(args: &CardArgs) -> Result<String> {
@@ -283,7 +273,7 @@ fn card(args: &CardArgs) -> Result<String> {
         weights_sha256: Some(file.sha256),
     };
     write_atomically(&out, card.to_json().as_bytes())?;
-    Ok(format!("{}: {} classes, {}\n", out.display(), card.classes, describe(&card.preprocess)))
+    Ok(format!("{}: {} classes, {}\n", out.display(), card.classes, card.preprocess.sizing()))
 }
 
 fn restore(args: &RestoreArgs) -> Result<String> {
@@ -379,26 +369,9 @@ fn describe_card(path: &Path) -> String {
     match ModelCard::load_if_card(path) {
         Ok(Some(card)) => {
             let architecture = card.architecture.map_or_else(String::new, |found| format!("{}, ", found.name));
-            format!("{place}: {architecture}{} classes, {}", card.classes, describe(&card.preprocess))
+            format!("{place}: {architecture}{} classes, {}", card.classes, card.preprocess.sizing())
         }
         Ok(None) => format!("none; `{place}` is something else"),
         Err(error) => format!("{place} cannot be used: {}", with_causes(&error)),
-    }
-}
-
-/// What is done to an image, in a few words.
-fn describe(preprocess: &Preprocess) -> String {
-    let resize = match preprocess.resize {
-        Resize::None => "as it is".to_owned(),
-        Resize::ShortSide(side) => format!("short side to {side}"),
-        Resize::Exact(size) | Resize::ExactFloat(size) => {
-            format!("to {} x {}", size.height, size.width)
-        }
-    };
-    let crop = preprocess.crop.map_or_else(String::new, |size| format!(", crop {} x {}", size.height, size.width));
-    let filter = format!("{:?}", preprocess.interpolation).to_lowercase();
-    match preprocess.resize {
-        Resize::None => format!("{resize}{crop}"),
-        _ => format!("{resize} ({filter}){crop}"),
     }
 }

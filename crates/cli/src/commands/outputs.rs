@@ -4,6 +4,7 @@ use super::files::Files;
 use super::scoring::parse_marginal;
 use crate::failure::Advised;
 use anyhow::{Context, Result};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use flipcast_estimate::Outputs;
 use flipcast_images::table::{read_labels, read_logits};
 use flipcast_record::write_atomically;
@@ -11,22 +12,28 @@ use flipcast_run::{Cell, CellEstimates, LabelledOutputs, OutputsCalibration, Run
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
+// An option that requires another is let through where something given conflicts with that other one, so conflicts are told on both sides.
+
 /// Logits to calibrate on: flatten into a command's arguments.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LabelledLogitsArgs {
     /// Logits of clean images, one row per image, in place of --model and --data, for a classifier that is not at hand: npy, npz, Parquet or CSV
-    #[arg(long, value_name = "FILE", requires = "truth", conflicts_with_all = ["model", "data", "mean", "std", "scale", "resize", "crop", "interpolation", "quick", "protocol", "shifts", "also", "storage", "record", "device"])]
+    #[arg(long, value_name = "FILE", requires = "truth", conflicts_with_all = [
+        "model", "weights", "classes", "mean", "std", "scale", "resize", "crop", "interpolation", "data", "dataset", "split", "any_size", "labels",
+        "class_map", "limit", "on_bad_image", "memory", "quick", "protocol", "shifts", "also", "storage", "advise", "no_restore", "training_crop",
+        "record", "device", "precision",
+    ])]
     pub logits: Option<PathBuf>,
     /// Labels of the images of --logits, counted from 0: npy, npz, Parquet or CSV
-    #[arg(long, value_name = "FILE", requires = "logits")]
+    #[arg(long, value_name = "FILE", requires = "logits", conflicts_with_all = ["model", "data"])]
     truth: Option<PathBuf>,
     /// A second look at the images of --logits: their logits under the statistics of their batch (shuffled images, with batch
     /// norms), or those of another model. Every --also-logits then needs them too
-    #[arg(long, value_name = "FILE", requires = "logits")]
+    #[arg(long, value_name = "FILE", requires = "logits", conflicts_with_all = ["model", "data"])]
     second_logits: Option<PathBuf>,
     /// Further labelled cells, such as `fog:3=fog3.npy,labels.npy`, and a third file where there are second looks. What stands
     /// before a colon is the kind of shift; intervals need two kinds, and are good from nine on
-    #[arg(long, value_name = "NAME=LOGITS,LABELS", requires = "logits")]
+    #[arg(long, value_name = "NAME=LOGITS,LABELS", requires = "logits", conflicts_with_all = ["model", "data"])]
     also_logits: Vec<String>,
 }
 
@@ -35,13 +42,17 @@ pub struct LabelledLogitsArgs {
 pub struct LogitsArgs {
     /// Logits of images without labels, one row per image, in place of --model and --data: npy, npz, Parquet or CSV. The
     /// calibration must be one that was made from logits
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "data", "mean", "std", "scale", "resize", "crop", "interpolation", "protocol", "record", "device", "labelled", "use_labels", "ask", "by_class", "logits_out"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "model", "weights", "classes", "mean", "std", "scale", "resize", "crop", "interpolation", "data", "dataset", "split", "any_size", "labels",
+        "class_map", "limit", "on_bad_image", "memory", "protocol", "labelled", "use_labels", "ask", "ask_out", "by_class", "logits_out", "shard",
+        "part", "sample", "record", "device", "precision",
+    ])]
     pub logits: Option<PathBuf>,
     /// A second look at the images of --logits, where the calibration had one
-    #[arg(long, value_name = "FILE", requires = "logits")]
+    #[arg(long, value_name = "FILE", requires = "logits", conflicts_with_all = ["model", "data"])]
     second_logits: Option<PathBuf>,
     /// Labels of the images of --logits, to show the truth beside the estimates; no estimate uses them
-    #[arg(long, value_name = "FILE", requires = "logits")]
+    #[arg(long, value_name = "FILE", requires = "logits", conflicts_with_all = ["model", "data"])]
     truth: Option<PathBuf>,
 }
 
@@ -113,6 +124,30 @@ impl LogitsArgs {
     }
 }
 
+/// What goes with what, where an option about logits is given beside one about a network and images.
+pub fn tip(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::ArgumentConflict {
+        return None;
+    }
+    let names = |kind| match error.get(kind) {
+        Some(ContextValue::String(name)) => vec![name.as_str()],
+        Some(ContextValue::Strings(names)) => names.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let named = [ContextKind::InvalidArg, ContextKind::PriorArg].into_iter().flat_map(names);
+    let flags = named.filter_map(|name| name.split_whitespace().next());
+    let about_logits = |flag: &&str| ["--logits", "--truth", "--second-logits", "--also-logits"].contains(flag);
+    let (about_logits, others): (Vec<&str>, Vec<&str>) = flags.partition(about_logits);
+    let (logits, other) = about_logits.first().zip(others.first())?;
+    Some(match (*logits, *other) {
+        ("--logits", "--model" | "--data") => "give `--logits`, or `--model` and `--data`".to_owned(),
+        ("--logits", other) => {
+            format!("`{other}` goes with `--model` and `--data`; a file of logits is taken as it is")
+        }
+        (logits, _) => format!("`{logits}` goes with `--logits`"),
+    })
+}
+
 /// One object about the logits at `spec`; `best` names the estimate to look at first.
 pub fn to_json(spec: &str, cell: &Cell, estimates: &CellEstimates, level: f64) -> Value {
     json!({
@@ -127,7 +162,10 @@ pub fn to_json(spec: &str, cell: &Cell, estimates: &CellEstimates, level: f64) -
 
 fn open_logits(path: &Path) -> Result<Outputs> {
     let table = read_logits(path)?;
-    Outputs::new(table.values, table.columns).with_context(|| format!("cannot use the logits in `{}`", path.display()))
+    let cannot = || format!("cannot use the logits in `{}`", path.display());
+    let outputs = Outputs::new(table.values, table.columns).with_context(cannot)?;
+    outputs.check_logits().with_context(cannot)?;
+    Ok(outputs)
 }
 
 fn open_labelled(

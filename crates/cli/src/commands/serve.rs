@@ -3,11 +3,13 @@
 mod demo;
 
 use super::demo::assets;
+use super::estimate::note_sizing;
 use super::inputs::{ModelArgs, PreprocessArgs};
 use super::{DeviceArgs, thread_count};
 use crate::failure::Advised;
 use crate::interrupt::StopRequest;
 use crate::output::print;
+use crate::output::tell;
 use crate::progress::ProgressArgs;
 use anyhow::{Context, Result};
 use flipcast_adapt::{MethodConfig, Norms, Target};
@@ -210,6 +212,7 @@ impl Args {
 fn check_fits(calibration: &Calibration, model: &Model) -> Result<()> {
     let preprocess = model.require_preprocess()?;
     calibration.check_fits(model, preprocess, &flipcast_run::Scope::new(model.num_classes(), None))?;
+    note_sizing(calibration, model, (model.name(), preprocess), tell);
     Ok(())
 }
 

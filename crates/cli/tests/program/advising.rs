@@ -16,7 +16,8 @@ fn advice_is_learned_given_and_followed() {
     }
     let model = write_model(&scratch, "net", 5, &json!(NAMES));
     let (data, calibration, out) = (scratch.path("data"), scratch.path("cal.json"), scratch.path("advice.json"));
-    let shifts = ["--shifts", "fog:1,brightness:2", "--quick", "--advise"];
+    let many = "fog:1,brightness:2,spatter:1,saturate:2,frost:1,contrast:1,jpeg_compression:1,pixelate:1";
+    let shifts = ["--shifts", many, "--quick", "--advise"];
     let args = ["calibrate", "--model", &model, "--data", &data, "--out", &calibration, "--progress", "never"];
     flipcast(&[&args[..], &shifts].concat()).expect(0, &[]).prints(&["19 ways to adapt"]);
 
@@ -44,7 +45,25 @@ fn advice_is_learned_given_and_followed() {
 
     let args = ["adapt", "--method", "auto", "--model", &model, "--data", &data, "--progress", "never"];
     let followed = ["--calibration", &calibration, "--advice", &out];
-    flipcast(&[&args[..], &followed].concat()).expect(0, &["note: "]).prints(&["method"]);
+    let told = flipcast(&[&args[..], &followed].concat()).expect(0, &["note: "]).prints(&["method"]);
+    assert!(!told.stderr.contains("was given for"), "{}", told.stderr);
+    for number in 0..4 {
+        scratch.write(&format!("others/{}/{number}.jpg", NAMES[number % 2]), &picture(32, number));
+    }
+    let others = ["adapt", "--method", "auto", "--model", &model, "--data", &scratch.path("others")];
+    flipcast(&[&others[..], &followed].concat())
+        .expect(0, &["note: the advice", &format!("was given for `{data}`, but --data is"), "others`"]);
+    for settings in [
+        &["--lr", "0.1"][..],
+        &["--params", "all-norm"],
+        &["--recipe", "cifar10"],
+        &["--published-code"],
+        &["--clean", "x"],
+    ] {
+        flipcast(&[&args[..], &followed, settings].concat())
+            .expect(2, &[&format!("{} is given, but `--method auto` chooses", settings[0]), "hint: leave it out"]);
+    }
+    flipcast(&[&args[..], &followed, &["--clean-images", "9"]].concat()).expect(2, &["--clean"]);
     let wrong = ["--calibration", &calibration, "--advice", &calibration];
     flipcast(&[&args[..], &wrong].concat())
         .expect(2, &["holds no advice", "hint: expected what `flipcast advise --out FILE` wrote"]);
@@ -52,10 +71,39 @@ fn advice_is_learned_given_and_followed() {
     flipcast(&args).expect(2, &["`--method auto`", "hint: give `--calibration FILE`"]);
     let tent = ["adapt", "--method", "tent", "--model", &model, "--data", &data, "--progress", "never"];
     let watched = ["--batch-size", "4", "--watch", "2", "--record", &record];
-    flipcast(&[&tent[..], &watched].concat()).expect(0, &["source model: entropy", "batch 2: entropy"]);
+    flipcast(&[&tent[..], &watched].concat())
+        .expect(0, &["before adapting: entropy", "batch 2: entropy", "of answers changed since"]);
     flipcast(&[&tent[..], &["--watch", "0"]].concat()).expect(2, &["batches between looks is 0", "at least 1"]);
     let other = ["--calibration", &calibration, "--batch-size", "8"];
     flipcast(&[&args[..], &other].concat()).expect(2, &["--batch-size is 8", "64"]);
+}
+
+#[test]
+fn few_kinds_of_shift_tell_no_risk_and_leave_the_model_as_it_is() {
+    let scratch = Scratch::new("advice-few");
+    for number in 0..12 {
+        scratch.write(&format!("data/{}/{number}.jpg", NAMES[number % 2]), &picture(32, 11 * number));
+    }
+    let model = write_model(&scratch, "net", 5, &json!(NAMES));
+    let (data, calibration) = (scratch.path("data"), scratch.path("cal.json"));
+    let images = ["--model", &model, "--data", &data, "--progress", "never"];
+    let made = ["--out", &calibration, "--shifts", "fog:1,brightness:2", "--quick", "--advise"];
+    flipcast(&[&["calibrate"], &images[..], &made].concat()).expect(0, &[]);
+    let asked = [&["advise"], &images[..], &["--calibration", &calibration]].concat();
+    let told = flipcast(&asked).expect(0, &[]);
+    assert!(!told.stdout.contains("to adapt:"), "{}", told.stdout);
+    let found: Value = serde_json::from_str(&flipcast(&[&asked[..], &["--json"]].concat()).stdout).expect("JSON");
+    let tried = found["advice"]["tried"].as_array().expect("ways to adapt");
+    let changed: Vec<&Value> = tried.iter().filter(|way| way["flips"] != json!(0.0)).collect();
+    assert!(changed.iter().all(|way| way["risk"].is_null()) && found["advice"]["recommended"].is_null());
+    if !changed.is_empty() {
+        told.prints(&["unknown", "too few kinds to tell the risk"]);
+    }
+    let auto = [&["adapt", "--method", "auto"], &images[..], &["--calibration", &calibration]].concat();
+    let seen = [&auto[..], &["--json"]].concat();
+    let notes = ["note: staying with the source model", "too few kinds to tell the risk"];
+    let seen: Value = serde_json::from_str(&flipcast(&seen).expect(0, &notes).stdout).expect("JSON");
+    assert_eq!(seen["method"], "source");
 }
 
 #[test]

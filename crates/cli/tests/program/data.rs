@@ -213,3 +213,29 @@ fn a_published_dataset_is_compared_with_its_description() {
     flipcast(&["data", "check", &scratch.path("data"), "--name", "imagenet-val"])
         .expect(2, &["folder `cat` is no class of `imagenet-1k`"]);
 }
+
+#[test]
+fn images_of_mixed_sizes_are_told_with_the_size_of_the_network() {
+    let scratch = Scratch::new("mixed-sizes");
+    for (number, side) in [56, 28, 28, 56, 28, 28].into_iter().enumerate() {
+        scratch.write(&format!("data/{number}.jpg"), &picture(side, number));
+    }
+    let assets = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo");
+    let (model, calibration) =
+        (format!("{assets}/resnet20.fashion_mnist.safetensors"), format!("{assets}/calibration.json"));
+    let data = scratch.path("data");
+    let estimate = ["estimate", "--model", &model, "--calibration", &calibration, "--data", &data];
+    let told = flipcast(&estimate).expect(
+        2,
+        &[
+            "more than one size",
+            "56 x 56 pixels",
+            "28 x 28",
+            "the network usually takes 28 x 28",
+            "hint:",
+            "`--resize 28x28`",
+        ],
+    );
+    assert!(!told.stderr.contains("--on-bad-image"), "{}", told.stderr);
+    flipcast(&[&estimate[..], &["--resize", "28x28"]].concat()).expect(0, &[]).prints(&["6 images"]);
+}

@@ -81,6 +81,10 @@ fn whole_cells_are_timed_by_their_parts() {
     let report: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("one object");
     assert_eq!(report["cells"].as_array().map(Vec::len), Some(2));
     assert!(report["in_flight_seconds"].as_f64() > Some(0.0));
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/resnet20.fashion_mnist.safetensors");
+    let with_file = ["bench", "--cell", "--model", file, "--images", "40", "--cells", "1", "--protocol", "statistics"];
+    let told = flipcast(&[&with_file[..], &["--threads", "1", "--mean", "0.3"]].concat()).expect(0, &[]);
+    told.prints(&["1 cells of 40 images", "with 10 classes"]);
     flipcast(&["bench", "--images", "40"]).expect(2, &["--cell"]);
     flipcast(&["bench", "--cell", "--cells", "0"]).expect(2, &["at least 1"]);
 }

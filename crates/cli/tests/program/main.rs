@@ -4,6 +4,7 @@ mod adapt;
 mod advising;
 mod agreeing;
 mod analysing;
+mod calibrating;
 mod corrupt;
 mod data;
 mod engine;

@@ -80,7 +80,8 @@ fn logits_of_labelled_cells_calibrate_and_new_ones_are_estimated() {
             assert!(found["estimates"][name].is_object(), "{name}");
         }
         assert!(found["estimates"]["wf"].is_null() && found["estimates"]["aetta"].is_null());
-        flipcast(&args).expect(0, &[]).prints(&["new.npy: 500 images", "combined", "cot_calibrated"]);
+        let told = flipcast(&args).expect(0, &[]).prints(&["new.npy: 500 images", "combined", "cot_calibrated"]);
+        assert_eq!(told.stdout.contains("second look"), twice, "{}", told.stdout);
     }
     // Equal logits give equal bytes.
     let (again, first) = (scratch.path("again.json"), scratch.path("cfalse.json"));
@@ -129,12 +130,28 @@ fn wrong_files_and_options_are_refused_with_what_would_help() {
     let estimate = |calibration: &str, more: &[&str]| {
         flipcast(&[&["estimate", "--logits", &logits, "--calibration", calibration], more].concat())
     };
+    let narrow = scratch.path("narrow.npy");
+    write_npy(Path::new(&narrow), &[0.0, 2.0, 1.0, 5.0], 2).expect("writable");
+    flipcast(&["estimate", "--logits", &narrow, "--calibration", &out])
+        .expect(2, &["narrow.npy", "the new images have outputs of 2 classes, but the clean images have 4"]);
+    write_npy(Path::new(&narrow), &[0.0, 2.0, 1.0, 5.0, 1.0, 2.0, f32::NAN, 3.0], 4).expect("writable");
+    flipcast(&["estimate", "--logits", &narrow, "--calibration", &out])
+        .expect(2, &["narrow.npy", "the logit of class 2 for image 1 is NaN"]);
     estimate(&out, &["--second-logits", &second]).expect(2, &["looked at twice", "once", "hint:"]);
-    estimate(&format!("{ASSETS}/calibration.json"), &[]).expect(2, &["a calibration of a network"]);
+    let network = format!("{ASSETS}/calibration.json");
+    let kinds = "hint: outputs alone go with a calibration made of outputs, a network with one made of images: `--logits FILE` with";
+    let told = estimate(&network, &[])
+        .expect(2, &["is a calibration of a network, expected a calibration of outputs alone", kinds]);
+    assert!(!told.stderr.contains("refit"), "{}", told.stderr);
     estimate(&scratch.path("absent.json"), &[]).expect(2, &["absent.json", "hint:"]);
     let (model, data) = (format!("{ASSETS}/resnet20.fashion_mnist.safetensors"), ASSETS);
     flipcast(&["estimate", "--model", &model, "--data", data, "--calibration", &out])
-        .expect(2, &["a calibration of outputs alone"]);
+        .expect(2, &["is a calibration of outputs alone, expected a calibration of a network", kinds]);
+    flipcast(&["calibrate", "refit", &out, "--out", &scratch.path("again.json")])
+        .expect(2, &["a calibration of outputs alone", "hint: make it again", "`flipcast calibrate --logits`"]);
+    #[cfg(feature = "serve")]
+    flipcast(&["serve", "--calibration", &network, "--state", &scratch.path("state")])
+        .expect(2, &["is a calibration of a network", kinds]);
 }
 
 #[test]
@@ -161,4 +178,71 @@ fn logits_that_commands_write_give_the_estimates_of_the_network() {
     for name in ["ac", "cot"] {
         assert_eq!(alone["estimates"][name]["accuracy"], seen["estimates"][name]["accuracy"], "{name}");
     }
+}
+
+#[test]
+fn options_about_logits_and_about_networks_are_told_apart() {
+    let scratch = Scratch::new("outputs-mixed");
+    let [logits, truth, second] = write_cell(&scratch, "clean", 50, 3.0);
+    let network = ["--model", "net", "--data", "images"];
+    let cell = format!("fog={logits},{truth}");
+    for command in [&["calibrate"][..], &["estimate", "--calibration", "c.json"]] {
+        for about_logits in [["--truth", &truth], ["--second-logits", &second], ["--also-logits", &cell]] {
+            if command[0] == "estimate" && about_logits[0] == "--also-logits" {
+                continue;
+            }
+            let tip = format!("tip: `{}` goes with `--logits`", about_logits[0]);
+            flipcast(&[command, &network, &about_logits].concat()).expect(2, &["cannot be used with", &tip]);
+        }
+        let both = [command, &network, &["--logits", &logits, "--truth", &truth]].concat();
+        flipcast(&both).expect(2, &["tip: give `--logits`, or `--model` and `--data`"]);
+    }
+    let refused = |command: &[&str], option: &[&str]| {
+        let tip = format!("tip: `{}` goes with `--model` and `--data`", option[0]);
+        let given = [command, &["--logits", &logits, "--truth", &truth], option].concat();
+        flipcast(&given).expect(2, &["cannot be used with", &tip, "taken as it is"]);
+    };
+    let options: [&[&str]; 6] = [
+        &["--limit", "10"],
+        &["--dataset", "cifar10"],
+        &["--split", "test"],
+        &["--labels", "none"],
+        &["--on-bad-image", "skip"],
+        &["--classes", "4"],
+    ];
+    for option in options {
+        refused(&["estimate", "--calibration", "c.json"], option);
+        refused(&["calibrate"], option);
+    }
+    for option in [&["--part", "p"][..], &["--sample", "9"], &["--ask-out", "a.csv"]] {
+        refused(&["estimate", "--calibration", "c.json"], option);
+    }
+    for option in [&["--advise"][..], &["--no-restore"], &["--training-crop", "padded:4"]] {
+        refused(&["calibrate"], option);
+    }
+    let shard = ["estimate", "--calibration", "c.json", "--shard", "1/2", "--part", "p", "--ask-out", "a.csv"];
+    flipcast(&[&shard[..], &network].concat()).expect(2, &["--ask-out", "cannot be used with"]);
+    let mapped = ["estimate", "--calibration", "c.json", "--class-map", "16-class-imagenet", "--any-size"];
+    flipcast(&[&mapped[..], &network].concat()).expect(2, &["--any-size", "cannot be used with"]);
+}
+
+#[test]
+fn probabilities_are_no_logits() {
+    let scratch = Scratch::new("outputs-probs");
+    let [logits, truth, _] = write_cell(&scratch, "clean", 60, 3.0);
+    let table = read_logits(Path::new(&logits)).expect("written");
+    let softmax = |row: &[f32]| {
+        let powers: Vec<f32> = row.iter().map(|z| z.exp()).collect();
+        powers.iter().map(|power| power / powers.iter().sum::<f32>()).collect::<Vec<f32>>()
+    };
+    let probs: Vec<f32> = table.values.chunks(CLASSES).flat_map(softmax).collect();
+    let (soft, out) = (scratch.path("soft.npy"), scratch.path("c.json"));
+    write_npy(Path::new(&soft), &probs, CLASSES).expect("writable");
+    let parts = ["soft.npy", "all 60 rows are probabilities", "expected logits", "hint:", "logarithms"];
+    flipcast(&["calibrate", "--logits", &soft, "--truth", &truth, "--out", &out]).expect(2, &parts);
+    let cell = format!("fog={soft},{truth}");
+    let calibrate = ["calibrate", "--logits", &logits, "--truth", &truth, "--out", &out];
+    flipcast(&[&calibrate[..], &["--also-logits", &cell]].concat()).expect(2, &parts);
+    flipcast(&calibrate).expect(0, &[]);
+    flipcast(&["estimate", "--logits", &soft, "--calibration", &out]).expect(2, &parts);
 }

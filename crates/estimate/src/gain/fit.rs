@@ -3,9 +3,13 @@
 use crate::least_squares::least_squares;
 use crate::{EstimateError, GainSignals, grouped_quantile};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 /// The fewest samples to learn from.
 const FEWEST_SAMPLES: usize = 16;
+/// The fewest kinds of shift from which the risk of losing accuracy is told, clean images counted: from as many on, intervals of 90% are known.
+const FEWEST_KINDS: usize = 9;
 /// Share of the mean squares of features by which coefficients are shrunk.
 const SHRINKAGE: f64 = 0.01;
 
@@ -94,9 +98,9 @@ impl GainFit {
             let (errors, kinds, largest) = (Vec::new(), Vec::new(), Vec::new());
             Ok(Self { coefficients, small, errors, kinds, largest, mae: 0.0 })
         };
-        let mut without = std::collections::BTreeMap::new();
+        let mut without = BTreeMap::new();
         for kind in samples.iter().map(|sample| sample.kind) {
-            if let std::collections::btree_map::Entry::Vacant(entry) = without.entry(kind) {
+            if let Entry::Vacant(entry) = without.entry(kind) {
                 let others: Vec<&GainSample> = samples.iter().filter(|sample| sample.kind != kind).collect();
                 if others.is_empty() {
                     return Err(EstimateError::TooFew { what: "kinds of shift", found: 1, expected: 2 });
@@ -131,7 +135,8 @@ impl GainFit {
         }
     }
 
-    /// Half the width of an interval about the gain meant to hold the truth with probability `level`.
+    /// Half the width of an interval about the gain meant to hold the truth with probability `level`; 2 where the fit knows too few kinds of shift, so
+    /// that no gain lies outside.
     pub fn half_width(&self, signals: &GainSignals, level: f64) -> f64 {
         let quantile = if self.largest.is_empty() {
             let sizes: Vec<f64> = self.errors.iter().map(|error| error.abs()).collect();
@@ -142,23 +147,31 @@ impl GainFit {
         };
         match quantile {
             Some(quantile) => (quantile * scale(signals)).min(1.0),
-            None => 1.0,
+            None => 2.0,
         }
     }
 
-    /// The probability that the candidate loses accuracy, every kind of shift counted alike.
-    pub fn risk(&self, signals: &GainSignals) -> f64 {
-        if signals.flips == 0.0 || self.errors.is_empty() {
-            return 0.0;
+    /// Whether the fit knows enough kinds of shift to tell the risk of losing accuracy.
+    pub fn tells_risk(&self) -> bool {
+        self.kinds.iter().collect::<BTreeSet<_>>().len() >= FEWEST_KINDS
+    }
+
+    /// The probability that the candidate loses accuracy, every kind of shift counted alike; `None` where the fit knows too few of them.
+    pub fn risk(&self, signals: &GainSignals) -> Option<f64> {
+        if signals.flips == 0.0 {
+            return Some(0.0);
+        }
+        if !self.tells_risk() {
+            return None;
         }
         let limit = -self.gain(signals) / scale(signals);
-        let mut of_kind = std::collections::BTreeMap::new();
+        let mut of_kind = BTreeMap::new();
         for (&error, &kind) in self.errors.iter().zip(&self.kinds) {
             let (below, all) = of_kind.entry(kind).or_insert((0.0, 0.0));
             *below += f64::from(u8::from(error < limit));
             *all += 1.0;
         }
-        of_kind.values().map(|(below, all)| below / all).sum::<f64>() / of_kind.len() as f64
+        Some(of_kind.values().map(|(below, all)| below / all).sum::<f64>() / of_kind.len() as f64)
     }
 
     /// The mean absolute error on kinds of shift that the fit had not seen.
@@ -250,8 +263,8 @@ mod tests {
             &samples.iter().find(|s| s.gain > 0.1).unwrap().signals,
             &samples.iter().find(|s| s.gain < -0.05).unwrap().signals,
         );
-        assert!(fit.gain(won) > 0.08 && fit.risk(won) < 0.01);
-        assert!(fit.gain(lost) < -0.03 && fit.risk(lost) > 0.99);
+        assert!(fit.gain(won) > 0.08 && fit.risk(won).unwrap() < 0.01);
+        assert!(fit.gain(lost) < -0.03 && fit.risk(lost).unwrap() > 0.99);
     }
 
     #[test]
@@ -268,7 +281,17 @@ mod tests {
     fn who_changes_nothing_gains_nothing() {
         let fit = GainFit::fit(&alone_in_cells(&samples(12, 0.1))).unwrap();
         let same = GainSignals { images: 100, source_confidence: 0.5, cross: 0.5, ..GainSignals::default() };
-        assert_eq!((fit.gain(&same), fit.half_width(&same, 0.9), fit.risk(&same)), (0.0, 0.0, 0.0));
+        assert_eq!((fit.gain(&same), fit.half_width(&same, 0.9), fit.risk(&same)), (0.0, 0.0, Some(0.0)));
+    }
+
+    #[test]
+    fn few_kinds_of_shift_tell_neither_risk_nor_interval() {
+        for (kinds, known) in [(3, false), (8, false), (9, true)] {
+            let samples = samples(kinds, 0.1);
+            let fit = GainFit::fit(&alone_in_cells(&samples)).unwrap();
+            assert_eq!((fit.tells_risk(), fit.risk(&samples[0].signals).is_some()), (known, known), "{kinds} kinds");
+            assert_eq!(fit.half_width(&samples[0].signals, 0.9) == 2.0, !known, "{kinds} kinds");
+        }
     }
 
     #[test]

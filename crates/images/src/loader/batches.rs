@@ -60,6 +60,10 @@ pub struct Loader {
     workers: Vec<JoinHandle<()>>,
     /// The size every image must have: fixed by the preprocessing, or the first image's.
     size: Option<Size>,
+    /// The first image's index.
+    first: Option<usize>,
+    /// The size that the network usually takes, if known.
+    usual_size: Option<Size>,
     skipped: Skipped,
     /// What the bytes of images stand for, if batches hold bytes.
     scale: Option<Arc<ByteScale>>,
@@ -81,7 +85,7 @@ impl Loader {
         let samples = order.len();
         let queue = Arc::new(Queue::new(order, config.prefetch));
         let (batch_size, on_bad_image) = (config.batch_size, config.on_bad_image);
-        let size = config.preprocess.fixed_size();
+        let (size, usual_size) = (config.preprocess.fixed_size(), config.usual_size);
         let scale = config.preprocess.byte_scale().map(Arc::new);
         let threads = config.threads.max(dataset.reads_at_once()).min(samples);
         let config = Arc::new(config);
@@ -97,6 +101,8 @@ impl Loader {
             queue,
             workers,
             size,
+            first: None,
+            usual_size,
             skipped: Skipped::default(),
             scale,
             spare: BatchMemory::default(),
@@ -133,6 +139,7 @@ impl Loader {
             };
             match self.admit(outcome) {
                 Ok(image) => {
+                    self.first.get_or_insert(index);
                     match image.pixels {
                         PreparedPixels::Bytes(image) => bytes.extend_from_slice(&image),
                         PreparedPixels::Values(image) => {
@@ -177,11 +184,22 @@ impl Loader {
             self.finished = true;
             return Err(LoadError::Lost { source });
         }
-        self.count(index, cause);
         if self.on_bad_image == OnBadImage::Skip {
+            self.count(index, cause);
             return Ok(());
         }
         self.finished = true;
+        if let (BadImageCause::Size { found, expected }, Some(first)) = (&cause, self.first) {
+            // Neither size is wrong, so no image is to blame.
+            return Err(LoadError::MixedSizes {
+                first: self.dataset.id(first).into(),
+                first_size: expected.as_str().into(),
+                other: self.dataset.id(index).into(),
+                other_size: found.as_str().into(),
+                usual: self.usual_size,
+            });
+        }
+        self.count(index, cause);
         for (index, outcome) in self.queue.drain() {
             if let Err(cause) = self.admit(outcome) {
                 self.count(index, cause);

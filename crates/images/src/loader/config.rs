@@ -6,7 +6,7 @@ use flipcast_tensor::ByteChange;
 use super::{LoadError, Order};
 use crate::Image;
 use crate::decode::DecodeOptions;
-use crate::preprocess::Preprocess;
+use crate::preprocess::{Preprocess, Size};
 
 /// Why a transform refused an image.
 pub type TransformError = Box<dyn Error + Send + Sync>;
@@ -46,6 +46,8 @@ pub struct LoaderConfig {
     pub decode: DecodeOptions,
     /// The weights' rule.
     pub preprocess: Preprocess,
+    /// The size that the network usually takes, where it is known: for advice alone.
+    pub usual_size: Option<Size>,
     /// What happens to each image between decoding and preprocessing.
     pub transform: Option<Transform>,
     /// What happens to the bytes of each image once they have their size, before they become values. It gets the index of
@@ -67,6 +69,7 @@ impl LoaderConfig {
             border: 0,
             decode: DecodeOptions::default(),
             preprocess,
+            usual_size: None,
             transform: None,
             change: None,
         }

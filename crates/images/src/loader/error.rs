@@ -3,7 +3,7 @@ use flipcast_ground::Hint;
 use super::TransformError;
 use crate::dataset::DataError;
 use crate::decode::DecodeError;
-use crate::preprocess::PreprocessError;
+use crate::preprocess::{PreprocessError, Size};
 
 /// Why one image was not usable.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +93,20 @@ pub enum LoadError {
         #[source]
         source: DataError,
     },
+    /// Images that come in more than one size and are not brought to one.
+    #[error("the images come in more than one size: `{first}` is {first_size} pixels after preprocessing, `{other}` {other_size}{}", usual_text(*usual))]
+    MixedSizes {
+        /// The first image.
+        first: Box<str>,
+        /// Its size.
+        first_size: Box<str>,
+        /// The first of another size.
+        other: Box<str>,
+        /// Its size.
+        other_size: Box<str>,
+        /// The size that the network usually takes, if known.
+        usual: Option<Size>,
+    },
     /// Bad images, and they were not to be skipped.
     #[error("{count} unusable images, such as {}", first_of(bad))]
     BadImages {
@@ -103,6 +117,10 @@ pub enum LoadError {
     },
 }
 
+fn usual_text(usual: Option<Size>) -> String {
+    usual.map_or_else(String::new, |size| format!("; the network usually takes {} x {}", size.width, size.height))
+}
+
 fn first_of(bad: &[BadImage]) -> String {
     bad.first().map(ToString::to_string).unwrap_or_default()
 }
@@ -110,6 +128,7 @@ fn first_of(bad: &[BadImage]) -> String {
 impl Hint for LoadError {
     fn hint(&self) -> Option<String> {
         match self {
+            Self::MixedSizes { .. } => Some("bring all images to one size".to_owned()),
             Self::BadImages { bad, .. } => {
                 let cause = bad.first().and_then(|bad| match &bad.cause {
                     BadImageCause::Decode(cause @ DecodeError::NotRead { .. }) => cause.hint(),

@@ -84,6 +84,27 @@ pub struct Preprocess {
 }
 
 impl Preprocess {
+    /// How images are brought to size, in a few words.
+    pub fn sizing(&self) -> String {
+        let resize = match self.resize {
+            Resize::None => "as it is".to_owned(),
+            Resize::ShortSide(side) => format!("short side to {side}"),
+            Resize::Exact(size) | Resize::ExactFloat(size) => format!("to {} x {}", size.height, size.width),
+        };
+        let crop = self.crop.map_or_else(String::new, |size| format!(", crop {} x {}", size.height, size.width));
+        let filter = format!("{:?}", self.interpolation).to_lowercase();
+        match self.resize {
+            Resize::None => format!("{resize}{crop}"),
+            _ => format!("{resize} ({filter}){crop}"),
+        }
+    }
+
+    /// Whether images are brought to size as `other` does it. Where nothing is resized, the filter does not matter.
+    pub fn sizes_as(&self, other: &Self) -> bool {
+        let same_filter = self.resize == Resize::None || self.interpolation == other.interpolation;
+        (self.resize, self.crop) == (other.resize, other.crop) && same_filter
+    }
+
     /// torchvision's evaluation rule: short side to `resize`, bilinear, centre crop of `crop`, ImageNet statistics.
     pub fn torchvision(resize: usize, crop: usize) -> Self {
         Self {

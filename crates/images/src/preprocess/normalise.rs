@@ -1,5 +1,6 @@
 use flipcast_tensor::ByteScale;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 use super::PreprocessError;
 
@@ -21,6 +22,16 @@ pub enum Normalise {
         /// What the difference is divided by.
         divisor: f32,
     },
+}
+
+impl fmt::Display for Normalise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |values: &[f32; 3]| values.map(|value| value.to_string()).join(",");
+        match self {
+            Self::MeanStd { mean, std } => write!(f, "mean {}, std {}", list(mean), list(std)),
+            Self::Bytes { offset, divisor } => write!(f, "(byte - {offset}) / {divisor}"),
+        }
+    }
 }
 
 impl Normalise {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::made::{Folder, png, tar};
 use flipcast_ground::{Hint, SplitMix64};
-use flipcast_images::dataset::{Dataset, open};
+use flipcast_images::dataset::{Dataset, InMemory, open};
 use flipcast_images::loader::{BadImageCause, LoadError, Loader, LoaderConfig, OnBadImage, Order};
 use flipcast_images::preprocess::{Interpolation, Normalise, Preprocess, Resize, Size};
 use flipcast_images::{Image, Label};
@@ -154,6 +154,22 @@ fn by_default_a_bad_image_stops_the_run_and_those_ahead_are_named_too() {
     let names: Vec<&str> = bad.iter().map(|b| b.id.as_str()).collect();
     assert_eq!((count, names), (3, vec!["2.png", "5.png", "9.png"]));
     assert!(loader.next_batch().unwrap().is_none());
+}
+
+#[test]
+fn images_of_mixed_sizes_are_told_with_the_size_of_the_network() {
+    let image = |side: usize| (Image::new(side, side, vec![0; 3 * side * side]).unwrap(), Label::Unknown);
+    let dataset = Arc::new(InMemory::new([56, 56, 28, 28, 28].map(image)));
+    let usual_size = Some(Size::square(28));
+    let error =
+        Loader::new(dataset.clone(), LoaderConfig { usual_size, ..config(raw()) }).unwrap().next_batch().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the images come in more than one size: `0` is 56 x 56 pixels after preprocessing, `2` 28 x 28; the network usually takes 28 x 28"
+    );
+    assert_eq!(error.hint().as_deref(), Some("bring all images to one size"));
+    let skip = LoaderConfig { on_bad_image: OnBadImage::Skip, ..config(raw()) };
+    assert_eq!(Loader::new(dataset, skip).unwrap().next_batch().unwrap().unwrap().batch.images(), 2);
 }
 
 #[test]

@@ -70,8 +70,8 @@ pub struct TriedCandidate {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Probability that it loses accuracy.
-    pub risk: f64,
+    /// Probability that it loses accuracy; `None` where the calibration knows too few kinds of shift to tell.
+    pub risk: Option<f64>,
     /// Share of answers that differ from the source model's.
     pub flips: f64,
     /// The gain expected on every part of the images, for candidates that were tried on all of them.

@@ -29,7 +29,7 @@ pub(super) fn build(study: &Study) -> Section {
                 (">gain", &|way| points(Some(way.gain))),
                 (">from", &|way| points(Some(way.low))),
                 (">to", &|way| points(Some(way.high))),
-                (">risk", &|way| TableCell::percent(Some(way.risk), 0)),
+                (">risk", &|way| TableCell::percent(way.risk, 0)),
                 (">flips", &|way| TableCell::percent(Some(way.flips), 1)),
                 ("at the end", &|way| TableCell::text(way.phase.map_or("", |phase| phase.name()))),
                 (">true gain", &|way| points(way.truth)),
@@ -49,6 +49,11 @@ fn verdict(found: &AdviceResult) -> String {
     };
     let best = advice.tried.iter().find(|way| Some(&way.candidate) == advice.recommended.as_ref());
     let Some(best) = best else {
+        if advice.tried.iter().any(|way| way.risk.is_none()) {
+            return format!(
+                "leave the model as it is; {source}, and the calibration's shifts are too few kinds to tell the risk of losing accuracy."
+            );
+        }
         return format!("leave the model as it is; {source}, and nothing is expected to gain half a point or more.");
     };
     let mut text = format!(

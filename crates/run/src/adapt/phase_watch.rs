@@ -20,8 +20,9 @@ const RESTARTS: usize = 3;
 /// Looks at the same images every few batches: how sure the model is, how tight the clusters of its embeddings are, and how far they have moved.
 ///
 /// *Idea.* While adapting helps, clusters tighten where the source model put them; when it hurts, they go on tightening but move away. Both show without labels.
-/// *Formula.* Of the first 512 images: the mean entropy, the share of answers that differ from the source model's, the silhouette of the groups that k-means finds
-/// among their embeddings (one for each class, but at most one for eight images), and the mean distance of the groups' centres from those of the source model.
+/// *Formula.* Of the first 512 images: the mean entropy, the share of answers that differ from those with the source parameters, the silhouette of the groups that k-means finds
+/// among their embeddings (one for each class, but at most one for eight images), and the mean distance of the groups' centres from those with the source parameters.
+/// All are looked at in the norm mode of the method, so that what shows is what steps did, and not that statistics are those of the batch.
 /// *Reference.* Press et al., "The Entropy Enigma: Success and Failure of Entropy Minimization", ICML 2024, section 4.
 /// *Departures from the reference.* The paper measures the distance from class means of clean images, which a running system does not have.
 pub(super) struct PhaseWatch {
@@ -35,7 +36,7 @@ pub(super) struct PhaseWatch {
     source: Option<SourceLook>,
 }
 
-/// What the source model says of the probe.
+/// What is said of the probe with the source parameters, under the norm mode of the method.
 struct SourceLook {
     answers: Vec<usize>,
     centres: Centres,
@@ -55,7 +56,7 @@ impl PhaseWatch {
         Ok(Self { every, net, mode, seed, classes, probe, images: 0, source: None })
     }
 
-    /// Takes in a batch. After every `every`th, tells what became of the first images under `affine`; the first time, what the source model says of them too.
+    /// Takes in a batch. After every `every`th, tells what became of the first images under `affine`; the first time, what the source parameters make of them too.
     pub(super) fn observe(
         &mut self,
         batch: &Batch,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// Candidates that are tried on all images, beside those that only predict.
 pub const FINALISTS: usize = 4;
-/// A candidate is recommended if it is expected to gain at least this much.
+/// A candidate is recommended if it is expected to gain at least this much, and the risk of losing accuracy is known.
 pub const LEAST_GAIN: f64 = 0.005;
 /// Parts of the images by which gains are followed.
 const PARTS: usize = 4;
@@ -129,7 +129,7 @@ pub fn advise(job: &AdviceJob, watcher: &mut dyn Watcher) -> Result<Advice, RunE
         })
         .collect();
     tried.sort_by(|a, b| b.gain.total_cmp(&a.gain));
-    let best = tried.first().filter(|best| best.gain >= LEAST_GAIN);
+    let best = tried.first().filter(|best| best.gain >= LEAST_GAIN && best.risk.is_some());
     let recommended = best.map(|best| best.candidate.clone());
     let stop_after = best.filter(|best| best.phase == Some(Phase::Falling)).map(|best| {
         let peak = (0..best.curve.len()).max_by(|&a, &b| best.curve[a].total_cmp(&best.curve[b])).unwrap_or(0);

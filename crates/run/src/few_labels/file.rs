@@ -69,7 +69,7 @@ impl LabelFile {
         let mut rows = Vec::new();
         for record in reader.records() {
             let record = record?;
-            let line = record.position().map_or(0, csv::Position::line);
+            let line = record.position().map_or(0, |position| line_of(text, position));
             rows.push(columns.read(line, &record)?);
         }
         let strata = columns.stratum.map(|_| rows.iter().map(|row| row.stratum + 1).max().unwrap_or(1));
@@ -86,6 +86,13 @@ impl LabelFile {
         let last = self.rows.iter().rposition(|row| row.answer.is_some());
         last.map_or(0, |last| self.rows[..last].iter().filter(|row| row.answer.is_none()).count())
     }
+}
+
+/// The line of the record that is read from `position` on: line ends that are skipped there are those of the lines before, as after the first half of a CRLF.
+fn line_of(text: &str, position: &csv::Position) -> u64 {
+    let rest = text.as_bytes().get(position.byte() as usize..).unwrap_or_default();
+    let skipped = rest.iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
+    position.line() + skipped.filter(|&&byte| byte == b'\n').count() as u64
 }
 
 /// Where the columns are.
@@ -170,6 +177,20 @@ mod tests {
             assert!(matches!(refused(&text), LabelFileError::BadStratum { line: 2, .. }), "{stratum}");
         }
         assert!(matches!(refused("image,label\na.jpg\n"), LabelFileError::NotCsv(_)));
+    }
+
+    #[test]
+    fn lines_are_counted_whatever_ends_them() {
+        for (text, expected) in [
+            ("image,right\na.jpg,1\nb.jpg,maybe\n", 3),
+            ("image,right\r\na.jpg,1\r\nb.jpg,maybe\r\n", 3),
+            ("image,right\r\na.jpg,1\r\n\r\nb.jpg,maybe", 4),
+            ("image,right\n\na.jpg,maybe\n", 3),
+            ("image,right\r\n\"a\r\nb.jpg\",1\r\nc.jpg,maybe\r\n", 4),
+        ] {
+            let error = LabelFile::parse(text).expect_err(text);
+            assert!(matches!(error, LabelFileError::NotRight { line, .. } if line == expected), "{text:?}: {error}");
+        }
     }
 
     #[test]

@@ -67,8 +67,8 @@ pub struct WindowAdapted {
     pub low: f64,
     /// Upper end of it.
     pub high: f64,
-    /// The probability that it is right less often than the source model.
-    pub risk: f64,
+    /// The probability that it is right less often than the source model; `None` where the calibration knows too few kinds of shift to tell.
+    pub risk: Option<f64>,
     /// Its accuracy: that of the source model and the gain. Each may miss half as often as the level allows, so that the two together hold it.
     pub estimate: Option<Estimate>,
 }

@@ -105,7 +105,8 @@ impl<'a> DataRequest<'a> {
                 (dataset, scope)
             }
         };
-        let mut config = LoaderConfig { border, ..LoaderConfig::new(preprocess.clone()) };
+        let mut config =
+            LoaderConfig { border, usual_size: Some(model.input_size()), ..LoaderConfig::new(preprocess.clone()) };
         if let Some(corruption) = spec.corruption {
             config = CorruptionStep::join_published(config, &dataset, corruption, self.seed);
         }
@@ -162,7 +163,7 @@ impl OpenedData {
         let spec = DataSpec { path: name.to_owned(), corruption: None };
         let request = DataRequest::new(name);
         let scope = request.scope(&dataset, None, model, name)?;
-        let config = LoaderConfig::new(preprocess.clone());
+        let config = LoaderConfig { usual_size: Some(model.input_size()), ..LoaderConfig::new(preprocess.clone()) };
         Ok(Self { spec, dataset: Arc::new(dataset), config, preprocess, scope, sample: None, seed: 0 })
     }
 

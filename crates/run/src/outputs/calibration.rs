@@ -102,7 +102,7 @@ impl OutputsCalibration {
     /// Learns from outputs of clean images, and of `shifted` ones where there are any; `seed` draws samples of them.
     ///
     /// # Errors
-    /// When cells differ in classes or in the number of looks, or two have one name.
+    /// When cells differ in classes or in the number of looks, two have one name, or their outputs are probabilities.
     pub fn fit(
         clean: &LabelledOutputs,
         shifted: &[LabelledOutputs],
@@ -116,14 +116,19 @@ impl OutputsCalibration {
             let name = || cell.name().to_owned();
             let [found, expected] = [cell, clean].map(|cell| cell.outputs.classes());
             if found != expected {
-                return Err(OutputsError::Classes { name: name(), found, expected }.into());
+                return Err(OutputsError::Classes { name: Some(name()), found, expected }.into());
             }
             if cell.looks() != looks {
-                return Err(OutputsError::Looks { name: name(), found: cell.looks(), expected: looks }.into());
+                return Err(OutputsError::Looks { name: Some(name()), found: cell.looks(), expected: looks }.into());
             }
             if !names.insert(cell.name()) {
                 return Err(OutputsError::Name { name: name() }.into());
             }
+        }
+        for outputs in
+            std::iter::once(clean).chain(shifted).flat_map(|cell| [Some(&cell.outputs), cell.second.as_ref()])
+        {
+            outputs.map_or(Ok(()), Outputs::check_logits)?;
         }
         let basis = Basis::from_outputs(&clean.outputs, &clean.labels, options)?;
         let mut cells = Vec::with_capacity(1 + shifted.len());
@@ -171,24 +176,25 @@ impl OutputsCalibration {
     /// classes' shares where they differ from the calibration's.
     ///
     /// # Errors
-    /// When the outputs have other classes than the calibration's, or second outputs are missing or too many.
+    /// When the outputs have other classes than the calibration's or are probabilities, or second outputs are missing or too many.
     pub fn cell(
         &self,
         outputs: &Outputs,
         second: Option<&Outputs>,
         marginal: Option<&Marginal>,
     ) -> Result<Cell, RunError> {
-        const NEW: &str = "new";
         let (found, expected) = (outputs.classes(), self.classes());
         if found != expected {
-            return Err(OutputsError::Classes { name: NEW.to_owned(), found, expected }.into());
+            return Err(OutputsError::Classes { name: None, found, expected }.into());
         }
         let looks = LooksAtImages::of(second);
         if looks != self.looks {
-            return Err(OutputsError::Looks { name: NEW.to_owned(), found: looks, expected: self.looks }.into());
+            return Err(OutputsError::Looks { name: None, found: looks, expected: self.looks }.into());
         }
+        outputs.check_logits()?;
         if let Some(second) = second {
-            check_second(NEW, outputs, second)?;
+            check_second(None, outputs, second)?;
+            second.check_logits()?;
         }
         let mut basis = self.basis.clone();
         if let Some(marginal) = marginal {

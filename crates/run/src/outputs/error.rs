@@ -5,30 +5,30 @@ use flipcast_ground::Hint;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutputsError {
     /// Outputs of another classifier, or of another class space.
-    #[error("`{name}` has {found} classes, but the clean images have {expected}")]
+    #[error("{} {found} classes, but the clean images have {expected}", who_has(name.as_deref()))]
     Classes {
-        /// The cell.
-        name: String,
+        /// The cell; `None` for new images.
+        name: Option<String>,
         /// Its classes.
         found: usize,
         /// Those of the clean images.
         expected: usize,
     },
     /// A second array of outputs that does not belong to the first.
-    #[error("the second outputs of `{name}` are {} x {}, expected {} x {} as the first", found[0], found[1], expected[0], expected[1])]
+    #[error("the second outputs{} are {} x {}, expected {} x {} as the first", of_cell(name.as_deref()), found[0], found[1], expected[0], expected[1])]
     SecondShape {
-        /// The cell.
-        name: String,
+        /// The cell; `None` for new images.
+        name: Option<String>,
         /// Its images and classes.
         found: [usize; 2],
         /// Those of the first outputs.
         expected: [usize; 2],
     },
     /// Some have second outputs, others have none.
-    #[error("the images of `{name}` were looked at {found}, but those of the calibration {expected}")]
+    #[error("the images{} were looked at {found}, but those of the calibration {expected}", of_cell(name.as_deref()))]
     Looks {
-        /// The cell.
-        name: String,
+        /// The cell; `None` for new images.
+        name: Option<String>,
         /// Here.
         found: LooksAtImages,
         /// In the calibration.
@@ -40,6 +40,14 @@ pub enum OutputsError {
         /// The name.
         name: String,
     },
+}
+
+fn who_has(name: Option<&str>) -> String {
+    name.map_or_else(|| "the new images have outputs of".to_owned(), |name| format!("`{name}` has"))
+}
+
+fn of_cell(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!(" of `{name}`"))
 }
 
 impl Hint for OutputsError {

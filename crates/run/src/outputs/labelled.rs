@@ -51,7 +51,7 @@ impl LabelledOutputs {
     /// # Errors
     /// When there are more or fewer images or classes than in the first outputs.
     pub fn with_second(mut self, second: Outputs) -> Result<Self, RunError> {
-        check_second(&self.name, &self.outputs, &second)?;
+        check_second(Some(&self.name), &self.outputs, &second)?;
         self.second = Some(second);
         Ok(self)
     }
@@ -77,10 +77,10 @@ impl LabelledOutputs {
 }
 
 /// Refuses second outputs of other images than those of `outputs`.
-pub(super) fn check_second(name: &str, outputs: &Outputs, second: &Outputs) -> Result<(), OutputsError> {
+pub(super) fn check_second(name: Option<&str>, outputs: &Outputs, second: &Outputs) -> Result<(), OutputsError> {
     let [found, expected] = [second, outputs].map(|outputs| [outputs.images(), outputs.classes()]);
     if found == expected {
         return Ok(());
     }
-    Err(OutputsError::SecondShape { name: name.to_owned(), found, expected })
+    Err(OutputsError::SecondShape { name: name.map(str::to_owned), found, expected })
 }

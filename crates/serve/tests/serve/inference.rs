@@ -173,3 +173,29 @@ async fn what_cannot_be_used_is_refused_and_counted_nowhere() {
     assert_eq!(call(&router, request.body(Body::empty()).unwrap()).await.status, StatusCode::BAD_REQUEST);
     assert_eq!(get(&router, "/streams").await.json()["count"], 0);
 }
+
+#[tokio::test]
+async fn values_too_large_for_the_network_are_the_client_s_mistake() {
+    let folder = tempfile::tempdir().unwrap();
+    let router = server(config(folder.path())).router();
+    let values = |value: f32, images: usize| {
+        let data = vec![value; images * 3 * SIDE * SIDE];
+        json!({"inputs": [{"name": "a", "datatype": "FP32", "shape": [images, SIDE, SIDE, 3], "data": data}]})
+            .to_string()
+    };
+    let infer = |body: String| post(&router, "/v2/models/stripes/infer", body);
+    let refused = infer(values(1e38, 1)).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    let body = refused.json();
+    assert!(
+        body["error"].as_str().unwrap().starts_with("the values of image 0 of the request are too large"),
+        "{body}"
+    );
+    assert!(body["hint"].is_string(), "{body}");
+    assert_eq!(get(&router, "/streams/default").await.status, StatusCode::NOT_FOUND, "nothing was counted");
+    // Squares of such values are infinite in a second look at a whole batch, which is then left out.
+    assert_eq!(infer(values(1e25, 64)).await.status, StatusCode::OK);
+    // A request that shares a batch with a bad one is answered.
+    let (good, bad) = tokio::join!(infer(values(0.5, 1)), infer(values(1e38, 1)));
+    assert_eq!((good.status, bad.status), (StatusCode::OK, StatusCode::BAD_REQUEST));
+}

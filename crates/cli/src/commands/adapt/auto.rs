@@ -1,11 +1,11 @@
 //! `--method auto`: what `flipcast advise` recommends, watched while it runs.
 
 use super::{Args, order};
-use crate::commands::estimate::check_calibration;
+use crate::commands::estimate::{check_calibration, note_sizing};
 use crate::failure;
 use crate::output::tell;
 use anyhow::{Context, Result, ensure};
-use flipcast_adapt::MethodConfig;
+use flipcast_adapt::{MethodConfig, SourceConfig};
 use flipcast_images::loader::{LoaderConfig, Order};
 use flipcast_models::Model;
 use flipcast_record::results::ADVICE_FORMAT;
@@ -47,9 +47,19 @@ pub fn follow_advice(args: &Args, model: &Model, data: &OpenedData, device: Devi
         "--batch-size is {}, but candidates were tried with {TRIAL_BATCH}",
         args.batch_size
     );
+    let given = args.settings.given().or(args.params.is_some().then_some("--params"));
+    let given = given.or(args.clean.is_some().then_some("--clean"));
+    if let Some(option) = given {
+        return Err(failure::Advised {
+            problem: format!("{option} is given, but `--method auto` chooses the method with its settings"),
+            hint: "leave it out, or name a method".to_owned(),
+        }
+        .into());
+    }
     check_calibration(path)?;
     let mut calibration = Calibration::load(path)?;
     calibration.check_fits(model, &data.preprocess, &data.scope)?;
+    note_sizing(&calibration, model, (args.images.only()?, &data.preprocess), |note| args.progress.note(note));
     let Some(fit) = calibration.advice.take() else {
         return Err(failure::Advised {
             problem: format!("the calibration `{}` knows nothing of adapting", path.display()),
@@ -58,8 +68,16 @@ pub fn follow_advice(args: &Args, model: &Model, data: &OpenedData, device: Devi
         .into());
     };
     let temperature = calibration.basis.temperature.value;
-    let advice = match &args.advice {
-        Some(path) => read_advice(path)?,
+    let given = args.advice.as_deref().map(|path| read_advice(path, args)).transpose()?;
+    if !fit.whole.tells_risk() {
+        args.progress.note(&format!(
+            "note: staying with the source model: the shifts of the calibration `{}` are too few kinds to tell the risk of losing accuracy",
+            path.display()
+        ));
+        return Ok(Advised { method: MethodConfig::Source(SourceConfig {}), anchored: None, arbiter: None });
+    }
+    let advice = match given {
+        Some(advice) => advice,
         None => make_advice(args, model, data, device, (&fit, temperature))?,
     };
     let Followed { candidate, anchored, arbiter } = follow(model, &fit, temperature, &advice)?;
@@ -109,8 +127,8 @@ fn make_advice(
     advise(&job, &mut Unwatched).with_context(|| format!("cannot advise on `{}`", model.name()))
 }
 
-/// What `flipcast advise` wrote.
-fn read_advice(path: &Path) -> Result<Advice> {
+/// What `flipcast advise` wrote; says so where that was for other images.
+fn read_advice(path: &Path, args: &Args) -> Result<Advice> {
     let cannot = || format!("cannot read the advice `{}`", path.display());
     let mut text = String::new();
     File::open(path).and_then(|file| file.take(MAX_ADVICE_BYTES).read_to_string(&mut text)).with_context(cannot)?;
@@ -122,5 +140,14 @@ fn read_advice(path: &Path) -> Result<Advice> {
         }
         .into());
     }
-    Advice::deserialize(&file["advice"]).with_context(cannot)
+    let advice = Advice::deserialize(&file["advice"]).with_context(cannot)?;
+    let here = args.images.only()?;
+    match file["data"].as_str() {
+        Some(there) if there != here => args.progress.note(&format!(
+            "note: the advice `{}` was given for `{there}`, but --data is `{here}`: what gains there may lose here",
+            path.display()
+        )),
+        _ => {}
+    }
+    Ok(advice)
 }

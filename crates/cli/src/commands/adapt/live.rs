@@ -67,7 +67,8 @@ impl StepWatcher for Live {
     }
 }
 
-/// `batch 50: entropy 0.83, silhouette 0.213 (+0.012), 1.30 from the source model's clusters (+0.20), flips 12.3%`.
+/// `batch 50: entropy 0.83, silhouette 0.213 (+0.012), 1.30 from the clusters before adapting (+0.20), 12.3% of answers changed since`. What it is compared with are
+/// the source parameters with the statistics that the method uses, which are not the source model where these are those of the batch.
 fn look_text(look: &Checkpoint, before: Option<&Checkpoint>) -> String {
     let measure = |value: Option<f64>, old: Option<f64>| match (value, old) {
         (Some(value), Some(old)) => format!("{value:.3} ({:+.3})", value - old),
@@ -76,11 +77,11 @@ fn look_text(look: &Checkpoint, before: Option<&Checkpoint>) -> String {
     };
     let silhouette = measure(look.silhouette, before.and_then(|before| before.silhouette));
     if look.step == 0 {
-        return format!("source model: entropy {:.3}, silhouette {silhouette}", look.entropy);
+        return format!("before adapting: entropy {:.3}, silhouette {silhouette}", look.entropy);
     }
     let moved = measure(look.shift_distance, before.and_then(|before| before.shift_distance));
     format!(
-        "batch {}: entropy {:.3}, silhouette {silhouette}, {moved} from the source model's clusters, flips {:.1}%",
+        "batch {}: entropy {:.3}, silhouette {silhouette}, {moved} from the clusters before adapting, {:.1}% of answers changed since",
         look.step,
         look.entropy,
         100.0 * look.flips

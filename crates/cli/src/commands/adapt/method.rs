@@ -36,6 +36,12 @@ pub enum RecipeChoice {
 }
 
 impl MethodArgs {
+    /// The first setting that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let recipe = (self.recipe != RecipeChoice::Auto).then_some("--recipe");
+        recipe.or(self.published_code.then_some("--published-code")).or(self.lr.map(|_| "--lr"))
+    }
+
     /// The settings of `method` that were asked for, for batches of `batch_size` images of `model`.
     pub fn config(&self, method: &str, model: &Model, batch_size: usize) -> Result<MethodConfig> {
         let norms = Norms::of(&model.graph().affine_table());

@@ -1,10 +1,11 @@
 //! `flipcast estimate --shard`: what is seen of one shard of the images.
 
-use super::{Args, check_calibration, check_protocol};
+use super::{Args, check_calibration, check_protocol, note_sizing};
 use crate::commands::files::Files;
 use crate::commands::inputs::{DataArgs, ModelArgs};
 use crate::commands::numbers::parse_count;
 use crate::commands::thread_count;
+use crate::interrupt::end_on_signal;
 use crate::table::{counted, grouped};
 use anyhow::{Context, Result};
 use flipcast_ground::Shard;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub struct ShardArgs {
     /// Look at shard I of N of the images, drawn by their names, and write what was seen to --part; `flipcast estimate merge`
     /// joins the parts of all shards. The first shard also adapts
-    #[arg(long, value_name = "I/N", requires = "part", conflicts_with_all = ["logits", "record", "marginal", "level", "all", "labelled", "use_labels", "ask", "by_class", "logits_out"])]
+    #[arg(long, value_name = "I/N", requires = "part", conflicts_with_all = ["logits", "record", "marginal", "level", "all", "labelled", "use_labels", "ask", "ask_out", "by_class", "logits_out"])]
     shard: Option<Shard>,
     /// Where --shard writes what was seen; the file appears whole or not at all
     #[arg(long, value_name = "FILE", requires = "shard")]
@@ -49,7 +50,10 @@ impl ShardArgs {
 /// Looks at a shard and writes its part.
 pub fn run(args: &Args, artefact: &Path, model: &ModelArgs, data: &DataArgs, asked: Asked) -> Result<()> {
     let device = args.scoring.device.device(thread_count(args.scoring.threads)?)?;
-    args.scoring.end_on_interrupt()?;
+    end_on_signal(format!(
+        "nothing of the shard is kept: `{}` is written once all of it was seen; more and smaller shards lose less",
+        asked.part.display()
+    ))?;
     check_calibration(artefact)?;
     let calibration = Calibration::load(artefact)?;
     check_protocol(args.protocol.as_deref(), &calibration.protocol)?;
@@ -57,6 +61,7 @@ pub fn run(args: &Args, artefact: &Path, model: &ModelArgs, data: &DataArgs, ask
     let model = model.open(&args.preprocess, &args.scoring.progress)?;
     let opened = data.open(spec, &model, args.scoring.seed, &args.scoring.progress)?;
     calibration.check_fits(&model, &opened.preprocess, &opened.scope)?;
+    note_sizing(&calibration, &model, (spec, &opened.preprocess), |note| args.scoring.progress.note(note));
     let setting = Setting { model: &model, protocol: &calibration.protocol, device };
     let mut watcher = args.scoring.watcher("estimate");
     let shard = asked.plan.shard;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{Calibration, Unwatched};
-use flipcast_estimate::{ac, cot};
+use flipcast_estimate::{EstimateError, ac, cot};
 use flipcast_ground::{Hint, SplitMix64};
 
 const CLASSES: usize = 5;
@@ -130,7 +130,14 @@ fn outputs_that_do_not_belong_together_are_refused() {
     assert!(LabelledOutputs::clean(outputs.clone(), labels).unwrap().with_second(fewer).is_err());
     let calibration = fitted(&[], LooksAtImages::Once);
     assert!(calibration.estimate(&outputs, Some(&second), 0.9).is_err());
-    assert!(calibration.estimate(&Outputs::new(vec![0.0; 4], 2).unwrap(), None, 0.9).is_err());
+    let narrow = calibration.cell(&Outputs::new(vec![0.0; 4], 2).unwrap(), None, None).unwrap_err();
+    let RunError::Outputs(narrow) = narrow else { panic!("{narrow}") };
+    assert_eq!(narrow.to_string(), "the new images have outputs of 2 classes, but the clean images have 5");
+    let probs = Outputs::new([0.6, 0.1, 0.1, 0.1, 0.1].repeat(10), CLASSES).unwrap();
+    let refused = calibration.estimate(&probs, None, 0.9).unwrap_err();
+    assert!(matches!(refused, RunError::Estimate(EstimateError::Probabilities { images: 10 })), "{refused}");
+    let soft = LabelledOutputs::shifted("soft", probs, vec![0; 10]).unwrap();
+    assert!(matches!(fit(&[soft]), Err(RunError::Estimate(EstimateError::Probabilities { .. }))));
 }
 
 #[test]
